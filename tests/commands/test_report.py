@@ -1,0 +1,129 @@
+"""The report of real folders: its pictures, its page, its JSON, its complaints."""
+
+import html.parser
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txjax.commands import report
+from txjax.commands.curves import DARK, LIGHT, draw
+from txjax.commands.runs import Run, read_runs
+from txjax.types import UserError
+
+PNG = b"\x89PNG"
+
+
+def make_run(workdir: Path, width: int = 8, rows: int = 4, **metrics: float) -> Path:
+    workdir.mkdir(parents=True)
+    lines = []
+    for step in range(10, 10 * rows + 1, 10):
+        row = {"step": step, "time": 1e9, "train/loss": 5 - step / 100, "train/lr": 1e-3, "perf/tokens_per_s": 1e5}
+        if step % 20 == 0:
+            row |= {
+                "eval/valid/loss": 6 - step / 100,
+                "eval/valid/next_token": 6 - step / 100,
+                "eval/valid/accuracy": 0.5,
+            }
+        lines.append(json.dumps(row | metrics))
+    (workdir / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    (workdir / "config.json").write_text(
+        json.dumps({"model": {"class": "txjax.models.ViT", "width": width}, "seed": 1})
+    )
+    (workdir / "manifest.json").write_text(json.dumps({"versions": {"jax": "1<2"}, "parameters": 123456}))
+    return workdir
+
+
+class Page(html.parser.HTMLParser):
+    """Collects what a page holds."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.links: list[str] = []
+        self.cells: list[list[str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.links += [value for name, value in attrs if name in ("src", "href", "srcset")]
+        if tag == "tr":
+            self.cells.append([])
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag in ("td", "th") and data.strip():
+            self.cells[-1].append(data)
+
+
+def test_page_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = make_run(tmp_path / "a" / "run"), make_run(tmp_path / "b" / "run", width=16)
+    assert report.run([str(a), str(b)]) == 0
+    assert (a / "report" / "curves.png").read_bytes().startswith(PNG)
+    page = Page((a / "report" / "index.html").read_text())
+    assert len(page.links) == 2
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert ["a/run", "b/run"] in page.cells
+    for row in (["eval/valid/loss", "5.6", "5.6"], ["model.width", "8", "16"], ["versions.jax", "1<2", "1<2"]):
+        assert row in page.cells
+    assert not [row for row in page.cells if row[0] == "seed"]
+    out = capsys.readouterr().out
+    assert "123,456" in out
+    assert str(a / "report" / "index.html") in out.replace("\n", "")
+
+
+def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path / "run", **{"train/grad_norm": math.inf})
+    assert report.run([str(run), "--json", f"--out={tmp_path / 'out'}"]) == 0
+    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert told["curves"] == str(tmp_path / "out" / "curves.png")
+    metrics = told["runs"][0]["metrics"]
+    assert (metrics["step"], metrics["best/eval/valid/loss"], metrics["best/eval/valid/step"]) == (40, 5.6, 40)
+    assert metrics["train/grad_norm"] == "Infinity"
+
+
+def titles(runs: list[Run]) -> list[str]:
+    return [axes.get_title(loc="left") for axes in draw(runs, LIGHT).axes]
+
+
+def test_pictures_show_what_was_logged(tmp_path: Path) -> None:
+    runs = read_runs([make_run(tmp_path / "a"), make_run(tmp_path / "b")])
+    assert titles(runs[:1]) == ["loss", "accuracy", "learning rate", "tokens per second"]
+    loss = draw(runs[:1], DARK).axes[0]
+    train, valid = loss.get_lines()
+    np.testing.assert_allclose(train.get_xydata(), [[s, 5 - s / 100] for s in (10, 20, 30, 40)])
+    np.testing.assert_allclose(valid.get_xydata(), [[s, 6 - s / 100] for s in (20, 40)])
+    assert [text.get_text() for text in loss.texts] == ["train 4.6", "valid 5.6"]
+    both = draw(runs, LIGHT).axes[0]
+    assert both.get_title(loc="left") == "loss  (thick: evaluation, thin: training)"
+    assert [text.get_text() for text in both.texts] == ["a valid 5.6", "b valid 5.6"]
+    low, high = sorted(text.get_position()[1] for text in both.texts)
+    assert high - low > 0.04  # equal values, readable labels
+
+
+def test_smoothing_keeps_a_straight_line_straight(tmp_path: Path) -> None:
+    (run,) = read_runs([make_run(tmp_path / "run", rows=300)])
+    raw, smooth, _ = draw([run], LIGHT).axes[0].get_lines()
+    np.testing.assert_allclose(smooth.get_ydata(), raw.get_ydata(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_young_runs(tmp_path: Path, rows: int) -> None:
+    run = make_run(tmp_path / "run", rows=rows, **{"train/grad_norm": math.nan})
+    if rows == 0:
+        (run / "metrics.jsonl").write_text("")
+    path = report.plot_curves([run], tmp_path / "curves.png")
+    assert path.read_bytes().startswith(PNG)
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with pytest.raises(UserError, match="a run with metrics.jsonl"):
+        report.run([str(run), str(tmp_path / "nothing")])
+    with pytest.raises(UserError, match="given twice"):
+        report.run([str(run), str(run)])
+    with pytest.raises(UserError, match="did you mean --out"):
+        report.run([str(run), "--otu=x"])
+    (run / "config.json").write_text("{")
+    with pytest.raises(UserError, match="config.json: expected JSON"):
+        report.run([str(run)])
+    assert not (run / "report").exists()

@@ -1,0 +1,32 @@
+"""Strict JAX on eight fake devices, and one cache folder for the whole session."""
+
+import os
+import tempfile
+from pathlib import Path
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
+# Workers of one test run share the cache: data sets are prepared and programs compiled once.
+os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+ROOT = Path(__file__).parents[1]
+TFDS = ROOT.parent / "shared" / "tfds"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def tfds_dir() -> Path:
+    """Prepared TFDS data sets beside the checkout."""
+    if not TFDS.is_dir():
+        pytest.skip(f"no prepared data sets in {TFDS}")
+    return TFDS

@@ -1,0 +1,23 @@
+"""Made-up numbers for tests. Not jax.random: compiling its draws takes a second a shape."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from flax.core import meta
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    """Standard normal float32."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """The variables of a module called with these arguments, without values."""
+    return meta.unbox(jax.eval_shape(lambda: module.init(jax.random.key(0, impl="rbg"), *args, **kwargs)))
+
+
+def variables(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """The variables of a module called with these arguments; no value is zero or one."""
+    rng = np.random.default_rng(7)
+    return jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes(module, *args, **kwargs))

@@ -1,0 +1,113 @@
+"""Attention against the equation, head by head and row by row."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made import numbers, variables
+
+from txjax.nn import Attention, Context, Init, attend, causal_mask, segment_mask
+from txjax.types import UserError
+
+B, L, S, H, G, K = 2, 4, 5, 4, 2, 3
+
+
+def by_hand(query, key, value, allowed, bias) -> np.ndarray:
+    query, key, value = (np.asarray(a, np.float64) for a in (query, key, value))
+    batch, length, heads, size = query.shape
+    out = np.zeros(query.shape)
+    for b, q, h in np.ndindex(batch, length, heads):
+        g = h // (heads // key.shape[2])
+        keys = [s for s in range(key.shape[1]) if allowed[b, q, s]]
+        scores = np.array([query[b, q, h] @ key[b, s, g] / np.sqrt(size) + bias[b, h, q, s] for s in keys])
+        weights = np.exp(scores) / np.exp(scores).sum()
+        out[b, q, h] = sum(w * value[b, s, g] for w, s in zip(weights, keys, strict=True))
+    return out
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize("groups", [1, G, H])
+def test_grouped_attention_with_mask_and_bias(groups: int) -> None:
+    query, key, value, bias = arrays((B, L, H, K), (B, S, groups, K), (B, S, groups, K), (B, H, L, S))
+    mask = numbers(B, 1, L, S, seed=9) > -0.3
+    mask[..., 0] = True
+    got = jax.jit(attend)(query, key, value, mask, bias)
+    np.testing.assert_allclose(got, by_hand(query, key, value, mask[:, 0], bias), atol=1e-5)
+
+
+def test_a_row_with_nothing_to_see_stays_finite() -> None:
+    query, key, rows = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
+    mask = jnp.zeros((1, 1, 2, 2), bool)
+
+    def loss(query: jax.Array) -> jax.Array:
+        return attend(query, key, rows, mask).sum()
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(query)
+    assert np.isfinite(value) and np.isfinite(gradient).all()
+
+
+def test_large_scores_do_not_overflow() -> None:
+    query, key, value = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
+    got = attend(query * 1e4, key * 1e4, value)
+    best = np.argmax(np.einsum("bqhk,bshk->qs", query, key), -1)
+    np.testing.assert_allclose(got[0], value[0][best], atol=1e-5)
+
+
+def test_bfloat16_comes_back_and_is_near() -> None:
+    query, key, value = arrays((B, L, H, K), (B, L, H, K), (B, L, H, K))
+    got = attend(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_allclose(got.astype(jnp.float32), attend(query, key, value), atol=0.05)
+
+
+def test_masks() -> None:
+    places = jnp.arange(3)[None]
+    np.testing.assert_array_equal(causal_mask(places, places)[0, 0], np.tril(np.ones((3, 3), bool)))
+    np.testing.assert_array_equal(causal_mask(places + 2, jnp.arange(5)[None])[0, 0], np.tri(3, 5, 2, bool))
+    segments = jnp.asarray([[1, 1, 2, 0]])
+    want = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], bool)
+    np.testing.assert_array_equal(segment_mask(segments, segments)[0, 0], want)
+
+
+def test_the_module_is_its_four_projections() -> None:
+    x, memory = arrays((B, L, 8), (B, S, 8))
+    module = Attention(heads=H, kv_heads=G, initial=Init(), residual=1.0)
+    params = variables(module, x, Context())
+    p = params["params"]
+    assert p["query"]["kernel"].shape == (8, H, 2) and p["value"]["kernel"].shape == (8, G, 2)
+    assert p["out"]["kernel"].shape == (H, 2, 8)
+
+    def split(name: str, source: jax.Array) -> np.ndarray:
+        return np.einsum("bld,dhk->blhk", source, p[name]["kernel"]) + p[name]["bias"]
+
+    places, apply = jnp.arange(L)[None], jax.jit(module.apply)
+    causal = Context(mask=causal_mask(places, places))
+    for source, got, allowed in (
+        (x, apply(params, x, causal), np.tri(L, dtype=bool)),
+        (memory, apply(params, x, causal, memory), np.ones((L, S), bool)),
+    ):
+        zeros, allowed = np.zeros((B, H, L, source.shape[1])), np.broadcast_to(allowed, (B, *allowed.shape))
+        mixed = by_hand(split("query", x), split("key", source), split("value", source), allowed, zeros)
+        want = np.einsum("blhk,hkd->bld", mixed, p["out"]["kernel"]) + p["out"]["bias"]
+        np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_sizes_that_do_not_divide() -> None:
+    x = jnp.zeros((1, 2, 8))
+    with pytest.raises(UserError, match=r"config\.model\.heads: expected a divisor of the width 8, got 3"):
+        variables(Attention(heads=3, initial=Init(), residual=1.0), x, Context())
+    with pytest.raises(UserError, match=r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"):
+        variables(Attention(heads=4, kv_heads=3, initial=Init(), residual=1.0), x, Context())
+
+
+def test_dropout_is_of_the_weights_and_only_in_training() -> None:
+    x = numbers(1, L, 8)
+    module = Attention(heads=2, dropout=0.5, initial=Init(), residual=1.0)
+    params = variables(module, x, Context())
+    rngs = {"dropout": jax.random.key(1, impl="rbg")}
+    still = module.apply(params, x, Context(), rngs=rngs)
+    np.testing.assert_array_equal(still, module.apply(params, x, Context()))
+    assert not np.allclose(still, module.apply(params, x, Context(train=True), rngs=rngs))

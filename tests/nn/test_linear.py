@@ -1,0 +1,68 @@
+"""Linear, Embed and the heads against numpy; what they say of their parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax.core import meta
+from made import numbers, variables
+
+from txjax.nn import GPT2, Embed, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
+
+KEY = jax.random.key(0, impl="rbg")  # compiles at once
+
+
+def test_linear_contracts_trailing_dimensions() -> None:
+    x = numbers(2, 3, 4, 5)
+    linear = Linear((6, 7), ("a", "b"), in_axes=("c", "d"))
+    boxed = jax.eval_shape(linear.init, KEY, x)["params"]
+    assert boxed["kernel"].names == ("c", "d", "a", "b") and boxed["bias"].names == ("a", "b")
+    params = variables(linear, x)
+    y = linear.apply(params, x)
+    kernel, bias = params["params"]["kernel"], params["params"]["bias"]
+    np.testing.assert_allclose(y, np.einsum("blcd,cdfg->blfg", x, kernel) + bias, rtol=1e-5, atol=1e-5)
+
+
+def test_linear_keeps_its_input_dtype_and_float32_parameters() -> None:
+    x = jnp.ones((2, 4), jnp.bfloat16)
+    linear = Linear((3,), ("a",))
+    params = variables(linear, x)
+    assert {p.dtype for p in jax.tree.leaves(params)} == {np.dtype("float32")}
+    assert linear.apply(params, x).dtype == jnp.bfloat16
+    assert linear.apply(params, x, jnp.float32).dtype == jnp.float32
+
+
+def test_standard_deviations() -> None:
+    assert Init().std(200, 300) == 200**-0.5
+    assert Xavier().std(200, 300) == (2 / 500) ** 0.5
+    assert Normal(stddev=0.03).std(200, 300) == GPT2(stddev=0.03).std(200, 300) == 0.03
+
+
+def test_kernels_are_drawn_by_fan_in_and_scale() -> None:
+    linear = Linear((30, 10), ("a", "b"), in_axes=("c", "d"), scale=2.0)
+    params = meta.unbox(jax.jit(linear.init)(KEY, jnp.ones((1, 20, 10))))["params"]
+    assert abs(float(params["kernel"].std()) / (2 * 200**-0.5) - 1) < 0.02
+    assert not params["bias"].any()
+
+
+def test_only_gpt2_shrinks_the_ends_of_branches() -> None:
+    assert GPT2().residual(8) == 1 / 4
+    assert Normal().residual(8) == Init().residual(8) == Xavier().residual(8) == 1
+
+
+def test_embed_looks_up_and_heads_give_float32_logits() -> None:
+    embed = Embed(vocab=5, width=4)
+    ids = np.asarray([[4, 0, 2]])
+    params = variables(embed, ids)
+    table = params["params"]["embedding"]
+    np.testing.assert_array_equal(embed.apply(params, ids), table[ids])
+    assert embed.apply(params, ids, jnp.bfloat16).dtype == jnp.bfloat16
+
+    x = numbers(1, 3, 4)
+    bound = embed.bind(params)
+    np.testing.assert_allclose(Tied().apply({}, x, bound, Init()), x @ table.T, rtol=1e-5)
+    biased = TiedBias().apply({"params": {"bias": np.arange(5.0)}}, x, bound, Init())
+    np.testing.assert_allclose(biased, x @ table.T + np.arange(5), rtol=1e-5)
+    kernel = numbers(4, 5)
+    untied = Untied().apply({"params": {"linear": {"kernel": kernel}}}, x, bound, Init())
+    np.testing.assert_allclose(untied, x @ kernel, rtol=1e-5)
+    assert Tied().apply({}, jnp.asarray(x, jnp.bfloat16), bound, Init()).dtype == jnp.float32

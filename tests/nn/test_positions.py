@@ -1,0 +1,139 @@
+"""Positions against their papers' formulas, written with loops."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made import numbers, variables
+
+from txjax.nn import (
+    Alibi,
+    Grid,
+    Learned,
+    NoPositions,
+    Positions,
+    Rotary,
+    Sinusoidal,
+    Sinusoidal2D,
+    T5Relative,
+    rotate,
+)
+from txjax.nn.positions import alibi_slopes, t5_bucket
+from txjax.types import UserError
+
+PLACES = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
+X = numbers(2, 5, 8)
+
+
+def test_learned_adds_a_row_a_position() -> None:
+    learned = Learned(max_length=100)
+    params = variables(learned, X, PLACES, method="add")
+    table = params["params"]["table"]["embedding"]
+    got = learned.apply(params, X, PLACES, method="add")
+    np.testing.assert_allclose(got, X + table[PLACES], rtol=1e-6)
+    with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 5, got 4"):
+        variables(Learned(max_length=4), X, PLACES, method="add")
+
+
+def test_sinusoidal() -> None:
+    got = np.asarray(Sinusoidal().add(X, PLACES)) - X
+    for batch, row in enumerate(PLACES):
+        for place, position in enumerate(row):
+            for i in range(4):
+                angle = position / 10000 ** (2 * i / 8)
+                want = [math.sin(angle), math.cos(angle)]
+                np.testing.assert_allclose(got[batch, place, 2 * i : 2 * i + 2], want, atol=1e-5)
+
+
+def test_sinusoidal_2d_is_column_then_row_and_zero_for_the_class_token() -> None:
+    grid = Grid(columns=3, prefix=1)
+    got = Sinusoidal2D().add(jnp.zeros((1, 7, 8)), jnp.arange(7)[None], grid)[0]
+    np.testing.assert_array_equal(got[0], np.zeros(8))
+    for patch in range(6):
+        row, column = divmod(patch, 3)
+        want = []
+        for place in (column, row):
+            angles = [place / 10000 ** (i / 2) for i in range(2)]
+            want += [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+        np.testing.assert_allclose(got[1 + patch], want, atol=1e-6)
+
+
+def test_rotary_turns_pairs_as_complex_numbers() -> None:
+    x = numbers(2, 5, 3, 8)
+    got = np.asarray(rotate(x, Rotary(theta=500.0).rotation(PLACES, 8)))
+    pairs = x[..., :4] + 1j * x[..., 4:]
+    frequencies = 500.0 ** (-2 * np.arange(4) / 8)
+    turned = pairs * np.exp(1j * PLACES[:, :, None, None] * frequencies)
+    np.testing.assert_allclose(got[..., :4] + 1j * got[..., 4:], turned, atol=2e-5)
+
+
+def test_rotary_products_depend_on_the_distance_alone() -> None:
+    q, k = numbers(2, 1, 1, 1, 8)
+    product = [
+        float((rotate(q, Rotary().rotation(np.asarray([[a]]), 8)) * rotate(k, Rotary().rotation(b, 8))).sum())
+        for a, b in ((3, np.asarray([[1]])), (103, np.asarray([[101]])))
+    ]
+    assert product[0] == pytest.approx(product[1], abs=1e-4)
+
+
+def test_alibi_slopes_of_the_paper() -> None:
+    assert alibi_slopes(8) == [1 / 2**i for i in range(1, 9)]
+    np.testing.assert_allclose(alibi_slopes(16)[:3], [2**-0.5, 2**-1, 2**-1.5])
+    # Twelve heads: those of eight, then every other one of sixteen.
+    np.testing.assert_allclose(alibi_slopes(12), [*alibi_slopes(8), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
+    assert len(alibi_slopes(1)) == 1 and len(alibi_slopes(3)) == 3
+
+
+def test_alibi_falls_with_distance() -> None:
+    got = np.asarray(Alibi().bias(PLACES, PLACES[:, :3], 2))
+    assert got.shape == (2, 2, 5, 3)
+    for b, h, q, k in np.ndindex(*got.shape):
+        assert got[b, h, q, k] == -(2.0 ** (-4 * (h + 1))) * abs(int(PLACES[b, q]) - int(PLACES[b, k]))
+
+
+def bucket_by_hand(distance: int, buckets: int, max_distance: int, direction: str) -> int:
+    bucket = 0
+    if direction == "both":
+        buckets //= 2
+        bucket = buckets if distance > 0 else 0
+        distance = abs(distance)
+    else:
+        distance = max(0, -distance)
+    exact = buckets // 2
+    if distance < exact:
+        return bucket + distance
+    far = exact + int(math.log(distance / exact) / math.log(max_distance / exact) * (buckets - exact) + 1e-6)
+    return bucket + min(far, buckets - 1)
+
+
+@pytest.mark.parametrize("direction", ["past", "both"])
+def test_t5_buckets(direction: str) -> None:
+    distances = np.arange(-200, 201)
+    got = t5_bucket(jnp.asarray(distances), 32, 128, direction)
+    np.testing.assert_array_equal(got, [bucket_by_hand(int(d), 32, 128, direction) for d in distances])
+
+
+def test_t5_bias_is_the_table_by_bucket() -> None:
+    table = numbers(32, 2)
+    got = np.asarray(T5Relative().apply({"params": {"table": table}}, PLACES, PLACES, 2, method="bias"))
+    for b, h, q, k in np.ndindex(2, 2, 5, 5):
+        bucket = bucket_by_hand(int(PLACES[b, k]) - int(PLACES[b, q]), 32, 128, "past")
+        assert got[b, h, q, k] == table[bucket, h]
+
+
+def test_no_positions_change_nothing() -> None:
+    none = NoPositions()
+    assert none.add(X, PLACES) is X
+    assert none.rotation(PLACES, 8) is None and none.bias(PLACES, PLACES, 2) is None
+
+
+@pytest.mark.parametrize("positions", [Sinusoidal(), Sinusoidal2D()])
+def test_widths_that_do_not_split(positions: Positions) -> None:
+    with pytest.raises(UserError, match=r"config\.model\.width"):
+        positions.add(jnp.zeros((1, 2, 7)), jnp.zeros((1, 2), jnp.int32), Grid(2, 0))
+
+
+def test_rotary_wants_an_even_head() -> None:
+    with pytest.raises(UserError, match=r"config\.model\.heads"):
+        Rotary().rotation(PLACES, 5)

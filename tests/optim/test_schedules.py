@@ -1,0 +1,61 @@
+"""Every schedule against its formula, written again in plain Python."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
+from txjax.types import UserError
+
+PEAK, STEPS, WARMUP = 0.5, 20, 4
+
+FORMULAS = {
+    "constant": (Constant(WARMUP), lambda s: PEAK),
+    "cosine": (
+        Cosine(WARMUP, final=0.1),
+        lambda s: PEAK * (0.1 + 0.9 * (1 + math.cos(math.pi * (s - WARMUP) / (STEPS - WARMUP))) / 2),
+    ),
+    "linear": (Linear(WARMUP, final=0.2), lambda s: PEAK * (1 - 0.8 * (s - WARMUP) / (STEPS - WARMUP))),
+    "stable": (WarmupStableDecay(WARMUP, decay_steps=5), lambda s: PEAK * min(1.0, (STEPS - s) / 5)),
+    "root": (InverseSquareRoot(WARMUP), lambda s: PEAK * math.sqrt(WARMUP / (s + 1))),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formula(name: str) -> None:
+    schedule, after = FORMULAS[name]
+    expected = [PEAK * (s + 1) / WARMUP if s < WARMUP else after(s) for s in range(STEPS)]
+    actual = jax.vmap(schedule(PEAK, STEPS))(jnp.arange(STEPS))
+    np.testing.assert_allclose(actual, expected, rtol=2e-6)
+    assert actual.dtype == jnp.float32
+
+
+@pytest.mark.parametrize("schedule", [Cosine(), Linear(), Constant(), WarmupStableDecay(), InverseSquareRoot()])
+@pytest.mark.parametrize("warmup", [1, 10])
+def test_no_update_is_wasted(schedule: Schedule, warmup: int) -> None:
+    schedule.warmup_steps = warmup
+    rates = jax.vmap(schedule(PEAK, 10))(jnp.arange(10))
+    assert rates.min() > 0
+    assert rates[warmup - 1] == rates.max() == PEAK
+
+
+def test_without_warmup_the_first_update_runs_at_the_peak() -> None:
+    assert Cosine(warmup_steps=0)(PEAK, STEPS)(0) == PEAK
+
+
+def test_stable_phase_does_not_depend_on_the_length_of_the_run() -> None:
+    short, long = (jax.vmap(WarmupStableDecay(2)(PEAK, steps))(jnp.arange(16)) for steps in (20, 100))
+    assert (short == long).all()
+    assert WarmupStableDecay(0)(PEAK, 20)(17) < PEAK  # a fifth of 20 is 4
+
+
+def test_a_schedule_that_does_not_fit() -> None:
+    with pytest.raises(UserError, match=r"schedule.warmup_steps: expected at most config.num_steps = 5, got 100"):
+        Cosine()(PEAK, 5)
+    with pytest.raises(
+        UserError, match=r"schedule.decay_steps: expected at most the 3 updates after the warmup, got 4"
+    ):
+        WarmupStableDecay(2, decay_steps=4)(PEAK, 5)

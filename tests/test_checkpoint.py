@@ -1,0 +1,159 @@
+"""Checkpoints: what is saved comes back bit for bit, or the step before it does."""
+
+import dataclasses
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax import digest
+from txjax.checkpoint import Checkpoints, Store, split
+from txjax.types import TrainState, UserError, flat_paths
+
+
+def make(step: int, fsdp: int = 8) -> TrainState:
+    mesh = jax.make_mesh((fsdp, 8 // fsdp), ("fsdp", "rest"))
+    place = NamedSharding(mesh, PartitionSpec("fsdp"))
+    weight = jax.device_put(jax.random.normal(jax.random.key(step), (8, 4)), place)
+    return TrainState(
+        step=jnp.int32(step),
+        params={"layer": {"kernel": weight}},
+        frozen={"head": {"bias": jnp.arange(3.0)}},
+        model_state={},
+        opt_state=({"layer": {"kernel": weight * 2}}, jnp.int32(step)),
+        skipped=jnp.zeros((2,), jnp.int32),
+    )
+
+
+def abstract(state: TrainState) -> TrainState:
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+
+
+def assert_same(a: TrainState, b: TrainState) -> None:
+    for name, x in flat_paths(a).items():
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(flat_paths(b)[name]), err_msg=name)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path, Checkpoints(keep=2, best="eval/valid/loss"))
+    for step, loss in ((1, 3.0), (2, 1.0), (3, 2.0), (4, 2.5)):
+        store.save(step, make(step), {"data": {"position": 8 * step}, "metrics": {"eval/valid/loss": loss}})
+    store.wait()
+    return store
+
+
+def test_the_newest_and_the_best_stay(store):
+    assert store.steps() == [2, 3, 4] and store.best() == 2
+    assert store.choose("last") == 4 and store.choose("best") == 2 and store.choose("3") == 3
+    with pytest.raises(UserError, match=r"one of \[2, 3, 4\]"):
+        store.choose("1")
+
+
+def test_it_comes_back_on_any_mesh(store):
+    for fsdp in (8, 2):
+        state, record = store.restore(abstract(make(0, fsdp)))
+        assert_same(state, make(4))
+        assert state.params["layer"]["kernel"].addressable_shards[0].data.shape == (8 // fsdp, 4)
+        assert record["step"] == 4 and record["data"] == {"position": 32}
+
+
+def test_weights_alone(store):
+    part = store.load(3, {"weights": split(abstract(make(0)))["weights"]})
+    np.testing.assert_array_equal(part["weights"]["params"]["layer"]["kernel"], make(3).params["layer"]["kernel"])
+
+
+def test_any_flipped_bit_in_any_file_is_noticed_and_survived(store):
+    newest = store.path(4)
+    files = [p for p in sorted(newest.rglob("*")) if p.is_file()]
+    assert len(files) > 8
+    for file in files:
+        whole = file.read_bytes()
+        for at in {0, len(whole) // 2, len(whole) - 1} if whole else ():
+            flipped = bytearray(whole)
+            flipped[at] ^= 1 << (at % 8)
+            file.write_bytes(flipped)
+            assert store.faults(4), f"{file} at {at}"
+        file.write_bytes(whole)
+        if not whole:
+            file.write_bytes(b"\0")
+            assert store.faults(4), file
+            file.write_bytes(whole)
+    assert not store.faults(4)
+    file = max(files, key=lambda p: p.stat().st_size)
+    file.write_bytes(file.read_bytes()[:-1])
+    state, record = store.restore(abstract(make(0)))
+    assert record["step"] == 3
+    assert_same(state, make(3))
+    assert store.steps() == [2, 3] and (store.folder / "4.bad").is_dir()
+
+
+@pytest.mark.parametrize("harm", ["truncate", "delete", "empty", "add"])
+def test_a_damaged_folder_is_noticed(store, harm):
+    file = store.path(4) / "record.json"
+    if harm == "truncate":
+        file.write_bytes(file.read_bytes()[:-3])
+    elif harm == "delete":
+        file.unlink()
+    elif harm == "empty":
+        file.write_bytes(b"")
+    else:
+        (store.path(4) / "more").write_text("?")
+    assert "record.json" in str(store.faults(4)) or "more was added" in str(store.faults(4))
+    with pytest.raises(UserError, match="undamaged"):
+        store.choose("4")
+
+
+def test_all_damaged_is_an_error_and_not_a_fresh_start(store):
+    for step in store.steps():
+        (store.path(step) / "record.json").write_text("{}")
+    with pytest.raises(UserError, match="all damaged"):
+        store.restore(abstract(make(0)))
+
+
+def test_a_save_that_was_cut_off_never_counts(store):
+    (store.path(4) / digest.NAME).unlink()
+    (store.folder / "9").mkdir()
+    assert store.steps() == [2, 3] and store.choose() == 3
+    store.clean()
+    assert sorted(p.name for p in store.folder.iterdir()) == ["2", "3"]
+
+
+def test_another_model_is_refused_and_nothing_is_cast(store):
+    state = make(0)
+    for params, words in (
+        ({"layer": {"kernel": jnp.zeros((8, 5))}}, "layer/kernel to be float32\\[8, 5\\], got 'float32\\[8, 4\\]'"),
+        ({"layer": {"kernel": jnp.zeros((8, 4), jnp.bfloat16)}}, "bfloat16"),
+        ({"layer": {"kernal": jnp.zeros((8, 4))}}, "did you mean weights/params/layer/kernel"),
+    ):
+        with pytest.raises(UserError, match=words):
+            store.restore(abstract(dataclasses.replace(state, params=params)))
+
+
+def test_a_full_disk_is_told_before_anything_is_written(store, monkeypatch):
+    usage = shutil.disk_usage(store.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
+    with pytest.raises(UserError, match="step 4 is safe"):
+        store.save(5, make(5), {"data": {}, "metrics": {}})
+    assert store.steps() == [2, 3, 4]
+
+
+def test_a_save_that_fails_in_the_background_is_told_at_the_next_step(store, monkeypatch):
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(digest, "commit", fail)
+    store.save(5, make(5), {"data": {}, "metrics": {}})
+    with pytest.raises(UserError, match="full disk"):
+        store.wait()
+    store.poll()  # told once
+    assert store.steps() == [2, 3, 4] and not store.path(5).exists()
+
+
+def test_the_record_is_plain_json(store):
+    record = json.loads((store.path(4) / "record.json").read_text())
+    assert record["arrays"]["weights/params/layer/kernel"] == [[8, 4], "float32"]

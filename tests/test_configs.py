@@ -1,0 +1,72 @@
+"""Every config that ships: it loads, is checked, survives JSON, and its whole train step can be traced on any machine."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+from txjax import config, sharding
+from txjax.eval.evaluation import make_eval_step
+from txjax.train.check import check
+from txjax.train.state import batch_spec, lay_out, variables
+from txjax.train.step import make_step
+from txjax.types import BATCH_KEYS
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def variants(path: Path) -> list[str]:
+    """A config may list its variants as `VARIANTS`."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [name(path), *(f"{name(path)}:{variant}" for variant in getattr(module, "VARIANTS", ()))]
+
+
+ALL = [source for path in CONFIGS for source in variants(path)]
+
+
+@pytest.fixture(params=ALL)
+def experiment(request, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    return config.load(request.param, [])
+
+
+def test_the_whole_step_traces(experiment, monkeypatch):
+    monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
+    for evaluation in experiment.evals.values():
+        monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
+    check(experiment)
+    assert set(experiment.data.spec()) <= set(BATCH_KEYS)
+    spec = batch_spec(experiment.data, experiment.batch_size)
+    with sharding.use(experiment.mesh) as built:
+        layout = lay_out(experiment, built)
+        state, metrics = jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
+        shapes = jax.tree.map(lambda x: (x.shape, x.dtype), layout.abstract)
+        assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == shapes
+        assert {"loss", "grad_norm", "lr", "skipped"} <= set(metrics)
+        assert all(m.shape in ((), (2,)) for m in metrics.values())
+        for evaluation in experiment.evals.values():
+            step = make_eval_step(experiment.model, experiment.objective, experiment.seed)
+            held = variables(layout.abstract)
+            jax.eval_shape(lambda v, b: step(v, b, None), held, batch_spec(evaluation.data, 8))  # noqa: B023
+
+
+def test_json_round_trip(experiment):
+    written = json.dumps(config.to_json(experiment))
+    assert json.dumps(config.to_json(config.from_json(json.loads(written)))) == written
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=name)
+def test_the_docstring_gives_command_cost_and_score(path):
+    text = path.read_text().split('"""')[1]
+    assert f"txjax train --config={name(path)}" in text
+    assert re.search(r"Cost: .*\d", text) and re.search(r"Score: .*\d", text), "state what it costs and what it reaches"

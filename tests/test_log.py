@@ -1,0 +1,261 @@
+"""The record survives kills, torn lines and trackers that raise or hang."""
+
+import dataclasses
+import io
+import json
+import logging
+import math
+import struct
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from txjax.log import Log, Progress, TensorBoard, Tracker, WandB, metrics, read_metrics, setup_logging, trackers
+from txjax.types import UserError
+
+
+def write(workdir: Path, steps: range, start_step: int = 0, trackers: tuple[Tracker, ...] = ()) -> None:
+    with Log(workdir, trackers, num_steps=100, start_step=start_step) as log:
+        for step in steps:
+            log.write(step, {"train/loss": step / 3})
+
+
+def steps(workdir: Path) -> list[int]:
+    return [row["step"] for row in read_metrics(workdir)]
+
+
+def test_floats_come_back_to_the_bit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2**32, 500, dtype=np.uint32).view(np.float32)
+    row = {str(i): float(v) for i, v in enumerate(values)} | {"inf": math.inf, "ninf": -math.inf, "tiny": 5e-324}
+    with Log(tmp_path, (), 10) as log:
+        log.write(1, row | {"hash": "00ff", "count": 3, "numpy": np.float32(0.1)})
+    (back,) = read_metrics(tmp_path)
+    for name, value in row.items():
+        assert struct.pack("d", back[name]) == struct.pack("d", value) or (math.isnan(value) and math.isnan(back[name]))
+    assert (back["hash"], back["count"], np.float32(back["numpy"])) == ("00ff", 3, np.float32(0.1))
+    assert abs(back["time"] - time.time()) < 60
+    json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=pytest.fail)  # nothing but standard JSON
+
+
+def test_steps_increase(tmp_path: Path) -> None:
+    write(tmp_path, range(1, 4))
+    with Log(tmp_path, (), 100, start_step=3) as log, pytest.raises(AssertionError, match="step 3 after step 3"):
+        log.write(3, {})
+
+
+@pytest.mark.parametrize("torn", ["", '{"step": 7, "ti', "\0\0\0\0", '{"step": 5, "time": 1}'])
+def test_resume_repeats_nothing_and_loses_nothing(tmp_path: Path, torn: str) -> None:
+    write(tmp_path, range(1, 7))
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write(torn)
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
+    write(tmp_path, range(5, 9), start_step=4)
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+def test_a_checkpoint_between_two_rows(tmp_path: Path) -> None:
+    write(tmp_path, range(10, 41, 10))
+    write(tmp_path, range(30, 41, 10), start_step=25)
+    assert steps(tmp_path) == [10, 20, 30, 40]
+
+
+def test_from_scratch_all_rows_go(tmp_path: Path) -> None:
+    write(tmp_path, range(3))
+    write(tmp_path, range(1))
+    assert steps(tmp_path) == [0]
+
+
+def test_rows_are_in_the_file_at_once(tmp_path: Path) -> None:
+    log = Log(tmp_path, (), 10)
+    log.write(1, {})
+    assert steps(tmp_path) == [1]
+    log.close()
+    log.close()
+
+
+def test_only_the_first_process_writes(tmp_path: Path) -> None:
+    with Log(tmp_path, (Raises(),), 10, process_index=1) as log:
+        log.write(1, {})
+        log.sync()
+    assert not list(tmp_path.iterdir())
+
+
+def test_reading_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a run with metrics.jsonl"):
+        read_metrics(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\nrubbish\n{"step": 2}\n')
+    with pytest.raises(UserError, match=r"metrics.jsonl:2: expected one JSON object, got 'rubbish"):
+        read_metrics(tmp_path)
+
+
+@dataclasses.dataclass
+class Keeps(Tracker):
+    """Opens on a thread, keeps rows in a list that the test sees."""
+
+    rows: list = dataclasses.field(default_factory=list)
+
+    def open(self, workdir: Path, start_step: int) -> "Keeps":
+        self.rows.append(("open", start_step, threading.current_thread().daemon))
+        return self
+
+    def write(self, step: int, metrics: dict) -> None:
+        self.rows.append((step, dict(metrics)))
+
+    def close(self) -> None:
+        self.rows.append("close")
+
+
+@dataclasses.dataclass
+class Raises(Keeps):
+    times: int = 1000
+
+    def write(self, step: int, metrics: dict) -> None:
+        self.times -= 1
+        if self.times >= 0:
+            raise OSError("no network")
+        super().write(step, metrics)
+
+
+@dataclasses.dataclass
+class Hangs(Keeps):
+    woken: threading.Event = dataclasses.field(default_factory=threading.Event)
+
+    def write(self, step: int, metrics: dict) -> None:
+        self.woken.wait(60)
+
+
+def test_trackers_get_every_row(tmp_path: Path) -> None:
+    first, second = Keeps(), Raises(times=trackers.MAX_FAILURES - 1)
+    write(tmp_path, range(1, 6), trackers=(first, second))
+    assert first.rows == [("open", 0, True), *[(s, {"train/loss": s / 3}) for s in range(1, 6)], "close"]
+    assert [row[0] for row in second.rows[:-1]] == ["open", 3, 4, 5]  # two failures are forgiven
+
+
+def test_a_tracker_that_raises_is_switched_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good, bad = Keeps(), Raises()
+    write(tmp_path, range(1, 20), trackers=(bad, good))
+    assert len(good.rows) == 21
+    assert bad.times == 1000 - trackers.MAX_FAILURES
+    assert caplog.messages == ["tracker Raises is switched off: OSError: no network; metrics.jsonl has everything"]
+
+
+def test_a_tracker_that_hangs_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(trackers, "MAX_BEHIND", 5)
+    begun, good, slow, full = time.monotonic(), Keeps(), Hangs(), Hangs()
+    log = Log(tmp_path, (slow, good), 100)
+    for step in range(1, 4):
+        log.write(step, {})
+    log.close()
+    assert caplog.messages == ["tracker Hangs is switched off: it did not finish in time; metrics.jsonl has everything"]
+    caplog.clear()
+    write(tmp_path, range(1, 20), trackers=(full,))
+    assert caplog.messages == ["tracker Hangs is switched off: it is 5 rows behind; metrics.jsonl has everything"]
+    assert time.monotonic() - begun < 5
+    assert len(good.rows) == 5
+    assert steps(tmp_path) == list(range(1, 20))
+    slow.woken.set()
+    full.woken.set()
+
+
+def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path, range(1, 4), trackers=(TensorBoard(),))
+    time.sleep(1)  # event files are named by the second
+    write(tmp_path, range(3, 5), start_step=2, trackers=(TensorBoard(),))
+    first, second = (event_steps(path) for path in sorted((tmp_path / "tensorboard").iterdir()))
+    assert first == [0, 0, 0, 1, 2, 3]
+    assert second == [0, 3, 3, 3, 4]  # two events at 3 void what was sent from there on, then the rows
+    assert not caplog.messages
+
+
+def event_steps(path: Path) -> list[int]:
+    """The step of each event of a TensorBoard file: TFRecords of protocol buffers, whose field 2 is the step."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    data, steps = path.read_bytes(), []
+    while data:
+        size = int.from_bytes(data[:8], "little")
+        steps.append(Event.FromString(data[12 : 12 + size]).step)
+        data = data[12 + size + 4 :]
+    return steps
+
+
+def test_wandb_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict] = []
+    run = types.SimpleNamespace(log=lambda row, step: calls.append(row | {"step": step}), finish=lambda: None)
+
+    def init(**arguments: object) -> object:
+        calls.append(arguments)
+        return run
+
+    fake = types.ModuleType("wandb")
+    fake.init = init  # type: ignore[attr-defined]
+    fake.__spec__ = types.SimpleNamespace()  # type: ignore[assignment]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    (tmp_path / "config.json").write_text('{"seed": 1}')
+    write(tmp_path, range(1, 2), trackers=(WandB(mode="offline"),))
+    write(tmp_path, range(2, 3), start_step=1, trackers=(WandB(mode="offline"),))
+    first, one, second, two = calls
+    assert first == second
+    assert (first["resume"], first["name"], first["config"]) == ("allow", tmp_path.name, {"seed": 1})
+    assert (one["step"], two["step"]) == (1, 2)
+
+
+def test_wandb_missing_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'txjax\[wandb\]'"):
+        Log(tmp_path, (WandB(),), 10)
+
+
+ROW = {"train/loss": 2.34567, "train/lr": 3e-4, "perf/tokens_per_s": 123456.0, "perf/step_ms": 8.333, "perf/mfu": 0.4}
+
+
+def test_plain_lines_off_a_terminal() -> None:
+    out = io.StringIO()
+    progress = Progress(200, Console(file=out, width=20, highlight=False, soft_wrap=True))
+    progress.show(10, ROW | {"perf/data_wait": 0.021})
+    progress.first = (10, time.monotonic() - 5)
+    progress.show(20, {"train/loss": math.nan, "eval/valid/loss": 1.5})
+    progress.close()
+    first, second, third = out.getvalue().splitlines()
+    expected = "step  10/200  loss 2.346  lr 0.0003  tokens/s 123k  8.333 ms/step  data wait 2%  MFU 40%"
+    assert first == expected
+    assert second == "step  20/200  loss nan  ETA 0:01:30"
+    assert third == "eval  20/200  valid/loss 1.5"
+
+
+def test_one_live_line_on_a_terminal() -> None:
+    out = io.StringIO()
+    progress = Progress(200, Console(file=out, width=60, force_terminal=True, highlight=False))
+    for step in (10, 20):
+        progress.show(step, ROW)
+    progress.close()
+    assert out.getvalue().count("\n") == 1  # one line, drawn over and over
+    assert "step  20/200" in out.getvalue()
+    assert "…" in out.getvalue()
+
+
+def test_text_log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("", "txjax"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    setup_logging(tmp_path)
+    setup_logging(tmp_path)  # twice is once
+    logging.getLogger("txjax.data").info("hello")
+    setup_logging(tmp_path, process_index=1)
+    logging.getLogger("txjax").info("quiet")
+    logging.getLogger("txjax").warning("loud")
+    assert capsys.readouterr().err == "hello\nloud\n"
+    assert (tmp_path / "logs" / "process_0.log").read_text().endswith(" INFO hello\n")
+    assert len((tmp_path / "logs" / "process_1.log").read_text().splitlines()) == 2
+    logging.getLogger("txjax").handlers[0].close()

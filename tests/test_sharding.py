@@ -1,0 +1,50 @@
+"""Logical axes to mesh axes."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from txjax import sharding
+from txjax.sharding import Mesh
+from txjax.types import UserError
+
+
+def test_sizes_fill_up_to_the_devices():
+    assert Mesh().sizes(8) == {"data": 8, "fsdp": 1, "tensor": 1}
+    assert Mesh(data=1, fsdp=4, tensor=2).sizes(8) == {"data": 1, "fsdp": 4, "tensor": 2}
+    assert Mesh(data=2, fsdp=-1).sizes(8) == {"data": 2, "fsdp": 4, "tensor": 1}
+
+
+@pytest.mark.parametrize("mesh", [Mesh(data=3), Mesh(fsdp=3), Mesh(data=-1, fsdp=-1), Mesh(data=0), Mesh(data=2)])
+def test_a_mesh_that_does_not_fit_is_refused(mesh):
+    with pytest.raises(UserError, match="config.mesh"):
+        mesh.sizes(8)
+
+
+def test_the_table_and_its_changes():
+    mesh = Mesh(data=1, fsdp=4, tensor=2)
+    assert mesh.partition(("embed", "mlp")) == P("fsdp", "tensor")
+    assert mesh.partition(("layers", "embed", "heads", "head_size")) == P(None, "fsdp", "tensor", None)
+    assert mesh.partition(("batch", "length", "width")) == P(("data", "fsdp"), None, None)
+    assert Mesh(rules={"vocab": ()}).partition(("vocab", "embed")) == P(None, "fsdp")
+    with pytest.raises(UserError, match="did you mean tensor"):
+        Mesh(rules={"mlp": ("tensr",)}).table()
+
+
+def test_two_axes_on_one_mesh_axis_collide():
+    with pytest.raises(UserError, match=r"\['mlp', 'vocab'\] all on 'tensor'"):
+        Mesh().partition(("mlp", "vocab"), "kernel")
+
+
+def test_arrays_land_where_the_table_says():
+    mesh = Mesh(data=1, fsdp=4, tensor=2)
+    with sharding.use(mesh) as built:
+        placed = sharding.shardings({"k": ("embed", "mlp")}, {"k": jnp.zeros((8, 6))}, mesh, built)
+        x = jax.device_put(jnp.zeros((8, 6)), placed["k"])
+        assert x.addressable_shards[0].data.shape == (2, 3)
+        y = jax.jit(lambda x: sharding.constrain(x, "batch", "width"))(jnp.zeros((8, 4)))
+        assert y.addressable_shards[0].data.shape == (2, 4)
+        with pytest.raises(UserError, match="tensor = 2 to divide axis 'mlp' of k, got 5"):
+            sharding.shardings({"k": ("embed", "mlp")}, {"k": jnp.zeros((8, 5))}, mesh, built)
+    assert sharding.constrain(x, "batch", "width") is x

@@ -1,0 +1,160 @@
+"""The step: the same numbers on every mesh and in any number of microbatches; nothing non-finite gets through."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from txjax import sharding
+from txjax.data import NextTokenWindows
+from txjax.experiment import Experiment
+from txjax.models.text.decoder import Decoder
+from txjax.objectives import NextToken
+from txjax.optim import SGD, AdamW, Constant, Group
+from txjax.sharding import Mesh
+from txjax.train.run_eval import place
+from txjax.train.state import lay_out
+from txjax.train.step import jit_step
+from txjax.types import UserError, flat_paths
+
+STEPS = 20
+
+
+def experiment(**fields) -> Experiment:
+    defaults = dict(
+        model=Decoder(vocab=64, width=32, depth=2, heads=4),
+        objective=NextToken(),
+        data=NextTokenWindows(length=16),
+        optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
+        batch_size=16,
+        num_steps=STEPS,
+        seed=3,
+    )
+    return Experiment(**defaults | fields)
+
+
+def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
+    """Batches of 16 windows with uneven weights and packed segments; batch `bad` has an infinite weight."""
+    found = []
+    for i in range(n):
+        draw = np.random.default_rng(i)
+        segments = np.sort(draw.integers(1, 3, (16, 16)), axis=1).astype(np.int32)
+        found.append(
+            {
+                "id": np.arange(16, dtype=np.int32) + 16 * i,
+                "tokens": draw.integers(0, 64, (16, 16)).astype(np.int32),
+                "targets": draw.integers(0, 64, (16, 16)).astype(np.int32),
+                "weights": (draw.random((16, 16)) < np.linspace(0.05, 1, 16)[:, None]).astype(np.float32),
+                "segments": segments,
+                "positions": np.tile(np.arange(16, dtype=np.int32), (16, 1)),
+            }
+        )
+        if i == bad:
+            found[-1]["weights"][0, 0] = np.inf
+    return found
+
+
+def run(exp: Experiment, data):
+    with sharding.use(exp.mesh) as built:
+        layout = lay_out(exp, built)
+        state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
+        for batch in data:
+            state, metrics = step(state, place(batch, layout.batch))
+            rows.append(jax.device_get(metrics))
+        return state, rows
+
+
+@pytest.fixture(scope="module")
+def one_device():
+    mesh = Mesh(data=1, fsdp=1, tensor=1)
+    single = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), ("data", "fsdp", "tensor"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mesh, "build", lambda self: single)
+        return run(experiment(mesh=mesh), batches(STEPS))
+
+
+@pytest.mark.parametrize(
+    "mesh", [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2), Mesh()], ids=str
+)
+def test_every_mesh_gives_the_same_run(one_device, mesh):
+    state, rows = run(experiment(mesh=mesh), batches(STEPS))
+    for name in ("loss", "grad_norm", "accuracy"):
+        expected = [row[name] for row in one_device[1]]
+        np.testing.assert_allclose([row[name] for row in rows], expected, rtol=2e-5, atol=1e-6, err_msg=name)
+    assert rows[0]["loss"] > rows[-1]["loss"] - 1  # a real run, not a constant
+    kernel = state.params["layers"]["block"]["mlp"]["up"]["kernel"]
+    assert kernel.sharding.spec == mesh.partition(("layers", "embed", "mlp"))
+
+
+def test_moments_live_where_their_parameters_live():
+    state, _ = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2)), batches(1))
+    params, moments = flat_paths(state.params), flat_paths(state.opt_state)
+    for name, parameter in params.items():
+        own = [m for path, m in moments.items() if path.endswith("/" + name)]
+        assert len(own) == 2, name
+        for moment in own:
+            assert moment.sharding.is_equivalent_to(parameter.sharding, parameter.ndim), name
+    embedding = state.params["embed"]["embedding"]
+    assert embedding.sharding.spec == P("tensor", "fsdp")
+
+
+def test_microbatches_change_nothing_whatever_the_weights():
+    data = batches(4)
+    whole, rows = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2)), data)
+    cut, cut_rows = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2), microbatches=4), data)
+    for a, b in zip(rows, cut_rows, strict=True):
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], rtol=3e-5, err_msg=name)
+    # SGD keeps the gradient's own size: a wrong average would show.
+    sgd = dict(optimizer=SGD(peak_lr=1.0, clip=None, momentum=0.0, schedule=Constant()))
+    a, b = (run(experiment(microbatches=m, **sgd), data[:1])[0] for m in (1, 2))
+    for name, x in flat_paths(a.params).items():
+        np.testing.assert_allclose(x, flat_paths(b.params)[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_non_finite_step_changes_nothing_but_the_counters():
+    exp = experiment(on_nonfinite="skip")
+    before, _ = run(exp, batches(2))
+    after, rows = run(exp, batches(3, bad=2))
+    assert not np.isfinite(rows[2]["loss"]) and rows[2]["skipped"].tolist() == [1, 1]
+    for name in ("params", "opt_state"):
+        for path, x in flat_paths(getattr(before, name)).items():
+            np.testing.assert_array_equal(x, flat_paths(getattr(after, name))[path], err_msg=path)
+    assert int(after.step) == 3
+    _, rows = run(exp, [*batches(3, bad=1), *batches(1)])
+    assert [row["skipped"].tolist() for row in rows] == [[0, 0], [1, 1], [0, 1], [0, 1]]
+    assert np.isfinite(rows[-1]["loss"])
+
+
+def test_frozen_parameters_stay_and_have_no_moments():
+    groups = (Group(r"embed/.*", trainable=False), Group(r"(?!embed/).*"))
+    exp = experiment(optimizer=AdamW(groups=groups, schedule=Constant()))
+    state, _ = run(exp, batches(2))
+    with sharding.use(exp.mesh) as built:
+        start = lay_out(exp, built).create(exp.seed)
+    np.testing.assert_array_equal(state.frozen["embed"]["embedding"], start.frozen["embed"]["embedding"])
+    assert "embed" not in state.params and not [p for p in flat_paths(state.opt_state) if "embedding" in p]
+    moved = flat_paths(state.params)
+    assert all((np.asarray(x) != np.asarray(moved[p])).any() for p, x in flat_paths(start.params).items() if "kernel" in p)
+
+
+def test_bfloat16_activations_keep_float32_parameters_and_moments():
+    exp = experiment(model=Decoder(vocab=64, width=32, depth=2, heads=4, dtype="bfloat16"))
+    state, rows = run(exp, batches(3))
+    floats = [x for x in jax.tree.leaves((state.params, state.opt_state)) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert {x.dtype for x in floats} == {jnp.dtype("float32")} and np.isfinite(rows[-1]["loss"])
+
+
+def test_an_indivisible_mesh_is_told_before_anything_compiles():
+    exp = experiment(model=Decoder(vocab=63, width=32, depth=1, heads=4), mesh=Mesh(data=1, fsdp=4, tensor=2))
+    with (
+        sharding.use(exp.mesh) as built,
+        pytest.raises(UserError, match="tensor = 2 to divide axis 'vocab' of embed/embedding, got 63"),
+    ):
+        lay_out(exp, built)
+    whole = dataclasses.replace(exp, mesh=Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()}))
+    with sharding.use(whole.mesh) as built:
+        lay_out(whole, built)

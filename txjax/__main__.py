@@ -1,0 +1,46 @@
+"""`txjax COMMAND --flags`: finds the command's file, runs it, turns a user's mistake into one line."""
+
+import importlib
+import logging
+import os
+import pkgutil
+import sys
+
+from txjax import commands
+from txjax.types import UserError, near_misses
+
+
+def names() -> list[str]:
+    """The commands: one file of `txjax/commands` each."""
+    found = (module.name for module in pkgutil.iter_modules(commands.__path__))
+    return sorted(name for name in found if hasattr(importlib.import_module(f"txjax.commands.{name}"), "run"))
+
+
+def usage() -> str:
+    rows = "\n".join(f"  {name:<12}{importlib.import_module(f'txjax.commands.{name}').SUMMARY}" for name in names())
+    return f"usage: txjax COMMAND [--flags]\n\n{rows}\n\ntxjax COMMAND --help tells a command's flags."
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. Returns the exit code: 0 done, 2 a user's mistake, 75 preempted and saved, else a failure."""
+    argv = sys.argv[1:] if argv is None else argv
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's notes are not the user's
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    try:
+        if not argv or argv[0] in ("-h", "--help", "help"):
+            print(usage())
+            return 0
+        name, *rest = argv
+        known = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+        if name not in known or name not in names():
+            raise UserError("COMMAND", "one of " + ", ".join(names()), name, near_misses(name, names()))
+        return importlib.import_module(f"txjax.commands.{name}").run(rest)
+    except UserError as error:
+        print(f"txjax: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

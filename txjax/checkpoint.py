@@ -1,0 +1,257 @@
+"""Checkpoints: Orbax writes the arrays, digests prove them, the newest good one is found again.
+
+A step is the folder `checkpoints/STEP/`:
+
+    arrays/        Orbax: `weights` (parameters, model state) and `training` (moments, counters)
+    record.json    the data position, the metrics at this step, shapes and dtypes
+    digests.json   a digest of every file, written last: a step without it was never finished
+"""
+
+import dataclasses
+import errno
+import json
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from orbax.checkpoint import v1 as ocp
+
+from txjax import digest
+from txjax.files import replace_text
+from txjax.types import PyTree, TrainState, UserError, flat_paths, near_misses, setting
+
+log = logging.getLogger("txjax")
+FOLDER = "checkpoints"
+
+
+@dataclasses.dataclass
+class Checkpoints:
+    """When to save and what to keep.
+
+    Attributes:
+      every_steps: steps between saves; the last step is always saved.
+      keep: how many of the newest steps stay.
+      best: a metric such as `eval/valid/loss` whose best step stays too; None keeps only the newest.
+      best_mode: whether the smallest or the largest value is best.
+    """
+
+    every_steps: int = setting(1000, at_least=1)
+    keep: int = setting(2, at_least=1)
+    best: str | None = None
+    best_mode: str = setting("min", choices=("min", "max"))
+
+
+def split(state: TrainState) -> dict[str, PyTree]:
+    """The state as the two parts that are stored: what a model needs to run, and what only training needs."""
+    return {
+        "weights": {"params": state.params, "frozen": state.frozen, "model_state": state.model_state},
+        "training": {"step": state.step, "opt_state": state.opt_state, "skipped": state.skipped},
+    }
+
+
+def join(parts: dict[str, PyTree]) -> TrainState:
+    """The inverse of `split`."""
+    return TrainState(**parts["weights"], **parts["training"])
+
+
+class Store:
+    """The checkpoints of one workdir. One save is under way at a time; the next one waits for it."""
+
+    def __init__(self, workdir: Path, options: Checkpoints | None = None):
+        self.folder = Path(workdir).resolve() / FOLDER
+        self.options = options or Checkpoints()
+        self._saving: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def path(self, step: int) -> Path:
+        return self.folder / str(step)
+
+    def steps(self) -> list[int]:
+        """Steps whose save was finished, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        found = [int(p.name) for p in self.folder.iterdir() if p.name.isdigit() and digest.is_complete(p)]
+        return sorted(found)
+
+    def record(self, step: int) -> dict[str, Any]:
+        """What was written beside the arrays of a step."""
+        return json.loads((self.path(step) / "record.json").read_text())
+
+    def faults(self, step: int) -> list[str]:
+        """What is wrong with a step's files, a line each; empty if every bit is right."""
+        return digest.faults(self.path(step))
+
+    def choose(self, which: str = "last") -> int:
+        """The step that `which` names: `last` (newest good one), `best`, or a number.
+
+        Raises:
+          UserError: there is no such step, or it is damaged.
+        """
+        steps = self.steps()
+        if which == "last":
+            good = next((step for step in reversed(steps) if not self.faults(step)), None)
+        elif which == "best":
+            good = self.best()
+        else:
+            good = int(which) if which.isdigit() and int(which) in steps else None
+        if good is None:
+            raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
+        faults = self.faults(good)
+        if faults:
+            raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"take another of {steps}")
+        return good
+
+    def clean(self) -> None:
+        """Removes what a killed save left behind. Only the process that holds the workdir may call it."""
+        for path in self.folder.glob("*") if self.folder.is_dir() else ():
+            if (
+                path.name.partition(".")[0].isdigit()
+                and not path.name.endswith(".bad")
+                and not digest.is_complete(path)
+            ):
+                shutil.rmtree(path)
+
+    # Saving
+
+    def save(self, step: int, state: TrainState, record: dict[str, Any]) -> None:
+        """Starts saving a step; returns when the arrays are copied from the devices.
+
+        Args:
+          record: JSON values to keep beside the arrays: `data` (its position) and `metrics`.
+
+        Raises:
+          UserError: the disk is full, now or since the last save was started.
+        """
+        self.wait()
+        parts = split(state)
+        self._check_space(step, parts)
+        arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
+        shutil.rmtree(self.path(step), ignore_errors=True)
+        self.path(step).mkdir(parents=True)
+        response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
+
+        def finish() -> None:
+            try:
+                self._guarded(step, response.result)
+                self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+            except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
+                self._failure = error
+
+        self._saving = threading.Thread(target=finish, name=f"save {step}")
+        self._saving.start()
+
+    def _commit(self, step: int, record: dict[str, Any]) -> None:
+        replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
+        digest.commit(self.path(step))
+        self._forget_old()
+
+    def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
+        """A disk that fills up while saving is something the user can mend."""
+        try:
+            return act()
+        except Exception as error:
+            full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+            shutil.rmtree(self.path(step), ignore_errors=True)
+            if full:
+                raise self._disk_full(step) from error
+            raise
+
+    def _disk_full(self, step: int) -> UserError:
+        kept = self.steps()
+        last = f"step {kept[-1]} is safe" if kept else "no step was saved yet"
+        return UserError(
+            str(self.folder),
+            f"room to save step {step}",
+            "a full disk",
+            hint=f"{last}; free space and start the same command again",
+        )
+
+    def _check_space(self, step: int, parts: PyTree) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        needed = sum(x.nbytes for x in jax.tree.leaves(parts))
+        if shutil.disk_usage(self.folder).free < needed:
+            raise self._disk_full(step)
+
+    def wait(self) -> None:
+        """Until the save under way is finished. Raises what went wrong in it."""
+        if self._saving is not None:
+            self._saving.join()
+        self.poll()
+
+    def poll(self) -> None:
+        """Raises what went wrong in a save that has ended; never waits."""
+        if self._saving is not None and not self._saving.is_alive():
+            self._saving, failure, self._failure = None, self._failure, None
+            if failure is not None:
+                raise failure
+
+    def best(self) -> int | None:
+        """The finished step with the best value of `options.best`; None if no step has one."""
+        scores = {}
+        for step in self.steps() if self.options.best else ():
+            value = self.record(step).get("metrics", {}).get(self.options.best)
+            if isinstance(value, float | int):
+                scores[step] = value if self.options.best_mode == "min" else -value
+        return min(scores, key=lambda step: (scores[step], step)) if scores else None
+
+    def _forget_old(self) -> None:
+        steps = self.steps()
+        keep = {*steps[-self.options.keep :], self.best()}
+        for step in steps:
+            if step not in keep:
+                (self.path(step) / digest.NAME).unlink()  # incomplete from here on, should we be killed
+                shutil.rmtree(self.path(step))
+
+    # Restoring
+
+    def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
+        """The newest step whose every bit is right, placed as `abstract` says; None if nothing was ever saved.
+
+        A bad step is reported, set aside as `STEP.bad` and the one before it is taken.
+
+        Raises:
+          UserError: there were steps and none is good, or the arrays aren't those of this model.
+        """
+        tried = self.steps()
+        for step in reversed(tried):
+            faults = self.faults(step)
+            if not faults:
+                return join(self.load(step, split(abstract))), self.record(step)
+            aside = self.path(step).with_name(f"{step}.bad")
+            log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
+            shutil.rmtree(aside, ignore_errors=True)
+            self.path(step).rename(aside)
+        if tried:
+            raise UserError(
+                str(self.folder), "an undamaged step", f"{tried}, all damaged", hint="remove the folder to start anew"
+            )
+        return None
+
+    def load(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
+        """Some parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
+
+        Raises:
+          UserError: an array is missing, or has another shape or dtype: nothing is ever cast.
+        """
+        stored = {path: tuple(spec) for path, spec in self.record(step)["arrays"].items()}
+        for path, leaf in flat_paths(abstract).items():
+            if path not in stored:
+                raise UserError(
+                    f"checkpoint {step}", f"an array {path}", near=near_misses(path, stored), hint=_OTHER_MODEL
+                )
+            if (list(leaf.shape), str(leaf.dtype)) != stored[path]:
+                shape, dtype = stored[path]
+                raise UserError(
+                    f"checkpoint {step}",
+                    f"{path} to be {leaf.dtype}{list(leaf.shape)}",
+                    f"{dtype}{shape}",
+                    hint=_OTHER_MODEL,
+                )
+        return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
+
+
+_OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"

@@ -1,0 +1,70 @@
+"""txjax diff A B: why two runs differ: config, code, data, versions, devices, and the first step that shows it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txjax.commands.parser import Parser
+
+if TYPE_CHECKING:
+    from txjax.commands.runs import Run
+
+SUMMARY = "tell why two runs differ"
+MANIFEST = {"code": ["git"], "data": ["data"], "versions": ["python", "versions"], "devices": ["devices"]}
+FIRST = ("train/batch_hash", "train/loss")  # what differs in these explains the rest
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("diff", __doc__)
+    parser.add_argument("a", metavar="A", type=Path, help="the folder (--workdir) of a run")
+    parser.add_argument("b", metavar="B", type=Path, help="the folder of another run")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags = parser.parse_args(argv)
+
+    from txjax.commands.runs import read_runs
+    from txjax.commands.table import table
+
+    a, b = read_runs([flags.a, flags.b])
+    found = list(differences(a, b))
+    if flags.json:
+        print(json.dumps({"a": str(a.workdir), "b": str(b.workdir), "differences": found}))
+    elif found:
+        rows = [[f"{d['kind']}: {d['name']}", str(d.get("step", "")), _cell(d, "a"), _cell(d, "b")] for d in found]
+        table("differences", ["what", "first at step", a.name, b.name], rows)
+    else:
+        print("no difference")
+    return 0
+
+
+def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
+    """All differences, the causes first: dicts of "kind", "name", and "a" and "b" where the run has such a value.
+
+    Metrics tell the first "step", of those that both logged, where they differ; clocks and speeds are left out.
+    """
+    from txjax.config import diff
+    from txjax.log import plain
+
+    yield from (_difference("config", *difference) for difference in diff(a.config, b.config))
+    for kind, keys in MANIFEST.items():
+        left, right = ({key: run.manifest[key] for key in keys if key in run.manifest} for run in (a, b))
+        yield from (_difference(kind, *difference) for difference in diff(left, right))
+    rows = {row["step"]: row for row in b.rows}
+    pairs = [(plain(row), plain(rows[row["step"]])) for row in a.rows if row["step"] in rows]
+    for name in dict.fromkeys([*FIRST, *a.metrics(), *b.metrics()]):
+        for left, right in pairs if not name.startswith("perf/") else []:
+            if left.get(name) != right.get(name):
+                found = _difference("metrics", name, left.get(name, ...), right.get(name, ...))
+                yield found | {"step": left["step"]}
+                break
+
+
+def _difference(kind: str, name: str, a: Any, b: Any) -> dict[str, Any]:
+    return {"kind": kind, "name": name} | {side: v for side, v in (("a", a), ("b", b)) if v is not ...}
+
+
+def _cell(difference: dict[str, Any], side: str) -> str:
+    if side not in difference:
+        return "(none)"
+    value = difference[side]
+    return value if isinstance(value, str) else json.dumps(value)

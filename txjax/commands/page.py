@@ -1,0 +1,122 @@
+"""One HTML page about runs, with everything in it: no other file, no network, light and dark."""
+
+import base64
+import html
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from txjax.commands.runs import Run
+from txjax.config import flatten
+from txjax.log import Value
+
+STYLE = """
+:root { color-scheme: light dark;
+  --paper: #f6f7f9; --card: #ffffff; --ink: #1f2933; --faint: #6b7785; --rule: #e6e9ee; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #0f1216; --card: #171b21; --ink: #e6eaf0; --faint: #93a0b0; --rule: #2b323c; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 3rem 1.5rem; max-width: 76rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 1.7rem; margin: 0; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+h2 { font-size: 1.05rem; margin: 2.5rem 0 0.75rem; }
+p { color: var(--faint); margin: 0.25rem 0 1.5rem; }
+.card { background: var(--card); border: 1px solid var(--rule); border-radius: 12px;
+  padding: 1rem 1.25rem; overflow-x: auto; }
+img { display: block; width: 100%; height: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.4rem 0.75rem; text-align: right; border-bottom: 1px solid var(--rule); overflow-wrap: anywhere; }
+th { color: var(--faint); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+tr:last-child td { border-bottom: 0; }
+"""
+
+
+def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
+    """The page: pictures (PNG, for light and dark screens), final scores, what differs in the configs, versions."""
+    title = " · ".join(run.name for run in runs)
+    parts = [
+        f"<h1>{_text(title)}</h1><p>{_text(_subtitle(runs))}</p>",
+        f'<div class="card"><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark)}">'
+        f'<img alt="curves of loss, learning rate, gradient norm and throughput" src="{_data(light)}"></picture></div>',
+        _section("Final metrics", runs, [scores(run) for run in runs]),
+    ]
+    configs = [flatten(run.config) if run.config else {} for run in runs]
+    if len(runs) > 1:
+        parts.append(_section("Differences of the configs", runs, _differing(configs)))
+    parts.append(_section("Code, versions and devices", runs, [flatten(_made_by(run)) for run in runs]))
+    if len(runs) == 1:
+        parts.append(_section("Config", runs, configs))
+    body = "\n".join(parts)
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_text(title)}</title>'
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n'
+    )
+
+
+def scores(run: Run) -> dict[str, Value]:
+    """The last value of every metric, the best eval losses, and how far the run is."""
+    best = {}
+    for key in run.metrics():
+        steps, values = run.series(key)
+        if key.startswith("eval/") and key.endswith("/loss") and values:
+            best[f"best/{key}"] = min(values)
+            best[f"best/{key.removesuffix('loss')}step"] = steps[values.index(min(values))]
+    told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
+    last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
+    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | told
+
+
+def shown(value: Any) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
+    return str(value)
+
+
+def png(figure: Figure) -> bytes:
+    """The picture as the bytes of a PNG file."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def _subtitle(runs: Sequence[Run]) -> str:
+    models = [str(run.config.get("model", {}).get("class", "")).rpartition(".")[2] for run in runs]
+    dates = [str(run.manifest.get("created", ""))[:10] for run in runs]
+    return " · ".join(dict.fromkeys(word for word in (*models, *dates) if word))
+
+
+def _made_by(run: Run) -> dict[str, Any]:
+    return {key: run.manifest[key] for key in ("git", "python", "versions", "devices", "data") if key in run.manifest}
+
+
+def _differing(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    names = dict.fromkeys(name for column in columns for name in column)
+    differing = [n for n in names if any(c.get(n, ...) != columns[0].get(n, ...) for c in columns)]
+    return [{name: column[name] for name in differing if name in column} for column in columns]
+
+
+def _section(title: str, runs: Sequence[Run], columns: Sequence[Mapping[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    if not names:
+        return f'<h2>{title}</h2>\n<div class="card">none</div>'
+    head = "".join(f"<th>{_text(name)}</th>" for name in ("", *(run.name for run in runs)))
+    cells = [[name, *(shown(column[name]) if name in column else "–" for column in columns)] for name in names]
+    rows = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+    return f'<h2>{title}</h2>\n<div class="card"><table><tr>{head}</tr>\n{rows}</table></div>'
+
+
+def _data(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()
+
+
+def _text(text: str) -> str:
+    return html.escape(text)

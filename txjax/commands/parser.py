@@ -1,0 +1,51 @@
+"""The parser of every command's flags: a mistake is a UserError, so one line and exit code 2."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from txjax.types import UserError, near_misses
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with whole flag names only (`--work` is not `--workdir`) and near misses for unknown ones."""
+
+    def __init__(self, command: str, summary: str):
+        super().__init__(prog=f"txjax {command}", description=summary, allow_abbrev=False)
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """The flags of `args`. Raises UserError for one that this command doesn't have."""
+        flags, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self._unknown(rest[0])
+        return flags
+
+    def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The flags of `argv`, and apart from them the overrides, `--config.a.b=value`, unread.
+
+        An override in two words, `--config.a.b value`, is joined to one. Raises UserError for any other unknown flag.
+        """
+        own: list[str] = []
+        overrides: list[str] = []
+        words = list(argv)
+        while words:
+            word = words.pop(0)
+            if not re.match(r"--config[.\[]", word):
+                own.append(word)
+            elif "=" in word or not words or words[0].startswith("--"):
+                overrides.append(word)
+            else:
+                overrides.append(f"{word}={words.pop(0)}")
+        return self.parse_args(own), overrides
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse calls for every mistake."""
+        raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
+
+    def _unknown(self, word: str) -> NoReturn:
+        name = word.split("=")[0]
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        if not name.startswith("-"):
+            raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
+        raise UserError(self.prog, "a flag that it knows", name, near_misses(name, flags), f"see {self.prog} --help")

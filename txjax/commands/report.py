@@ -1,0 +1,50 @@
+"""txjax report RUN [RUN...]: the curves and final scores of runs, side by side, as a picture and one HTML page."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from txjax.commands.parser import Parser
+
+SUMMARY = "draw the curves of runs, side by side, and write a page about them"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("report", __doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="the folder (--workdir) of a run")
+    parser.add_argument("--out", type=Path, help="where the report goes; default: the first run's folder, report/")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags = parser.parse_args(argv)
+
+    from txjax.commands.curves import DARK, LIGHT, draw
+    from txjax.commands.page import page, png, scores, shown
+    from txjax.commands.runs import read_runs
+    from txjax.commands.table import table
+    from txjax.files import replace_text
+    from txjax.log import plain
+
+    runs = read_runs(flags.runs)
+    out = flags.out or runs[0].workdir / "report"
+    out.mkdir(parents=True, exist_ok=True)
+    picture, html = out / "curves.png", out / "index.html"
+    light = png(draw(runs, LIGHT))
+    picture.write_bytes(light)
+    replace_text(html, page(runs, light, png(draw(runs, DARK))))
+    if flags.json:
+        told = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
+        print(json.dumps({"runs": told, "curves": str(picture), "html": str(html)}))
+        return 0
+    found = [scores(r) for r in runs]
+    rows = [[name, *(shown(s.get(name, "")) for s in found)] for name in dict.fromkeys(k for s in found for k in s)]
+    table("final metrics", ["metric", *(r.name for r in runs)], rows)
+    print(f"\n{picture}\n{html}")
+    return 0
+
+
+def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
+    """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
+    from txjax.commands.curves import LIGHT, draw
+    from txjax.commands.runs import read_runs
+
+    draw(read_runs(workdirs), LIGHT).savefig(path, format="png")
+    return Path(path)

@@ -1,0 +1,71 @@
+"""Runs as their workdirs tell of them: metrics, config and manifest."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from txjax.log import Row, Value, read_metrics
+from txjax.types import UserError
+
+
+@dataclasses.dataclass
+class Run:
+    """One run.
+
+    Attributes:
+      name: the workdir's own name, with as many parents as tell it from the others.
+      rows: of metrics.jsonl, by increasing step.
+      config: config.json, {} where there is none.
+      manifest: manifest.json, {} where there is none.
+    """
+
+    name: str
+    workdir: Path
+    rows: list[Row]
+    config: dict[str, Any]
+    manifest: dict[str, Any]
+
+    def metrics(self) -> list[str]:
+        """The names of all metrics, in order of appearance."""
+        return [key for key in dict.fromkeys(k for row in self.rows for k in row) if key not in ("step", "time")]
+
+    def series(self, key: str) -> tuple[list[int], list[float]]:
+        """The steps and the finite values of one metric."""
+        points = [(int(row["step"]), row[key]) for row in self.rows if key in row]
+        kept = [(step, float(value)) for step, value in points if not isinstance(value, str) and math.isfinite(value)]
+        return [step for step, _ in kept], [value for _, value in kept]
+
+    def last(self) -> dict[str, Value]:
+        """The last value of every metric."""
+        return {key: next(row[key] for row in reversed(self.rows) if key in row) for key in self.metrics()}
+
+
+def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
+    """The runs in these folders. Raises UserError for a folder that holds no run, or two times the same one."""
+    paths = [Path(workdir).resolve() for workdir in workdirs]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise UserError("RUN", "different runs", str(path), hint="it is given twice")
+    depth = 1
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    return [
+        Run(
+            name="/".join(path.parts[-depth:]),
+            workdir=path,
+            rows=read_metrics(path),
+            config=_read_json(path / "config.json"),
+            manifest=_read_json(path / "manifest.json"),
+        )
+        for path in paths
+    ]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise UserError(str(path), "JSON", hint=str(error)) from None

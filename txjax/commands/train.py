@@ -1,0 +1,38 @@
+"""txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
+
+from pathlib import Path
+
+from txjax.commands.parser import Parser
+
+SUMMARY = "train a config in a workdir; again to go on"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("train", __doc__)
+    parser.add_argument(
+        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
+    )
+    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    parser.add_argument(
+        "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
+    )
+    parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    flags, overrides = parser.parse_known(argv)
+
+    from txjax.backend import prepare
+
+    prepare()
+    from txjax import config
+    from txjax.commands.report import plot_curves
+    from txjax.train.loop import NotFinite, train
+
+    experiment = config.load(flags.config, overrides)
+    try:
+        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
+    except NotFinite as error:
+        print(f"txjax: {error}")
+        return 1
+    if code == 0:
+        picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
+        print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
+    return code

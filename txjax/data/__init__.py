@@ -1,0 +1,28 @@
+"""Datasets as config values; `docs/data.md` tells how they work."""
+
+from txjax.data.dataset import Dataset, Source
+from txjax.data.images import CenterCrop, Flip, Images, PadCrop, Resize, Transform
+from txjax.data.loader import eval_batches, fingerprint, train_batches
+from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
+from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
+
+__all__ = [
+    "Bytes",
+    "CenterCrop",
+    "Characters",
+    "Dataset",
+    "Flip",
+    "Images",
+    "NextTokenWindows",
+    "PadCrop",
+    "Resize",
+    "SentencePairs",
+    "Source",
+    "TextWindows",
+    "Tokenizer",
+    "TokenizerFile",
+    "Transform",
+    "eval_batches",
+    "fingerprint",
+    "train_batches",
+]

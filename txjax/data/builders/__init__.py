@@ -1,0 +1,1 @@
+"""TFDS builders that come with txjax: data without a network."""

@@ -1,0 +1,63 @@
+"""`txjax_python_text`: the source code of the running Python's standard library."""
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import tensorflow_datasets as tfds
+
+from txjax.types import UserError
+
+# Anywhere below the standard library: tests, other people's packages, and what isn't source.
+EXCLUDED = {"__pycache__", "dist-packages", "idle_test", "site-packages", "test", "tests"}
+
+
+class Builder(tfds.core.GeneratorBasedBuilder):
+    """One record a file. The version is Python's own: another interpreter's text is another data set."""
+
+    VERSION = tfds.core.Version("{}.{}.{}".format(*sys.version_info))
+    SPLITS = ("train", "validation")
+
+    def check(self) -> None:
+        """Raises UserError where this Python came without the sources of its library."""
+        if next(sources(), None) is None:
+            raise UserError("data.name", f"Python sources under {library()}", self.name, hint="use another Python")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="The source code of Python's standard library, without its tests; 4% of the files held out.",
+            features=tfds.features.FeaturesDict({"text": tfds.features.Text(), "path": tfds.features.Text()}),
+        )
+
+    def _split_generators(self, dl_manager: object) -> dict[str, Iterator]:
+        return {split: self._generate_examples(split) for split in self.SPLITS}
+
+    def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, str]]]:
+        for path in sources():
+            name = path.relative_to(library()).as_posix()
+            if split_of(name) != split:
+                continue
+            try:
+                yield name, {"text": path.read_bytes().decode("utf-8"), "path": name}
+            except UnicodeDecodeError:
+                continue  # a few files that show other encodings
+
+
+def library() -> Path:
+    """The folder of the standard library."""
+    return Path(sysconfig.get_paths()["stdlib"])
+
+
+def sources() -> Iterator[Path]:
+    """Every source file of the standard library, tests excluded, in a fixed order."""
+    for path in sorted(library().rglob("*.py")):
+        if not EXCLUDED.intersection(path.relative_to(library()).parts) and path.is_file():
+            yield path
+
+
+def split_of(name: str) -> str:
+    """The split of a file, by a hash of its path: 4% of the files are held out."""
+    return "validation" if int(hashlib.sha256(name.encode()).hexdigest(), 16) % 25 == 0 else "train"

@@ -1,0 +1,141 @@
+"""Batches: each process's share of the global batch, read ahead by threads.
+
+Batch i holds the positions i * batch_size to (i + 1) * batch_size - 1 of the global index; of its rows, process k of n
+gets the k-th of n equal parts. So the number of processes changes no batch, and the position is all the state there is.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Generator
+
+import numpy as np
+
+from txjax.data.dataset import Example, Source
+from txjax.data.index import GlobalIndex
+from txjax.data.keys import example_rng
+from txjax.types import UserError
+
+Batch = dict[str, np.ndarray]
+THREADS = min(4, os.cpu_count() or 1)  # most of an example is Python, of which one thread runs at a time
+
+
+def train_batches(
+    source: Source,
+    *,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    process_index: int = 0,
+    process_count: int = 1,
+    threads: int = THREADS,
+    prefetch: int = 4,
+) -> Generator[Batch]:
+    """Batches without end from step `start_step` on, shuffled anew each epoch.
+
+    Args:
+      source: the examples.
+      batch_size: examples in a global batch.
+      seed: of the order and of every random draw in an example.
+      start_step: the first batch to give.
+      process_index: this process.
+      process_count: all processes, which must divide the batch.
+      threads: batches made at a time.
+      prefetch: batches made ahead, at least 1.
+
+    Returns:
+      An iterator over this process's rows, int32 and float32 arrays [rows ...] by key, `id` among them. A failure to
+      read an example is raised by the `next` that would have given it. `close()` ends its threads.
+    """
+    index = GlobalIndex(len(source), seed)
+
+    def row(position: int) -> Example:
+        example, epoch = index(position)
+        return _example(source, example, epoch, seed)
+
+    share = _share(batch_size, process_index, process_count)
+    return _batches(row, batch_size, share, start_step, sys.maxsize, threads, prefetch)
+
+
+def eval_batches(
+    source: Source,
+    *,
+    batch_size: int,
+    process_index: int = 0,
+    process_count: int = 1,
+    threads: int = THREADS,
+    prefetch: int = 4,
+) -> Generator[Batch]:
+    """Every example once, in order, as epoch 0 shows it; the last batch is filled up with zeros, of weight 0.
+
+    All processes get the same number of batches. Arguments and result are those of `train_batches`.
+    """
+    count = len(source)
+    padding = {key: np.zeros_like(value) for key, value in _example(source, 0, 0, 0).items()}
+    assert "weights" in padding, "padding must be told from data"
+
+    def row(position: int) -> Example:
+        return _example(source, position, 0, 0) if position < count else padding
+
+    share = _share(batch_size, process_index, process_count)
+    return _batches(row, batch_size, share, 0, -(-count // batch_size), threads, prefetch)
+
+
+def fingerprint(ids: np.ndarray, step: int, first_row: int = 0) -> int:
+    """A 32-bit number that tells which examples a batch holds, in which order, at which step.
+
+    Args:
+      ids: int32 [rows], the batch's `id`.
+      step: the batch's number.
+      first_row: where in the global batch these rows begin. The parts of several processes add up, modulo 2**32, to
+        the number of the whole batch.
+    """
+    rows = np.arange(first_row, first_row + len(ids), dtype=np.uint64)
+    # SplitMix64's mixing function (Steele et al. 2014) of (step, row, id).
+    mixed = rows * np.uint64(0x9E3779B97F4A7C15) ^ np.asarray(ids).astype(np.uint64) << np.uint64(32)
+    mixed ^= np.uint64(step)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return int(np.sum(mixed & np.uint64(0xFFFFFFFF)) & np.uint64(0xFFFFFFFF))
+
+
+class _Rows:
+    """Grain's view of the batches: item i is this process's share of batch `start` + i."""
+
+    def __init__(self, row: Callable[[int], Example], batch_size: int, share: range, start: int, stop: int):
+        self._row, self._batch_size, self._share, self._start, self._stop = row, batch_size, share, start, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __getitem__(self, item: int) -> Batch:
+        first = (self._start + item) * self._batch_size
+        rows = [self._row(first + row) for row in self._share]
+        batch = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+        assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
+        return batch
+
+
+def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
+    return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
+
+
+def _share(batch_size: int, process_index: int, process_count: int) -> range:
+    if batch_size % process_count:
+        raise UserError("config.batch_size", f"a multiple of the {process_count} processes", batch_size)
+    rows = batch_size // process_count
+    return range(process_index * rows, (process_index + 1) * rows)
+
+
+def _batches(
+    row: Callable[[int], Example], batch_size: int, share: range, start: int, stop: int, threads: int, prefetch: int
+) -> Generator[Batch]:
+    import grain  # which takes a second; configs needn't wait for it
+
+    source = _Rows(row, batch_size, share, start, stop)
+    options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
+    batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
+    try:
+        yield from batches
+    finally:
+        batches.close()

@@ -1,0 +1,228 @@
+"""TFDS sets as records by number: finding, preparing and reading them without TensorFlow.
+
+TFDS is imported when first needed because that takes half a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import logging
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from txjax.data.cache import cache_dir, lock
+from txjax.types import UserError, near_misses
+
+EMBEDDED = ("txjax_python_text", "txjax_digits")
+
+
+class CorruptData(RuntimeError):
+    """A record that cannot be read back."""
+
+
+@functools.cache
+def _tfds() -> Any:
+    """The module, which warns of every folder that isn't there yet, and of OpenCV: only its errors are shown."""
+    import tensorflow_datasets
+
+    quiet = lambda record: record.levelno >= logging.ERROR or "tensorflow_datasets" not in record.pathname  # noqa: E731
+    logging.getLogger("absl").addFilter(quiet)
+    return tensorflow_datasets
+
+
+def folder(name: str, data_dir: str | None) -> Path:
+    """The folder in which a data set's own folder is looked for."""
+    if data_dir is None and _base(name) in EMBEDDED:
+        return cache_dir() / "tfds"
+    return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+
+
+def find(name: str, data_dir: str | None) -> Any:
+    """The TFDS builder of a data set, prepared or not; of a prepared folder alone where its code isn't installed.
+
+    Raises:
+      UserError: there is neither code nor a folder of that name.
+    """
+    tfds = _tfds()
+    root = folder(name, data_dir)
+    if _base(name) in EMBEDDED:  # importing a builder registers it
+        importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
+    try:
+        return tfds.builder(name, data_dir=root)
+    except Exception as error:  # of many kinds; the one for an unknown name prints TFDS's whole catalogue
+        known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
+        near = near_misses(name, sorted(known))
+        raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
+
+
+def check(name: str, split: str, data_dir: str | None) -> Any:
+    """The features of a data set that is prepared (or embedded) and has this split. Reads metadata only.
+
+    Raises:
+      UserError: what is missing, and the command that makes it.
+    """
+    builder = find(name, data_dir)
+    if not builder.is_prepared():
+        if builder.name not in EMBEDDED:
+            raise _unprepared(builder, name, folder(name, data_dir))
+        builder.check()
+    _check_split(builder, split)
+    return builder.info.features
+
+
+def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) -> Any:
+    """The feature `name`, which must be one of these kinds of TFDS's. `field` is the setting that asks for it."""
+    fitting = [key for key, feature in features.items() if type(feature).__name__ in kinds]
+    if name not in fitting:
+        expected = f"a feature of kind {' or '.join(kinds)} (the set has {', '.join(fitting) or 'none'})"
+        raise UserError(field, expected, name, near_misses(name, fitting))
+    return features[name]
+
+
+def prepared(root: Path) -> list[str]:
+    """The data sets that lie ready under `root`, as `NAME:VERSION` or `NAME/CONFIG:VERSION`."""
+    infos = [*root.glob("*/*/dataset_info.json"), *root.glob("*/*/*/dataset_info.json")]
+    return sorted(f"{info.parent.parent.relative_to(root).as_posix()}:{info.parent.name}" for info in infos)
+
+
+class Records:
+    """The records of a split, by number. Several threads may read.
+
+    Attributes:
+      name: the data set's full name, config and version included.
+      fingerprint: hash of the metadata and of the ends of every shard, where array_record keeps its own checksums:
+        cheap for terabytes, and it tells apart whatever was prepared from other data.
+    """
+
+    def __init__(self, name: str, split: str, data_dir: str | None, features: Iterable[str]):
+        tfds = _tfds()
+        builder = _prepare(name, data_dir)
+        _check_split(builder, split)
+        self.name = builder.info.full_name
+        # Only the features asked for are decoded.
+        self._features = tfds.features.FeaturesDict({feature: builder.info.features[feature] for feature in features})
+        self._shards = builder.info.splits[split].file_instructions
+        if not self._shards:
+            raise UserError("data.split", f"a part of {self.name} with records in it", split)
+        try:
+            raw = tfds.decode.DeserializeMethod.RAW_BYTES
+            self._records = builder.as_data_source(split, deserialize_method=raw)
+        except NotImplementedError as error:
+            got = builder.info.file_format.value
+            hint = f"delete {builder.data_path} and {_how_to_make(name, folder(name, data_dir))}"
+            raise UserError("data.name", f"{self.name} prepared as array_record", got, hint=hint) from error
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
+        for shard in self._shards:
+            path = Path(shard.filename)
+            digest.update(repr((path.name, shard.skip, shard.take, path.stat().st_size)).encode())
+            with path.open("rb") as file:
+                digest.update(file.read(1 << 16))
+                file.seek(max(0, path.stat().st_size - (1 << 16)))
+                digest.update(file.read(1 << 16))
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Record `index`, decoded. Raises CorruptData, naming the file."""
+        try:
+            return self._features.deserialize_example_np(self._records[index])
+        except Exception as error:
+            raise CorruptData(
+                f"{self._place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
+            ) from error
+
+    def read(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Records `start` to `stop` - 1, which array_record reads in parallel."""
+        indices = list(range(start, stop))
+        try:
+            return [self._features.deserialize_example_np(record) for record in self._records.__getitems__(indices)]
+        except Exception:  # one by one, to name the record at fault
+            return [self[index] for index in indices]
+
+    def _place(self, index: int) -> str:
+        for shard in self._shards:
+            if index < shard.take:
+                return f"{shard.filename}: record {shard.skip + index}"
+            index -= shard.take
+        raise IndexError(index)
+
+
+def _prepare(name: str, data_dir: str | None) -> Any:
+    """The builder of a prepared data set; prepares it first where that is possible."""
+    tfds = _tfds()
+    builder = find(name, data_dir)
+    if builder.is_prepared():
+        return builder
+    root = folder(name, data_dir)
+    with lock(root / f".{builder.name}.lock"):
+        builder = find(name, data_dir)
+        if builder.is_prepared():
+            return builder
+        if builder.name in EMBEDDED:
+            builder.check()
+            for leftover in builder.data_path.parent.glob("*.incomplete*"):  # of a process that was killed
+                shutil.rmtree(leftover)
+        terminal = sys.stderr.isatty()
+        tfds.display_progress_bar(terminal)
+        try:
+            with contextlib.ExitStack() as stack:
+                silent = sys.stderr if terminal else stack.enter_context(open(os.devnull, "w"))
+                stack.enter_context(contextlib.redirect_stdout(silent))  # TFDS prints; stdout is for results
+                config = tfds.download.DownloadConfig(try_download_gcs=False)
+                builder.download_and_prepare(file_format="array_record", download_config=config)
+        except Exception as error:
+            raise _unprepared(builder, name, root, _line(error)) from error
+    return find(name, data_dir)
+
+
+def _check_split(builder: Any, split: str) -> None:
+    splits = list(builder.info.splits) if builder.is_prepared() else list(builder.SPLITS)
+    for part in split.split("+"):
+        base = part.split("[")[0].strip()
+        if base not in splits:
+            raise UserError(
+                "data.split", f"splits of {builder.name} ({', '.join(splits)})", split, near_misses(base, splits)
+            )
+    if builder.is_prepared():
+        try:
+            builder.info.splits[split]
+        except Exception as error:
+            raise UserError(
+                "data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)
+            ) from error
+
+
+def _unprepared(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
+    others = [other for other in prepared(root) if _base(other) == _base(name) and other != name]
+    hint = f"{reason}; {_how_to_make(name, root)}" if reason else _how_to_make(name, root)
+    return UserError("data.name", f"{builder.info.full_name} to be prepared", name, others, hint)
+
+
+def _how_to_make(name: str, root: Path) -> str:
+    return (
+        f"looked in {root}; to make it, on a machine with a network: pip install tensorflow-cpu; "
+        f"tfds build {name} --data_dir={root} --file_format=array_record"
+    )
+
+
+def _base(name: str) -> str:
+    return re.split("[/:]", name)[0]
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error's message, which may have hundreds."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}"[:200] if lines else type(error).__name__

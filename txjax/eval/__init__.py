@@ -1,0 +1,1 @@
+from txjax.eval.evaluation import Evaluation as Evaluation

@@ -1,0 +1,55 @@
+"""An experiment: everything that a run is, as one tree of values. Building it costs nothing and touches no device."""
+
+import dataclasses
+from typing import Any
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Dataset
+from txjax.eval import Evaluation
+from txjax.log import TensorBoard, Tracker
+from txjax.objectives import Objective
+from txjax.optim import AdamW, Optimizer
+from txjax.sharding import Mesh
+from txjax.types import setting
+
+
+@dataclasses.dataclass
+class Experiment:
+    """What `get_config` of a config file returns.
+
+    Attributes:
+      model: a Flax Linen module; it is its own config.
+      objective: what the model is trained for; it knows the batch's keys and the model's arguments.
+      data: the examples to train on.
+      evals: what is measured on the way, by name: `eval/NAME/loss` in the log.
+      optimizer: with its schedule and its parameter groups.
+      mesh: how the run is laid out over devices.
+      num_steps: updates of the whole run.
+      batch_size: examples an update, over all devices and hosts.
+      microbatches: parts that a batch is cut into to save memory; the update stays the same.
+      seed: of the initial parameters, the order of the data and every draw.
+      log_every_steps: steps between rows of metrics.jsonl.
+      on_nonfinite: what happens at a loss or gradient that isn't finite. Such an update is never applied; `raise`
+        stops the run, `skip` counts it and goes on.
+      max_skips: updates in a row that `skip` drops before it stops the run too.
+      checkpoint: when to save and what to keep.
+      trackers: where the log goes besides metrics.jsonl.
+      init_from: a workdir whose newest good parameters this run starts from; None starts from a fresh draw.
+    """
+
+    model: Any
+    objective: Objective
+    data: Dataset
+    evals: dict[str, Evaluation] = dataclasses.field(default_factory=dict)
+    optimizer: Optimizer = dataclasses.field(default_factory=AdamW)
+    mesh: Mesh = dataclasses.field(default_factory=Mesh)
+    num_steps: int = setting(1000, at_least=1)
+    batch_size: int = setting(32, at_least=1)
+    microbatches: int = setting(1, at_least=1)
+    seed: int = setting(0, at_least=0, below=2**31)
+    log_every_steps: int = setting(10, at_least=1)
+    on_nonfinite: str = setting("raise", choices=("raise", "skip"))
+    max_skips: int = setting(10, at_least=1)
+    checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
+    trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
+    init_from: str | None = None

@@ -1,0 +1,24 @@
+"""Writing files so that a reader, or a machine that stops, sees the old text or the new and never a part."""
+
+import os
+from pathlib import Path
+
+
+def flush(path: Path) -> None:
+    """Waits until a file, or a folder's list of names, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replaces a whole file in one step."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    flush(path.parent)

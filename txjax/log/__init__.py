@@ -1,0 +1,20 @@
+"""The log of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
+
+from txjax.log.console import Progress, setup_logging
+from txjax.log.metrics import METRICS, Log, plain, read_metrics
+from txjax.log.trackers import Row, Sink, TensorBoard, Tracker, Value, WandB
+
+__all__ = [
+    "METRICS",
+    "Log",
+    "Progress",
+    "Row",
+    "Sink",
+    "TensorBoard",
+    "Tracker",
+    "Value",
+    "WandB",
+    "plain",
+    "read_metrics",
+    "setup_logging",
+]

@@ -1,0 +1,145 @@
+"""metrics.jsonl, the record of a run: one JSON object a line, `{"step": updates done, "time": unix seconds, ...}`."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from txjax.files import replace_text
+from txjax.log.console import Progress
+from txjax.log.trackers import Feed, Row, Tracker, Value
+from txjax.types import UserError
+
+METRICS = "metrics.jsonl"
+CLOSE_SECONDS = 5.0  # what all trackers together may take at the end
+
+
+class Log:
+    """The log of one run.
+
+    Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
+    step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
+    only number 0 writes; the others may call everything.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        trackers: Sequence[Tracker],
+        num_steps: int,
+        start_step: int = 0,
+        process_index: int = 0,
+    ):
+        for tracker in trackers:
+            tracker.check()
+        self.file: TextIO | None = None
+        if process_index > 0:
+            return
+        path = Path(workdir) / METRICS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.last_step = _cut(path, start_step)
+        self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
+        self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
+        self.progress = Progress(num_steps)
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def write(self, step: int, metrics: Mapping[str, Value]) -> None:
+        """Appends the one row of this step; steps come in increasing order."""
+        if self.file is None:
+            return
+        assert step > self.last_step, f"step {step} after step {self.last_step}"
+        self.last_step = step
+        row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
+        self.file.write(json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n")
+        for feed in self.feeds:
+            feed.put((step, row))
+        self.progress.show(step, row)
+
+    def sync(self) -> None:
+        """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
+        if self.file is not None:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        """Syncs, and gives the trackers a few seconds to finish."""
+        if self.file is None:
+            return
+        self.sync()
+        self.file.close()
+        self.file = None
+        self.progress.close()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for feed in self.feeds:
+            feed.put(None)
+        for feed in self.feeds:
+            feed.join(deadline)
+
+
+def read_metrics(workdir: Path | str) -> list[Row]:
+    """The rows of a run, also of one that still writes: an unfinished last line is left out.
+
+    Raises:
+      UserError: no metrics, or a line that is no row.
+    """
+    path = Path(workdir) / METRICS
+    if not path.is_file():
+        raise UserError("workdir", f"a run with {METRICS}", str(workdir), hint="give the --workdir of a txjax train")
+    rows = []
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), start=1
+    ):
+        row = _row(line)
+        if row is not None:
+            rows.append(row)
+        elif line.endswith("\n"):
+            raise UserError(f"{path}:{number}", "one JSON object", line[:80])
+    return rows
+
+
+# JSON has no number for these; float() and JavaScript's Number() read them back from their names.
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def plain(row: Row) -> Row:
+    """The row as standard JSON can hold it: infinities and NaN by their names."""
+
+    def named(value: Value) -> Value:
+        if isinstance(value, float) and not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return value
+
+    return {name: named(value) for name, value in row.items()}
+
+
+def _row(line: str) -> Row | None:
+    """The row of a whole line, None for anything else."""
+    try:
+        row = json.loads(line) if line.endswith("\n") else None
+    except ValueError:
+        return None
+    if not isinstance(row, dict) or "step" not in row:
+        return None
+    return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _cut(path: Path, start_step: int) -> int:
+    """Cuts the file back to the rows of steps <= start_step, atomically; the last step that stays, -1 if none does."""
+    last, kept = -1, ""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for line in text.splitlines(keepends=True) if start_step else []:
+        row = _row(line)
+        if row is None or int(row["step"]) > start_step:
+            break
+        last, kept = int(row["step"]), kept + line
+    if kept != text:
+        replace_text(path, kept)
+    return last

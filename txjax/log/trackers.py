@@ -1,0 +1,154 @@
+"""Trackers: copies of the metrics for the eye, each on a thread of its own that training never waits for."""
+
+import dataclasses
+import importlib.util
+import json
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from txjax.types import UserError, setting
+
+Value = float | int | str
+Row = dict[str, Value]
+
+MAX_FAILURES = 3  # in a row, then a tracker is switched off
+MAX_BEHIND = 10_000  # rows that wait for a tracker, then it is switched off
+
+logger = logging.getLogger("txjax")
+
+
+class Sink(Protocol):
+    """An open tracker; all calls come from one thread."""
+
+    def write(self, step: int, metrics: Mapping[str, Value]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclasses.dataclass
+class Tracker:
+    """Base of all trackers: config values that open a sink when a run starts."""
+
+    def check(self) -> None:
+        """Raises UserError where the tracker's package is missing."""
+
+    def open(self, workdir: Path, start_step: int) -> Sink:
+        """Goes on after `start_step`; whatever an interrupted run sent after it is void."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class TensorBoard(Tracker):
+    """Event files in `workdir/tensorboard`."""
+
+    def open(self, workdir: Path, start_step: int) -> Sink:
+        from tensorboardX import SummaryWriter
+
+        return _EventFile(SummaryWriter(str(workdir / "tensorboard"), purge_step=start_step + 1 if start_step else 0))
+
+
+@dataclasses.dataclass
+class _EventFile:
+    writer: Any
+
+    def write(self, step: int, metrics: Mapping[str, Value]) -> None:
+        for name, value in metrics.items():
+            if not isinstance(value, str):
+                self.writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@dataclasses.dataclass
+class WandB(Tracker):
+    """A run of Weights & Biases (extra `wandb`). Its id is kept in the workdir, so that a resumed run goes on in it.
+
+    Attributes:
+      name: what the run is called; None uses the workdir's name.
+    """
+
+    project: str = "txjax"
+    name: str | None = None
+    mode: str = setting("online", choices=("online", "offline", "disabled"))
+
+    def check(self) -> None:
+        if importlib.util.find_spec("wandb") is None:
+            raise UserError("config.trackers", "the package wandb for WandB", hint="pip install 'txjax[wandb]'")
+
+    def open(self, workdir: Path, start_step: int) -> Sink:
+        import wandb
+
+        identity, config = workdir / "wandb.id", workdir / "config.json"
+        if not identity.exists():
+            identity.write_text(secrets.token_hex(8))
+        run = wandb.init(
+            project=self.project,
+            name=self.name or workdir.resolve().name,
+            mode=self.mode,
+            id=identity.read_text().strip(),
+            resume="allow",
+            dir=str(workdir),
+            config=json.loads(config.read_text()) if config.exists() else None,
+        )
+        return _WandBRun(run)
+
+
+@dataclasses.dataclass
+class _WandBRun:
+    run: Any
+
+    def write(self, step: int, metrics: Mapping[str, Value]) -> None:
+        self.run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class Feed:
+    """Hands rows to one tracker on a daemon thread; `put` never waits and never raises."""
+
+    def __init__(self, tracker: Tracker, workdir: Path, start_step: int):
+        self.tracker, self.workdir, self.start_step = tracker, workdir, start_step
+        self.name = type(tracker).__name__
+        self.rows: queue.Queue[tuple[int, Row] | None] = queue.Queue(MAX_BEHIND)
+        self.on = True
+        self.thread = threading.Thread(target=self._run, name=f"tracker-{self.name}", daemon=True)
+        self.thread.start()
+
+    def put(self, row: tuple[int, Row] | None) -> None:
+        try:
+            if self.on:
+                self.rows.put_nowait(row)
+        except queue.Full:
+            self._switch_off(f"it is {MAX_BEHIND} rows behind")
+
+    def join(self, deadline: float) -> None:
+        self.thread.join(max(deadline - time.monotonic(), 0.0))
+        if self.thread.is_alive() and self.on:
+            self._switch_off("it did not finish in time")
+
+    def _switch_off(self, why: str) -> None:
+        self.on = False
+        logger.warning("tracker %s is switched off: %s; metrics.jsonl has everything", self.name, why)
+
+    def _run(self) -> None:
+        sink, failures = None, 0
+        while self.on:
+            row = self.rows.get()
+            try:
+                if row is None:
+                    return sink.close() if sink else None
+                sink = sink or self.tracker.open(self.workdir, self.start_step)
+                sink.write(*row)
+                failures = 0
+            except Exception as error:
+                failures += 1
+                if row is None or failures == MAX_FAILURES:
+                    return self._switch_off(f"{type(error).__name__}: {error}")

@@ -1,0 +1,9 @@
+"""The models: each is its own configuration."""
+
+from txjax.models.text.bert import Bert, NextSentence
+from txjax.models.text.decoder import Decoder, empty_cache, gpt, llama
+from txjax.models.vision.encoder import ClassToken, MeanPool
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
+
+__all__ = ["MAE", "Bert", "ClassToken", "Decoder", "MeanPool", "NextSentence", "ViT", "empty_cache", "gpt", "llama"]

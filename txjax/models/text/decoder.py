@@ -1,0 +1,97 @@
+"""A causal language model: GPT and Llama are two settings of it."""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.models.transformer import Transformer
+from txjax.nn import (
+    GPT2,
+    MLP,
+    Attention,
+    Embed,
+    GatedMLP,
+    Head,
+    LayerNorm,
+    Learned,
+    Normal,
+    Positions,
+    RMSNorm,
+    Rotary,
+    Tied,
+    Untied,
+    causal_window,
+)
+from txjax.types import PyTree, setting
+
+
+class Decoder(Transformer, kw_only=True):
+    """Predicts each next token from those before it.
+
+    Parameters: `embed`, `layers`, `norm_final`, and those of `positions` and `head`.
+
+    Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow those of the calls before.
+    Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and carry the returned cache on.
+
+    Attributes:
+      vocab: tokens V.
+      head: how features become logits: `Tied`, `TiedBias`, `Untied`.
+    """
+
+    vocab: int = setting(at_least=1)
+    positions: Positions = dataclasses.field(default_factory=Rotary)
+    head: Head = dataclasses.field(default_factory=Tied)
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None = None,
+        positions: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> Float[Array, "B L V"]:
+        """Logits of the token after each one, float32.
+
+        Args:
+          segments: document numbers; attention stays inside a document. None = one document.
+          positions: of each token in its document; None = its place in the window.
+        """
+        embed = Embed(self.vocab, self.width, name="embed")
+        window = causal_window(self, tokens.shape, segments, positions)
+        x = self.positions.add(embed(tokens, self.dtype), window.positions)
+        return self.head(self.layers(x, window, train), embed, self.initial)
+
+
+def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:
+    """The cache of a decoder before its first token, with room for `length` tokens of `batch` texts."""
+    tokens = jax.ShapeDtypeStruct((batch, length), jnp.int32)
+    _, state = jax.eval_shape(lambda p, t: model.apply({"params": p}, t, mutable=["cache"]), params, tokens)
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), state["cache"])
+
+
+def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 1024, **fields: Any) -> Decoder:
+    """A decoder as in GPT-2 (Radford et al. 2019): learned positions, LayerNorm, tanh-GELU, tied head."""
+    style: dict[str, Any] = dict(
+        positions=Learned(max_length=max_length),
+        norm=LayerNorm(eps=1e-5),
+        mlp=MLP(activation="gelu_tanh"),
+        initial=GPT2(),
+    )
+    return Decoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
+
+
+def llama(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> Decoder:
+    """A decoder as in Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases, a head of its own."""
+    style: dict[str, Any] = dict(
+        positions=Rotary(),
+        norm=RMSNorm(eps=1e-5),
+        attention=Attention(use_bias=False),
+        mlp=GatedMLP(use_bias=False, multiple_of=256),
+        head=Untied(),
+        initial=Normal(),
+    )
+    return Decoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)

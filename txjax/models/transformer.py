@@ -1,0 +1,94 @@
+"""What all models share: the sizes and parts of a stack of blocks."""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from txjax.nn import (
+    MLP,
+    Attention,
+    Block,
+    Context,
+    Init,
+    LayerNorm,
+    NoPositions,
+    Norm,
+    Positions,
+    PreNorm,
+    Stack,
+    Window,
+    fill,
+    head_size,
+)
+from txjax.sharding import constrain
+from txjax.types import setting
+
+_SIZES = ("width", "depth", "heads", "kv_heads")
+
+
+class Transformer(nn.Module, kw_only=True):
+    """The fields of every model. Parts are templates: the model hands them its sizes when it is called.
+
+    Attributes:
+      width: size D of the residual stream.
+      depth: blocks.
+      heads: query heads.
+      kv_heads: key and value heads; None = `heads`, 1 = multi-query attention (Shazeer 2019).
+      positions: how tokens know where they are.
+      norm, attention, mlp, block: the parts of a layer.
+      stack: how the layers are run (`remat`, `unroll`).
+      initial: how kernels are drawn.
+      dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
+      dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
+    """
+
+    width: int = setting(at_least=1)
+    depth: int = setting(at_least=1)
+    heads: int = setting(at_least=1)
+    kv_heads: int | None = setting(None, at_least=1)
+    positions: Positions = dataclasses.field(default_factory=NoPositions)
+    norm: Norm = dataclasses.field(default_factory=LayerNorm)
+    attention: Attention = dataclasses.field(default_factory=Attention)
+    mlp: MLP = dataclasses.field(default_factory=MLP)
+    block: Block = dataclasses.field(default_factory=PreNorm)
+    stack: Stack = dataclasses.field(default_factory=Stack)
+    initial: Init = dataclasses.field(default_factory=Init)
+    dropout: float = setting(0.0, at_least=0, below=1)
+    dtype: str = setting("float32", choices=("float32", "bfloat16"))
+
+    @nn.nowrap
+    def layers(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+        """Embeddings through dropout, the stack of blocks, and the norm that ends a pre-norm stack.
+
+        Parameters: `layers/block` and, where the blocks want one, `norm_final`.
+        """
+        size = head_size(self.width, self.heads, self.attention.head_size)
+        context = Context(
+            mask=window.mask,
+            bias=self.positions.bias(window.positions, window.key_positions, self.heads),
+            rotation=self.positions.rotation(window.positions, size),
+            index=window.index,
+            train=train,
+        )
+        drawn = {"initial": self.initial, "residual": self.initial.residual(self.depth)}
+        block = fill(
+            self.block,
+            "config.model.block",
+            attention=fill(self.attention, "config.model.attention", heads=self.heads, kv_heads=self.kv_heads, **drawn),
+            mlp=fill(self.mlp, "config.model.mlp", **drawn),
+            norm=self.norm.clone(parent=None, name=None),
+            dropout=self.dropout,
+        )
+        stack = fill(self.stack, "config.model.stack", block=block, depth=self.depth)
+        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
+        return self.norm.clone(parent=self, name="norm_final")(x) if block.final_norm else x
+
+    @nn.nowrap
+    def parts(self) -> dict[str, Any]:
+        """The fields of this class but its sizes: what a second Transformer inside the model has in common with it."""
+        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
+        values = {name: getattr(self, name) for name in names}
+        return {k: v.clone(parent=None, name=None) if isinstance(v, nn.Module) else v for k, v in values.items()}

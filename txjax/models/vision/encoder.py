@@ -1,0 +1,92 @@
+"""The encoder of image patches that ViT and MAE share."""
+
+import dataclasses
+from typing import ClassVar
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.models.transformer import Transformer
+from txjax.nn import Grid, Init, Learned, Linear, Positions, Window, Xavier, align, parameter, patchify
+from txjax.types import setting
+
+
+class Pool(nn.Module):
+    """How an image's tokens become one vector.
+
+    Attributes:
+      tokens: how many tokens `prepend` adds.
+    """
+
+    tokens: ClassVar[int] = 0
+
+    def prepend(self, x: Float[Array, "B N D"]) -> Float[Array, "B L D"]:
+        """The encoder's input: its own tokens, then the patches."""
+        return x
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+        """One vector of the encoder's output."""
+        raise NotImplementedError
+
+
+class MeanPool(Pool):
+    """The mean of all patches (Zhai et al. 2022)."""
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+        return x.mean(1)
+
+
+class ClassToken(Pool):
+    """A learned token before the patches (Dosovitskiy et al. 2021). Parameter `token` [D]."""
+
+    tokens: ClassVar[int] = 1
+
+    @nn.compact
+    def prepend(self, x: Float[Array, "B N D"]) -> Float[Array, "B L D"]:
+        token = parameter(self, "token", nn.initializers.normal(0.02), x.shape[-1:], ("embed",))
+        return jnp.concatenate([jnp.broadcast_to(align(token, x), (x.shape[0], 1, x.shape[-1])), x], 1)
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+        return x[:, 0]
+
+
+def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
+    """The positions of the tokens before the patches and of the patches with these numbers."""
+    own = jnp.broadcast_to(jnp.arange(grid.prefix, dtype=jnp.int32), (patches.shape[0], grid.prefix))
+    return jnp.concatenate([own, patches + grid.prefix], 1)
+
+
+class PatchEncoder(Transformer, kw_only=True):
+    """Patches of an image, and maybe a class token, through a Transformer.
+
+    Parameters: `patch_embed`, `positions`, `pool`, `layers`, `norm_final`.
+
+    Attributes:
+      patch: side P of a patch in pixels.
+      pool: what is added to the patches, and how one vector is made of the result.
+    """
+
+    patch: int = setting(at_least=1)
+    pool: Pool = dataclasses.field(default_factory=ClassToken)
+    positions: Positions = dataclasses.field(default_factory=Learned)
+    initial: Init = dataclasses.field(default_factory=Xavier)
+
+    @nn.nowrap
+    def grid(self, image: Float[Array, "B H W C"]) -> Grid:
+        """How the tokens of this image lie."""
+        return Grid(columns=image.shape[2] // self.patch, prefix=self.pool.tokens)
+
+    @nn.nowrap
+    def encode(
+        self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None, train: bool
+    ) -> Float[Array, "B L D"]:
+        """The features of the patches numbered `keep` (None = all), after those of the pool's own tokens."""
+        patches = patchify(image, self.patch).astype(self.dtype)
+        if keep is not None:
+            patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
+        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), initial=self.initial, name="patch_embed")
+        grid = self.grid(image)
+        positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
+        x = self.positions.add(self.pool.prepend(embed(patches)), positions, grid)
+        return self.layers(x, Window(positions, positions), train)

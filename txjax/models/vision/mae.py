@@ -1,0 +1,83 @@
+"""A masked autoencoder of images."""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.models.transformer import Transformer
+from txjax.models.vision.encoder import PatchEncoder, token_positions
+from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
+from txjax.types import setting
+
+
+class PatchDecoder(Transformer, kw_only=True):
+    """From the features of the visible patches to the pixels of all.
+
+    Parameters: `embed`, `mask_token`, `layers`, `norm_final`, `out`.
+
+    Attributes:
+      pixels: numbers in a patch.
+      patches: patches in an image.
+      grid: how they lie.
+    """
+
+    pixels: int
+    patches: int
+    grid: Grid
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
+    ) -> Float[Array, "B N P*P*C"]:
+        """The pixels of every patch, float32. Mask tokens stand where no patch was kept (None = all were)."""
+        linear = Linear((self.width,), ("embed",), in_axes=("width",), initial=self.initial, name="embed")
+        x = linear(x)
+        token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
+        if keep is not None:
+            hidden = jnp.broadcast_to(align(token, x), (x.shape[0], self.patches, self.width))
+            seen = jax.vmap(lambda all, where, rows: all.at[where].set(rows))(hidden, keep, x[:, self.grid.prefix :])
+            x = jnp.concatenate([x[:, : self.grid.prefix], seen], 1)
+        positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
+        x = self.positions.add(x, positions, self.grid)
+        x = self.layers(x, Window(positions, positions), train)[:, self.grid.prefix :]
+        return Linear((self.pixels,), ("pixels",), initial=self.initial, name="out")(x, jnp.float32)
+
+
+class MAE(PatchEncoder, kw_only=True):
+    """The masked autoencoder (He et al. 2022): a large encoder of the visible patches, a small decoder of all.
+
+    Parameters: those of `PatchEncoder`, from which a `ViT` can start, and `decoder`.
+
+    Attributes:
+      decoder_width, decoder_depth, decoder_heads: sizes of the decoder; its parts are like the encoder's.
+    """
+
+    positions: Positions = dataclasses.field(default_factory=Sinusoidal2D)
+    decoder_width: int = setting(512, at_least=1)
+    decoder_depth: int = setting(8, at_least=1)
+    decoder_heads: int = setting(16, at_least=1)
+
+    @nn.compact
+    def __call__(
+        self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None = None, train: bool = False
+    ) -> Float[Array, "B N P*P*C"]:
+        """The pixels of every patch as the decoder sees them, float32, in the order of `nn.patchify`.
+
+        Args:
+          keep: numbers of the visible patches; None = all of them.
+        """
+        x = self.encode(image, keep, train)
+        decoder = PatchDecoder(
+            width=self.decoder_width,
+            depth=self.decoder_depth,
+            heads=self.decoder_heads,
+            pixels=self.patch**2 * image.shape[3],
+            patches=image.shape[1] * image.shape[2] // self.patch**2,
+            grid=self.grid(image),
+            name="decoder",
+            **self.parts(),
+        )
+        return decoder(x, keep, train)

@@ -1,0 +1,72 @@
+"""The parts that Transformers are made of; one idea a file."""
+
+from txjax.nn.attention import Attention, Context, attend, head_size, rotate
+from txjax.nn.block import Block, PostNorm, PreNorm, fill
+from txjax.nn.cache import Window, causal_window, remember
+from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.init import GPT2, Init, Normal, Xavier
+from txjax.nn.linear import Linear, align, parameter, project
+from txjax.nn.masks import causal_mask, segment_mask
+from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
+from txjax.nn.norms import LayerNorm, Norm, RMSNorm
+from txjax.nn.patch import patchify, unpatchify
+from txjax.nn.positions import (
+    Alibi,
+    Grid,
+    Learned,
+    NoPositions,
+    Positions,
+    Rotary,
+    Sinusoidal,
+    Sinusoidal2D,
+    T5Relative,
+)
+from txjax.nn.stack import Stack
+
+__all__ = [
+    "ACTIVATIONS",
+    "GPT2",
+    "MLP",
+    "Alibi",
+    "Attention",
+    "Block",
+    "Context",
+    "Embed",
+    "GatedMLP",
+    "Grid",
+    "Head",
+    "Init",
+    "LayerNorm",
+    "Learned",
+    "Linear",
+    "NoPositions",
+    "Norm",
+    "Normal",
+    "Positions",
+    "PostNorm",
+    "PreNorm",
+    "RMSNorm",
+    "Rotary",
+    "Sinusoidal",
+    "Sinusoidal2D",
+    "Stack",
+    "T5Relative",
+    "Tied",
+    "TiedBias",
+    "Untied",
+    "Window",
+    "Xavier",
+    "align",
+    "attend",
+    "causal_mask",
+    "causal_window",
+    "fill",
+    "head_size",
+    "parameter",
+    "patchify",
+    "project",
+    "remember",
+    "rotate",
+    "segment_mask",
+    "unpatchify",
+]

@@ -1,0 +1,82 @@
+"""One layer of a Transformer: attention and MLP as branches of a residual stream."""
+
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+from jaxtyping import Array, Float
+
+from txjax.nn.attention import Attention, Context
+from txjax.nn.mlp import MLP
+from txjax.nn.norms import Norm
+from txjax.sharding import constrain
+from txjax.types import UserError
+
+
+def fill(template: Any, where: str, **fields: Any) -> Any:
+    """A copy of a module with the fields that the model sets, not yet part of any model.
+
+    Raises:
+      UserError: the config sets one of them at `where` too.
+    """
+    for name in fields:
+        if (value := getattr(template, name)) is not None:
+            raise UserError(f"{where}.{name}", "nothing: the model sets it from its own fields", value)
+    return template.clone(parent=None, name=None, **fields)
+
+
+class Block(nn.Module):
+    """The parts of a layer; the model fills them in. A subclass says how they meet in `branch`.
+
+    Attributes:
+      attention: self-attention.
+      cross: attention over `context.memory`; None = no such branch.
+      mlp: the feed-forward network.
+      norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
+      dropout: of every branch's output.
+      final_norm: a stack of these blocks wants a norm after the last one.
+    """
+
+    attention: Attention | None = None
+    cross: Attention | None = None
+    mlp: MLP | None = None
+    norm: Norm | None = None
+    dropout: float | None = None
+    final_norm: ClassVar[bool]
+
+    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+        """The stream after a branch of `layer`."""
+        raise NotImplementedError
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
+        """The stream after this layer: the same shape and dtype."""
+        assert self.attention and self.mlp and self.norm and self.dropout is not None
+        norm, drop = self.norm, nn.Dropout(self.dropout, deterministic=not context.train)
+
+        def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
+            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), lambda y: drop(layer(y)))
+
+        x = add(x, "attention", lambda y: self.attention(y, context))
+        if self.cross is not None:
+            x = add(x, "cross", lambda y: self.cross(y, context, context.memory))
+        x = add(x, "mlp", lambda y: self.mlp(y, context.train))
+        return constrain(x, "batch", "length", "width")
+
+
+class PreNorm(Block):
+    """x + layer(norm(x)) (Radford et al. 2019; Xiong et al. 2020)."""
+
+    final_norm: ClassVar[bool] = True
+
+    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+        return x + layer(norm(x))
+
+
+class PostNorm(Block):
+    """norm(x + layer(x)) (Vaswani et al. 2017)."""
+
+    final_norm: ClassVar[bool] = False
+
+    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+        return norm(x + layer(x))

@@ -1,0 +1,67 @@
+"""Decoding token by token: what earlier calls leave in the collection "cache" for later ones.
+
+A module caches when it is applied with `mutable=["cache"]`. Rows are written at an index that counts the tokens
+so far; nothing checks that it stays below the cache's length, which is the caller's to keep.
+"""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from txjax.nn.masks import causal_mask, segment_mask
+
+
+def remember(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
+    """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
+
+    A cache that isn't there yet is made as long as the rows.
+    """
+    cache = module.variable("cache", name, jnp.zeros_like, rows)
+    cache.value = jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis=1)
+    return cache.value
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """The tokens of a call, and the tokens that they look back on (with a cache, those of earlier calls too).
+
+    Attributes:
+      positions: int32 [B|1 L], of the call's tokens.
+      key_positions: int32 [B|1 S], of all tokens.
+      mask: bool [B|1 1 L S], True where a token looks at another; None = everywhere.
+      index: int32 [], the row of the cache where the call's tokens go; None = no cache.
+    """
+
+    positions: Int[Array, "B L"]
+    key_positions: Int[Array, "B S"]
+    mask: Bool[Array, "B 1 L S"] | None = None
+    index: Int[Array, ""] | None = None
+
+
+def causal_window(
+    module: nn.Module,
+    shape: tuple[int, ...],
+    segments: Int[Array, "B L"] | None,
+    positions: Int[Array, "B L"] | None,
+) -> Window:
+    """The window of a causal `module`'s call on tokens of `shape` [B L]: no token sees a later one, or another segment.
+
+    Without positions, tokens count from the first one in the window; without segments, all are of segment 1.
+    """
+    places = jnp.arange(shape[1], dtype=jnp.int32)[None]
+    if not module.is_mutable_collection("cache") or module.is_initializing():
+        positions = places if positions is None else positions
+        mask = causal_mask(places, places)
+        return Window(positions, positions, mask if segments is None else mask & segment_mask(segments, segments))
+    counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
+    index, counter.value = counter.value, counter.value + shape[1]
+    places = index + places
+    positions = jnp.broadcast_to(places if positions is None else positions, shape)
+    segments = jnp.ones(shape, jnp.int32) if segments is None else segments
+    key_positions = remember(module, "key_positions", positions, index)
+    key_segments = remember(module, "key_segments", segments, index)
+    filled = jnp.arange(key_positions.shape[1], dtype=jnp.int32)[None]
+    return Window(positions, key_positions, causal_mask(places, filled) & segment_mask(segments, key_segments), index)

@@ -1,0 +1,44 @@
+"""How fresh kernels are drawn: a standard deviation from the fans, and a factor for the ends of residual branches."""
+
+import dataclasses
+
+from txjax.types import setting
+
+
+@dataclasses.dataclass
+class Init:
+    """Normal with standard deviation 1 / sqrt(fan-in), so that outputs are as large as inputs (LeCun et al. 1998)."""
+
+    def std(self, fan_in: int, fan_out: int) -> float:
+        """The standard deviation of a kernel's entries."""
+        return fan_in**-0.5
+
+    def residual(self, depth: int) -> float:
+        """What the kernels that write into the residual stream are multiplied by, in a stack of `depth` blocks."""
+        return 1.0
+
+
+@dataclasses.dataclass
+class Xavier(Init):
+    """Normal with variance 2 / (fan-in + fan-out) (Glorot and Bengio 2010)."""
+
+    def std(self, fan_in: int, fan_out: int) -> float:
+        return (2 / (fan_in + fan_out)) ** 0.5
+
+
+@dataclasses.dataclass
+class Normal(Init):
+    """The same standard deviation for every kernel (Devlin et al. 2019: 0.02)."""
+
+    stddev: float = setting(0.02, above=0)
+
+    def std(self, fan_in: int, fan_out: int) -> float:
+        return self.stddev
+
+
+@dataclasses.dataclass
+class GPT2(Normal):
+    """`Normal`, less by sqrt(residual branches) where a branch ends, two a block (Radford et al. 2019, 2.3)."""
+
+    def residual(self, depth: int) -> float:
+        return (2 * depth) ** -0.5

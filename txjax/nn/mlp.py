@@ -1,0 +1,82 @@
+"""The feed-forward half of a block."""
+
+from collections.abc import Callable
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.init import Init
+from txjax.nn.linear import Linear
+from txjax.types import setting
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu_tanh": partial(jax.nn.gelu, approximate=True),
+    "relu": jax.nn.relu,
+    "relu_squared": lambda x: jnp.square(jax.nn.relu(x)),
+    "silu": jax.nn.silu,
+}
+
+
+class MLP(nn.Module):
+    """down(activation(up(x))) (Vaswani et al. 2017, equation 2). Parameters `up` [D F], `down` [F D].
+
+    Attributes:
+      ratio: hidden size over width.
+      hidden: hidden size itself; None = by `ratio`.
+      use_bias: the projections have biases.
+      dropout: of the hidden layer.
+      initial, residual: how kernels are drawn, and the last kernel's factor; set by the model.
+    """
+
+    ratio: float = setting(4.0, above=0)
+    hidden: int | None = setting(None, at_least=1)
+    activation: str = setting("gelu", choices=tuple(ACTIVATIONS))
+    use_bias: bool = True
+    dropout: float = setting(0.0, at_least=0, below=1)
+    initial: Init | None = None
+    residual: float | None = None
+
+    def hidden_size(self, width: int) -> int:
+        """F for an input of this width."""
+        return self.hidden or int(self.ratio * width)
+
+    def inner(self, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
+        """The hidden layer."""
+        return ACTIVATIONS[self.activation](self.enter("up", x))
+
+    def enter(self, name: str, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
+        """A projection into the hidden layer."""
+        assert self.initial
+        size = (self.hidden_size(x.shape[-1]),)
+        return Linear(size, ("mlp",), use_bias=self.use_bias, initial=self.initial, name=name)(x)
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
+        """The same shape and dtype as x; dropout is active where `train`."""
+        assert self.initial and self.residual
+        hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(x))
+        size, inputs = x.shape[-1:], ("mlp",)
+        return Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")(hidden)
+
+
+class GatedMLP(MLP):
+    """down(activation(gate(x)) * up(x)): SwiGLU with "silu" (Shazeer 2020). Parameters `gate`, `up`, `down`.
+
+    Attributes:
+      ratio: by default 8/3, which gives an `MLP` of ratio 4 its number of parameters.
+      multiple_of: the hidden size by `ratio` is rounded up to a multiple of this (Llama 7B: 256).
+    """
+
+    ratio: float = setting(8 / 3, above=0)
+    multiple_of: int = setting(8, at_least=1)
+    activation: str = setting("silu", choices=tuple(ACTIVATIONS))
+
+    def hidden_size(self, width: int) -> int:
+        return self.hidden or -(-int(self.ratio * width) // self.multiple_of) * self.multiple_of
+
+    def inner(self, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
+        return ACTIVATIONS[self.activation](self.enter("gate", x)) * self.enter("up", x)

@@ -1,0 +1,41 @@
+"""Norms over the width: computed in float32, returned in the dtype that came."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.linear import align, parameter
+from txjax.types import setting
+
+
+class Norm(nn.Module):
+    """What every norm is: x [..., D] -> the same shape and dtype, computed in float32."""
+
+    eps: float = setting(1e-6, above=0)
+
+    def vector(self, name: str, draw: nn.initializers.Initializer, x: jax.Array) -> jax.Array:
+        """A learned vector over the width of `x`, ready to be combined with it."""
+        return align(parameter(self, name, draw, x.shape[-1:], ("embed",)), x)
+
+
+class LayerNorm(Norm):
+    """(x - mean) / sqrt(variance + eps) * scale + bias (Ba et al. 2016)."""
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        y = x.astype(jnp.float32)
+        y = y - y.mean(-1, keepdims=True)
+        y = y * jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + self.eps)
+        y = y * self.vector("scale", nn.initializers.ones, y) + self.vector("bias", nn.initializers.zeros, y)
+        return y.astype(x.dtype)
+
+
+class RMSNorm(Norm):
+    """x / sqrt(mean(x^2) + eps) * scale (Zhang and Sennrich 2019)."""
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        y = x.astype(jnp.float32)
+        y = y * jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + self.eps)
+        return (y * self.vector("scale", nn.initializers.ones, y)).astype(x.dtype)

@@ -1,0 +1,20 @@
+"""Images as sequences of square patches, row by row."""
+
+from jaxtyping import Array, Float
+
+from txjax.types import UserError
+
+
+def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N P*P*C"]:
+    """The patches of `patch` x `patch` pixels, each flattened by row, column, channel."""
+    batch, height, width, channels = image.shape
+    if height % patch or width % patch:
+        raise UserError("config.model.patch", f"a divisor of the image's {height} x {width} pixels", patch)
+    tiles = image.reshape(batch, height // patch, patch, width // patch, patch, channels)
+    return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(batch, -1, patch * patch * channels)
+
+
+def unpatchify(patches: Float[Array, "B N P*P*C"], patch: int, height: int, width: int) -> Float[Array, "B H W C"]:
+    """The image of `height` x `width` pixels that `patchify` took apart."""
+    tiles = patches.reshape(patches.shape[0], height // patch, width // patch, patch, patch, -1)
+    return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(patches.shape[0], height, width, -1)

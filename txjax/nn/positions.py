@@ -1,0 +1,178 @@
+"""Where a token stands: added to its embedding, turned into its queries and keys, or added to its attention scores."""
+
+import math
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from txjax.nn.embed import Embed
+from txjax.nn.linear import align, parameter
+from txjax.types import UserError, setting
+
+Rotation = tuple[Float[Array, "B L K/2"], Float[Array, "B L K/2"]]
+
+
+class Grid(NamedTuple):
+    """The lay of an image's tokens: `prefix` tokens (the class token), then patches row by row.
+
+    Attributes:
+      columns: patches in a row.
+      prefix: tokens before the first patch.
+    """
+
+    columns: int
+    prefix: int
+
+
+class Positions(nn.Module):
+    """A position can act in three places; a variant overrides one of these methods, and the rest do nothing.
+
+    Each is called once a forward pass, outside the layers. Positions are int32 [B L], or [1 L] where all
+    examples have the same.
+    """
+
+    def add(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+    ) -> Float[Array, "B L D"]:
+        """The embeddings with their positions in them. `grid`: how an image's tokens lie, None for text."""
+        return x
+
+    def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
+        """Cosines and sines that turn queries and keys, float32 [B L K/2]."""
+        return None
+
+    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
+        """What is added to the scores, float32."""
+        return None
+
+
+class NoPositions(Positions):
+    """None at all (a causal decoder can still count: Haviv et al. 2022)."""
+
+
+class Learned(Positions):
+    """A learned vector for each of `max_length` positions. Parameter `table/embedding` [positions D]."""
+
+    max_length: int = setting(512, at_least=1)
+
+    @nn.compact
+    def add(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+    ) -> Float[Array, "B L D"]:
+        if x.shape[1] > self.max_length:
+            raise UserError(
+                "config.model.positions.max_length", f"at least the input's length of {x.shape[1]}", self.max_length
+            )
+        return x + Embed(self.max_length, x.shape[-1], axis="positions", name="table")(positions, x.dtype)
+
+
+def waves(positions: jax.Array, count: int, theta: float) -> Float[Array, "... count"]:
+    """The angles positions / theta^(i / count) for i < count, float32."""
+    frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
+    angles = positions[..., None].astype(jnp.float32)
+    return angles * align(jnp.asarray(frequencies, jnp.float32), angles)
+
+
+class Sinusoidal(Positions):
+    """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5)."""
+
+    theta: float = setting(10000.0, above=1)
+
+    def add(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+    ) -> Float[Array, "B L D"]:
+        if x.shape[-1] % 2:
+            raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
+        angles = waves(positions, x.shape[-1] // 2, self.theta)
+        return x + jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*positions.shape, -1).astype(x.dtype)
+
+
+class Sinusoidal2D(Positions):
+    """Fixed sines and cosines of a patch's column, then of its row; zero for prefix tokens (He et al. 2022)."""
+
+    theta: float = setting(10000.0, above=1)
+
+    def add(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+    ) -> Float[Array, "B L D"]:
+        if x.shape[-1] % 4:
+            raise UserError("config.model.width", "a multiple of 4 for Sinusoidal2D positions", x.shape[-1])
+        if grid is None:
+            raise UserError("config.model.positions", "positions of text, such as Sinusoidal()", "Sinusoidal2D()")
+        patch = positions - grid.prefix
+        angles = [waves(place, x.shape[-1] // 4, self.theta) for place in (patch % grid.columns, patch // grid.columns)]
+        table = jnp.concatenate([wave(angle) for angle in angles for wave in (jnp.sin, jnp.cos)], -1)
+        return x + jnp.where(patch[..., None] >= 0, table, 0).astype(x.dtype)
+
+
+class Rotary(Positions):
+    """Turns channels i and i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairing)."""
+
+    theta: float = setting(10000.0, above=1)
+
+    def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
+        if head_size % 2:
+            raise UserError("config.model.heads", "an even head size for Rotary positions", head_size)
+        angles = waves(positions, head_size // 2, self.theta)
+        return jnp.cos(angles), jnp.sin(angles)
+
+
+def distances(queries: Int[Array, "B Q"], keys: Int[Array, "B S"]) -> Int[Array, "B Q S"]:
+    """key - query."""
+    return keys[:, None, :] - queries[:, :, None]
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """2^(-8i/heads) for i = 1..heads; heads beyond a power of two take every other slope of the next power."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
+    return slopes + [2 ** (-4 * i / power) for i in range(1, 2 * (heads - power), 2)]
+
+
+class Alibi(Positions):
+    """Scores fall linearly with the distance |query - key|, at a slope a head (Press et al. 2022)."""
+
+    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
+        slopes = jnp.asarray(alibi_slopes(heads), jnp.float32)[None, :, None, None]
+        return -slopes * jnp.abs(distances(queries, keys))[:, None].astype(jnp.float32)
+
+
+def t5_bucket(distance: jax.Array, buckets: int, max_distance: int, direction: str) -> jax.Array:
+    """The bucket of key - query: one each up to half the buckets, then logarithmic up to `max_distance`."""
+    first = jnp.zeros_like(distance)
+    if direction == "both":
+        buckets //= 2
+        first = jnp.where(distance > 0, buckets, 0)
+        away = jnp.abs(distance)
+    else:
+        away = jnp.maximum(-distance, 0)
+    exact = buckets // 2
+    ratio = jnp.maximum(away, exact).astype(jnp.float32) / exact
+    far = exact + (jnp.log(ratio) / math.log(max_distance / exact) * (buckets - exact)).astype(distance.dtype)
+    return first + jnp.where(away < exact, away, jnp.minimum(far, buckets - 1))
+
+
+class T5Relative(Positions):
+    """A learned bias a head and bucket of distances, shared by all layers (Raffel et al. 2020, 2.1).
+
+    Parameter `table` [buckets heads].
+
+    Attributes:
+      buckets: kinds of distance.
+      max_distance: from here on all distances are one bucket.
+      direction: "past" for decoders, "both" for encoders (half the buckets each way).
+    """
+
+    buckets: int = setting(32, at_least=4)
+    max_distance: int = setting(128, at_least=2)
+    direction: str = setting("past", choices=("past", "both"))
+
+    @nn.compact
+    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
+        table = parameter(self, "table", nn.initializers.normal(0.02), (self.buckets, heads), ("buckets", "heads"))
+        bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, self.direction)
+        return jnp.moveaxis(table[bucket], -1, 1)

@@ -1,0 +1,20 @@
+"""What a model is trained to do: pure functions from a batch to sums and counts."""
+
+from txjax.objectives.base import Objective, correct, cross_entropy, example_keys, pick, run
+from txjax.objectives.classification import Classification
+from txjax.objectives.masked_patch import MaskedPatch
+from txjax.objectives.masked_token import MaskedToken
+from txjax.objectives.next_token import NextToken
+
+__all__ = [
+    "Classification",
+    "MaskedPatch",
+    "MaskedToken",
+    "NextToken",
+    "Objective",
+    "correct",
+    "cross_entropy",
+    "example_keys",
+    "pick",
+    "run",
+]

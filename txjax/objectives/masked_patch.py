@@ -1,0 +1,59 @@
+"""Masked image modelling: paint the patches that were hidden."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.nn import patchify
+from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
+
+
+def normalised(patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
+    """Each patch less its mean, over its standard deviation (He et al. 2022, 4.1)."""
+    patches = patches - patches.mean(-1, keepdims=True)
+    return patches * jax.lax.rsqrt(jnp.square(patches).mean(-1, keepdims=True) + 1e-6)
+
+
+TARGETS = {"normalised": normalised, "pixels": lambda patches: patches}
+
+
+@dataclasses.dataclass
+class MaskedPatch(Objective):
+    """The loss of the masked autoencoder (He et al. 2022): squared error a hidden patch, averaged over its pixels.
+
+    round(rate * N) patches of each example are hidden, uniformly; the model is called with the image and `keep`, the
+    numbers of the others. It names the side of a patch in its field `patch`.
+
+    Attributes:
+      rate: share of the patches that are hidden.
+      target: "normalised" by each patch's own mean and deviation, or the "pixels" as they are.
+    """
+
+    rate: float = setting(0.75, above=0, below=1)
+    target: str = setting("normalised", choices=tuple(TARGETS))
+
+    needs: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return pick(batch, "image")
+
+    def keep(self, key: jax.Array, batch: Batch, patches: int) -> Int[Array, "B M"]:
+        """The numbers of each example's visible patches, in increasing order."""
+        count = patches - round(self.rate * patches)
+        if not 0 < count < patches:
+            raise UserError("config.objective.rate", f"a rate that hides some, not all of {patches} patches", self.rate)
+        order = jax.vmap(lambda k: jax.random.permutation(k, patches))(example_keys(key, batch))
+        return jnp.sort(order[:, :count], axis=-1).astype(jnp.int32)
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+        target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
+        keep = self.keep(key, batch, target.shape[1])
+        painted, state = run(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
+        hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
+        error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)
+        loss = Mean.of(error, hidden * batch["weights"][:, None])
+        return Outcome(losses={"masked_patch": loss}, metrics={}, model_state=state)

@@ -1,0 +1,70 @@
+"""Masked language modelling: find the tokens that were hidden."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from txjax.objectives.base import Objective, correct, cross_entropy, example_keys, pick, run
+from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
+
+
+@dataclasses.dataclass
+class MaskedToken(Objective):
+    """The masked-token loss of BERT (Devlin et al. 2019, 3.1), and its next-sentence loss where the batch has pairs.
+
+    Of each example's tokens with weight, round(rate * count) are chosen (at least one), uniformly and without
+    replacement. A chosen token becomes `mask_id` with probability `mask`, a random token with probability `random`,
+    and stays as it is otherwise. The loss is the cross entropy in nats a chosen token.
+
+    Attributes:
+      mask_id: id of the mask token.
+      vocab: random tokens are drawn from [0, vocab).
+      rate: share of the tokens that are chosen.
+      mask, random: what happens to a chosen token.
+    """
+
+    mask_id: int = setting(at_least=0)
+    vocab: int = setting(at_least=1)
+    rate: float = setting(0.15, above=0, at_most=1)
+    mask: float = setting(0.8, at_least=0, at_most=1)
+    random: float = setting(0.1, at_least=0, at_most=1)
+
+    needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return pick(batch, "tokens", "segments", "positions", "types")
+
+    def corrupt(
+        self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
+    ) -> tuple[Int[Array, "L"], Bool[Array, "L"]]:
+        """One example's tokens with the chosen ones hidden, and which are chosen."""
+        choose, act, replace = jax.random.split(key, 3)
+        real = weights > 0
+        count = jnp.maximum(1, jnp.round(self.rate * real.sum())).astype(jnp.int32)
+        order = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))
+        chosen = (jnp.argsort(order) < count) & real
+        action = jax.random.uniform(act, tokens.shape)
+        other = jax.random.randint(replace, tokens.shape, 0, self.vocab, tokens.dtype)
+        hidden = jnp.where(action < self.mask, self.mask_id, jnp.where(action < self.mask + self.random, other, tokens))
+        return jnp.where(chosen, hidden, tokens), chosen
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+        tokens, weights = batch["tokens"], batch["weights"]
+        corrupted, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
+        inputs = self.inputs(batch) | {"tokens": corrupted}
+        (logits, pair_logits), state = run(model, variables, inputs, batch, key, train)
+        weights = weights * chosen
+        losses = {"masked_token": Mean.of(cross_entropy(logits, tokens), weights)}
+        metrics = {"accuracy": Mean.of(correct(logits, tokens), weights)}
+        if "next_sentence" in batch:
+            if pair_logits is None:
+                raise UserError(
+                    "config.model.next_sentence", "NextSentence()", None, hint="the data has pairs of sentences"
+                )
+            follows, real = batch["next_sentence"], batch["weights"].max(-1) > 0
+            losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
+            metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
+        return Outcome(losses, metrics, state)

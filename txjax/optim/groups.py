@@ -1,0 +1,74 @@
+"""Which parameters learn, how fast, and which of them decay: path patterns that cover every parameter exactly once."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+
+from txjax.types import UserError, near_misses, setting
+
+FIELD = "config.optimizer.groups"
+
+
+@dataclasses.dataclass
+class Group:
+    """The parameters whose whole path matches `pattern`.
+
+    Attributes:
+      pattern: a regular expression that must match all of a path such as `layers/block/attention/query/kernel`.
+      lr: factor on the learning rate.
+      weight_decay: factor on the weight decay (which the learning rate, with its own factor, multiplies as well).
+      trainable: False freezes the group: it gets neither gradients nor moments.
+    """
+
+    pattern: str = ".*"
+    lr: float = setting(1.0, at_least=0)
+    weight_decay: float = setting(1.0, at_least=0)
+    trainable: bool = True
+
+    def matches(self, path: str) -> bool:
+        """Whether this group holds the parameter. Raises UserError for an invalid pattern."""
+        try:
+            return re.fullmatch(self.pattern, path) is not None
+        except re.error as error:
+            raise UserError(FIELD, "a regular expression", self.pattern, hint=f"it is invalid: {error}") from None
+
+
+def default_groups() -> tuple[Group, ...]:
+    """Kernels and embeddings decay; biases, the scales of norms, class tokens and the like do not."""
+    return Group(r".*(kernel|embedding)"), Group(r"(?!.*(kernel|embedding)$).*", weight_decay=0.0)
+
+
+def find(groups: Sequence[Group], path: str) -> Group:
+    """The one group of this parameter. Raises UserError where none or several groups match it."""
+    return _cover(groups, [path])[path]
+
+
+def assign(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
+    """The group of every parameter.
+
+    Raises:
+      UserError: parameters without a group or with several, an invalid pattern, or a pattern without a parameter
+        (those of `default_groups` may match nothing).
+    """
+    assigned = _cover(groups, paths)
+    for group in groups:
+        if group not in default_groups() and group not in assigned.values():
+            words = re.sub(r"[^\w/]+", "", group.pattern)
+            raise UserError(FIELD, "a pattern that matches a parameter", group.pattern, near_misses(words, assigned))
+    return assigned
+
+
+def _cover(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
+    matches = {path: [group for group in groups if group.matches(path)] for path in paths}
+    bare = [path for path, found in matches.items() if not found]
+    if bare:
+        raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {_some(bare)}")
+    double = [path for path, found in matches.items() if len(found) > 1]
+    if double:
+        patterns = " and ".join(repr(group.pattern) for group in matches[double[0]])
+        raise UserError(FIELD, "one group a parameter", hint=f"{patterns} all match {_some(double)}: narrow them")
+    return {path: found[0] for path, found in matches.items()}
+
+
+def _some(paths: list[str]) -> str:
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -1,0 +1,45 @@
+"""Parameters are stacked over layers: these helpers see each layer's own vector or matrix in the stack."""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.sharding import Axes
+
+STACKED = "layers"
+
+
+class Matrix(NamedTuple):
+    """Which dimensions of a parameter are a layer's fan-in and fan-out; the others are a stack of such matrices."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def fans(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Fan-in and fan-out of a parameter of this shape."""
+        return math.prod(shape[i] for i in self.inputs), math.prod(shape[i] for i in self.outputs)
+
+
+def per_layer(axes: Axes) -> tuple[int, ...]:
+    """The dimensions that belong to one layer."""
+    return tuple(i for i, name in enumerate(axes) if name != STACKED)
+
+
+def matrix(axes: Axes) -> Matrix | None:
+    """The matrix that these logical axes spell, None for vectors and scalars.
+
+    Among more than two dimensions the width, "embed", stands alone: (embed, heads, head_size) is a matrix from embed
+    to heads * head_size. Without it the last dimension is the fan-out.
+    """
+    dims = per_layer(axes)
+    if len(dims) < 2:
+        return None
+    cut = 1 if axes[dims[0]] == "embed" else -1
+    return Matrix(dims[:cut], dims[cut:])
+
+
+def rms(x: Float[Array, "..."], dims: tuple[int, ...]) -> Float[Array, "..."]:
+    """Root mean square over `dims`, which stay as dimensions of size 1."""
+    return jnp.sqrt(jnp.mean(jnp.square(x), axis=dims, keepdims=True))

@@ -1,0 +1,46 @@
+"""Muon for parameters that are stacked over layers: each layer's matrix is made orthogonal by itself."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import optax
+from optax.contrib import MuonDimensionNumbers
+from optax.contrib import scale_by_muon as orthogonalize
+
+from txjax.optim.layers import STACKED, Matrix, matrix
+from txjax.sharding import Axes
+from txjax.types import PyTree, UserError, path_name
+
+
+def hidden_matrix(path: str, axes: Axes) -> Matrix | None:
+    """The matrix that Muon may take: a kernel inside the layers. Embeddings, heads and biases are none."""
+    return matrix(axes) if path.endswith("kernel") and STACKED in axes else None
+
+
+def scale_by_muon(
+    axes: PyTree, momentum: float, rms: float, rest: optax.GradientTransformation
+) -> optax.GradientTransformation:
+    """Directions of Jordan et al. 2024 for hidden matrices, those of `rest` for all other parameters.
+
+    A direction is five quintic Newton-Schulz steps on the Nesterov momentum, times sqrt(max(fan-in, fan-out)) * rms:
+    an orthogonal matrix's entries have the root mean square 1 / sqrt(max(fan-in, fan-out)) (Liu et al. 2025).
+    """
+    is_axes = lambda node: isinstance(node, tuple)  # noqa: E731
+    matrices = jax.tree_util.tree_map_with_path(
+        lambda path, names: hidden_matrix(path_name(path), names), axes, is_leaf=is_axes
+    )
+    is_matrix = lambda node: node is None or isinstance(node, Matrix)  # noqa: E731
+    if not any(jax.tree.leaves(matrices, is_leaf=is_matrix)):
+        raise UserError("config.optimizer", "an optimizer for a model without hidden matrices", "Muon", near=["AdamW"])
+    labels = jax.tree.map(lambda m: "rest" if m is None else "matrix", matrices, is_leaf=is_matrix)
+    masked = jax.tree.map(lambda m: m if m else optax.MaskedNode(), matrices, is_leaf=is_matrix)
+    numbers = jax.tree.map(lambda m: MuonDimensionNumbers(*m), masked, is_leaf=is_matrix)
+
+    def unit_rms(updates: PyTree, params: PyTree) -> PyTree:
+        return jax.tree.map(lambda u, m: u * rms * math.sqrt(max(m.fans(u.shape))), updates, masked)
+
+    hidden = optax.chain(
+        orthogonalize(beta=momentum, mu_dtype=jnp.float32, weight_dimension_numbers=numbers), optax.stateless(unit_rms)
+    )
+    return optax.partition({"matrix": hidden, "rest": rest}, labels)

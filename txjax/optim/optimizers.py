@@ -1,0 +1,176 @@
+"""Optimizers as values: `build` turns one into an optax transformation.
+
+All share one order: clip the global norm, find a direction, add the decay, multiply by the learning rate,
+
+    parameter -= lr(s) * group.lr * (direction + weight_decay * group.weight_decay * parameter),
+
+so the weight decay is decoupled from the gradient (Loshchilov & Hutter 2019, AdamW) and, as in PyTorch, multiplied by
+the learning rate. States are float32 whatever the parameters are, and mirror them: a leaf of the state that belongs to
+a parameter ends in the parameter's path.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from txjax.optim.adafactor import scale_by_adafactor
+from txjax.optim.groups import Group, assign, default_groups, find
+from txjax.optim.muon import scale_by_muon
+from txjax.optim.schedules import Cosine, Schedule
+from txjax.types import PyTree, path_name, setting
+
+
+@dataclasses.dataclass
+class Optimizer:
+    """Base of all optimizers; a subclass gives the direction.
+
+    Attributes:
+      peak_lr: the learning rate that the schedule rises to.
+      weight_decay: fraction of a parameter that goes in one update, times the learning rate.
+      clip: the largest global norm of a gradient; None never clips.
+      groups: factors by parameter path; every parameter is in exactly one group.
+    """
+
+    peak_lr: float = setting(1e-3, above=0)
+    schedule: Schedule = setting(factory=Cosine)
+    weight_decay: float = setting(0.0, at_least=0)
+    clip: float | None = setting(1.0, above=0)
+    groups: tuple[Group, ...] = setting(factory=default_groups)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        """What to go down along, before decay and learning rate, given the parameters' logical axes."""
+        raise NotImplementedError
+
+    def lr(self, num_steps: int) -> optax.Schedule:
+        """The learning rate of each update, from 0. Raises UserError where the schedule doesn't fit the run."""
+        return self.schedule(self.peak_lr, num_steps)
+
+    def assign(self, paths: Iterable[str]) -> dict[str, Group]:
+        """The group of every parameter of the model. Raises UserError where the groups don't cover them once."""
+        return assign(self.groups, paths)
+
+    def frozen(self, path: str) -> bool:
+        """Whether the groups freeze this parameter."""
+        return not find(self.groups, path).trainable
+
+    def build(self, num_steps: int, axes: PyTree) -> optax.GradientTransformation:
+        """The transformation for a run.
+
+        Args:
+          num_steps: updates of the whole run.
+          axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
+        """
+
+        def by_group(field: str) -> PyTree:
+            return jax.tree_util.tree_map_with_path(
+                lambda path, _: getattr(find(self.groups, path_name(path)), field), axes, is_leaf=_is_axes
+            )
+
+        lr, decay = by_group("lr"), by_group("weight_decay")
+
+        def add_decay(updates: PyTree, params: PyTree) -> PyTree:
+            return jax.tree.map(lambda u, p, factor: u + self.weight_decay * factor * p, updates, params, decay)
+
+        def scale(updates: PyTree, params: PyTree) -> PyTree:
+            return jax.tree.map(lambda u, factor: factor * u, updates, lr)
+
+        return _in_float32(
+            optax.chain(
+                optax.identity() if self.clip is None else optax.clip_by_global_norm(self.clip),
+                self.direction(axes),
+                optax.stateless(add_decay),
+                optax.stateless(scale),
+                optax.scale_by_learning_rate(self.lr(num_steps)),
+            )
+        )
+
+
+@dataclasses.dataclass
+class AdamW(Optimizer):
+    """Kingma & Ba 2015, algorithm 1, with decoupled decay (Loshchilov & Hutter 2019, algorithm 2)."""
+
+    weight_decay: float = setting(0.1, at_least=0)
+    b1: float = setting(0.9, at_least=0, below=1)
+    b2: float = setting(0.95, at_least=0, below=1)
+    eps: float = setting(1e-8, above=0)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return optax.scale_by_adam(self.b1, self.b2, self.eps)
+
+
+@dataclasses.dataclass
+class Lion(Optimizer):
+    """Chen et al. 2023, algorithm 2: the sign of a momentum. It wants a lower lr and a higher decay than AdamW."""
+
+    peak_lr: float = setting(1e-4, above=0)
+    weight_decay: float = setting(1.0, at_least=0)
+    b1: float = setting(0.9, at_least=0, below=1)
+    b2: float = setting(0.99, at_least=0, below=1)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return optax.scale_by_lion(self.b1, self.b2)
+
+
+@dataclasses.dataclass
+class SGD(Optimizer):
+    """Gradient descent with momentum, m = momentum * m + g (Sutskever et al. 2013 for Nesterov's form)."""
+
+    peak_lr: float = setting(0.1, above=0)
+    momentum: float = setting(0.9, at_least=0, below=1)
+    nesterov: bool = False
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return optax.trace(self.momentum, self.nesterov)
+
+
+@dataclasses.dataclass
+class Adafactor(Optimizer):
+    """Shazeer & Stern 2018, algorithm 4, without momentum; `peak_lr` is relative to a parameter's own size.
+
+    Attributes:
+      decay_exponent: c in the decay 1 - t^-c of the second moments.
+      min_scale: epsilon_2, the smallest size that a parameter counts as.
+    """
+
+    peak_lr: float = setting(1e-2, above=0)
+    decay_exponent: float = setting(0.8, above=0)
+    min_scale: float = setting(1e-3, above=0)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return scale_by_adafactor(axes, self.decay_exponent, self.min_scale)
+
+
+@dataclasses.dataclass
+class Muon(AdamW):
+    """Momentum made orthogonal for the matrices of the layers (Jordan et al. 2024), AdamW for all other parameters.
+
+    Attributes:
+      momentum: Nesterov momentum of the matrices.
+      rms: root mean square of a matrix's direction. 0.2 is AdamW's own in practice, so that both share one peak_lr
+        and weight_decay (Liu et al. 2025, eq. 4).
+    """
+
+    momentum: float = setting(0.95, at_least=0, below=1)
+    rms: float = setting(0.2, above=0)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return scale_by_muon(axes, self.momentum, self.rms, rest=super().direction(axes))
+
+
+def _is_axes(node: PyTree) -> bool:
+    return isinstance(node, tuple)
+
+
+def _in_float32(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Gives `inner` float32 parameters and gradients, hence float32 states."""
+
+    def init(params: PyTree) -> PyTree:
+        return inner.init(optax.tree.cast(params, jnp.float32))
+
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        return inner.update(optax.tree.cast(updates, jnp.float32), state, optax.tree.cast(params, jnp.float32))
+
+    return optax.GradientTransformation(init, update)

@@ -1,0 +1,116 @@
+"""Learning rate schedules: a warmup, then a decay.
+
+Updates are numbered from 0. With W = warmup_steps, update s uses `peak * (s + 1) / W` for s < W: the first one
+already moves, number W - 1 runs at the peak. From then on `decay(t)` with t = s - W holds, t = 0 being the peak.
+"""
+
+import dataclasses
+import math
+
+import optax
+
+from txjax.types import UserError, setting
+
+
+@dataclasses.dataclass
+class Schedule:
+    """Base of all schedules; a subclass says what follows the warmup.
+
+    Attributes:
+      warmup_steps: updates of the linear warmup, W; 0 starts at the peak.
+    """
+
+    warmup_steps: int = setting(100, at_least=0)
+
+    def __call__(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        """The learning rate (float32 []) of each update (int32 [], from 0) in a run of `num_steps` updates.
+
+        Raises:
+          UserError: a warmup that is longer than the run.
+        """
+        warmup = self.warmup_steps
+        if warmup > num_steps:
+            raise UserError(
+                "config.optimizer.schedule.warmup_steps",
+                f"at most config.num_steps = {num_steps}",
+                warmup,
+                hint="shorten the warmup or train longer",
+            )
+        decay = self.decay(peak_lr, num_steps - warmup)
+        if warmup == 0:
+            return decay
+        return optax.join_schedules([optax.linear_schedule(peak_lr / warmup, peak_lr, warmup - 1), decay], [warmup])
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        """The learning rate at t updates after the warmup, of which `num_steps` are left."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class Constant(Schedule):
+    """The peak, for ever."""
+
+    warmup_steps: int = setting(0, at_least=0)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        return optax.constant_schedule(peak_lr)
+
+
+@dataclasses.dataclass
+class Cosine(Schedule):
+    """Half a cosine from the peak to `final * peak` at the end (Loshchilov & Hutter 2017, SGDR, eq. 5, one cycle).
+
+    Attributes:
+      final: where it ends, as a fraction of the peak. The last update is one step short of it.
+    """
+
+    final: float = setting(0.1, at_least=0, at_most=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        return optax.cosine_decay_schedule(peak_lr, max(num_steps, 1), alpha=self.final)
+
+
+@dataclasses.dataclass
+class Linear(Schedule):
+    """A straight line from the peak to `final * peak` at the end; the last update is one step short of it."""
+
+    final: float = setting(0.0, at_least=0, at_most=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        return optax.linear_schedule(peak_lr, self.final * peak_lr, max(num_steps, 1))
+
+
+@dataclasses.dataclass
+class WarmupStableDecay(Schedule):
+    """The peak until the last `decay_steps` updates, then a line to `final * peak` (Hu et al. 2024, MiniCPM, eq. 1).
+
+    Until the decay begins nothing depends on the length of the run, so a longer run can go on from there.
+
+    Attributes:
+      decay_steps: updates of the decay; None takes a fifth of those after the warmup (Hägele et al. 2024).
+    """
+
+    decay_steps: int | None = setting(None, at_least=1)
+    final: float = setting(0.0, at_least=0, at_most=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        steps = round(num_steps / 5) if self.decay_steps is None else self.decay_steps
+        if steps > num_steps:
+            raise UserError(
+                "config.optimizer.schedule.decay_steps",
+                f"at most the {num_steps} updates after the warmup",
+                steps,
+                hint="shorten the decay or train longer",
+            )
+        return optax.linear_schedule(peak_lr, self.final * peak_lr, steps, transition_begin=num_steps - steps)
+
+
+@dataclasses.dataclass
+class InverseSquareRoot(Schedule):
+    """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3): it knows no end of the run."""
+
+    warmup_steps: int = setting(100, at_least=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        start = self.warmup_steps
+        return lambda t: peak_lr * math.sqrt(start) * (t + start + 1.0) ** -0.5

@@ -1,0 +1,153 @@
+"""Where arrays live: logical axes -> mesh axes by one table. The only module that names mesh axes.
+
+A parameter names its logical axes where it is born (`nn.Linear`); `Mesh.rules` says which mesh axis each
+of them is split over. A logical axis without a rule is not split.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from txjax.types import PyTree, UserError, flat_paths, near_misses
+
+AXES = ("data", "fsdp", "tensor")
+
+# Logical axis -> the mesh axes it is split over.
+RULES: dict[str, tuple[str, ...]] = {
+    "batch": ("data", "fsdp"),  # examples of activations
+    "embed": ("fsdp",),  # the width D of parameters (activations call it "width" and are not split along it)
+    "vocab": ("tensor",),
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "mlp": ("tensor",),
+}
+
+Axes = tuple[str | None, ...]
+_active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = contextvars.ContextVar("mesh", default=None)
+
+
+@dataclasses.dataclass
+class Mesh:
+    """How many devices each mesh axis has; -1 = all that are left.
+
+    Attributes:
+      data: copies of the model, each on its share of the batch.
+      fsdp: shards of parameters and moments (Rajbhandari et al. 2020, ZeRO-3); the batch is split over it too.
+      tensor: shards of heads, mlp and vocabulary (Shoeybi et al. 2019).
+      rules: changes to the table `RULES`, e.g. `{"vocab": ()}` to keep the embedding whole.
+    """
+
+    data: int = -1
+    fsdp: int = 1
+    tensor: int = 1
+    rules: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    def sizes(self, num_devices: int) -> dict[str, int]:
+        """Devices along each axis. Raises UserError where the axes don't multiply to `num_devices`."""
+        sizes = {axis: getattr(self, axis) for axis in AXES}
+        for axis, size in sizes.items():
+            if size == 0 or size < -1:
+                raise UserError(f"config.mesh.{axis}", "a positive number of devices, or -1 for the rest", size)
+        free = [axis for axis, size in sizes.items() if size == -1]
+        fixed = math.prod(size for size in sizes.values() if size != -1)
+        if len(free) > 1:
+            raise UserError("config.mesh", "at most one axis of -1", free)
+        if num_devices % fixed or (not free and fixed != num_devices):
+            asked = " x ".join(f"{axis}={size}" for axis, size in sizes.items())
+            raise UserError(
+                "config.mesh",
+                f"axes that multiply to the {num_devices} devices here",
+                asked,
+                hint="set one axis to -1 to take the rest, or change --config.mesh.AXIS",
+            )
+        return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
+
+    def build(self) -> jax.sharding.Mesh:
+        """The mesh over all devices of this run."""
+        sizes = self.sizes(jax.device_count())
+        return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
+
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """Logical axis -> mesh axes, with this run's changes."""
+        for name, axes in self.rules.items():
+            for axis in axes:
+                if axis not in AXES:
+                    raise UserError(
+                        f"config.mesh.rules[{name!r}]", f"mesh axes of {AXES}", axis, near_misses(axis, AXES)
+                    )
+        return RULES | {name: tuple(axes) for name, axes in self.rules.items()}
+
+    def partition(self, axes: Axes, where: str = "array") -> PartitionSpec:
+        """The PartitionSpec of an array with these logical axes. Two axes on one mesh axis is a collision."""
+        table = self.table()
+        entries = [table.get(axis, ()) if axis else () for axis in axes]
+        used = [mesh_axis for entry in entries for mesh_axis in entry]
+        for mesh_axis in used:
+            if used.count(mesh_axis) > 1:
+                clash = [axis for axis, entry in zip(axes, entries, strict=True) if mesh_axis in entry]
+                raise UserError(
+                    "config.mesh.rules",
+                    f"logical axes of {where} on different mesh axes",
+                    f"{clash} all on {mesh_axis!r}",
+                )
+        return PartitionSpec(*(entry if len(entry) > 1 else (entry[0] if entry else None) for entry in entries))
+
+
+@contextlib.contextmanager
+def use(mesh: Mesh) -> Iterator[jax.sharding.Mesh]:
+    """Everything traced inside sees this mesh and its rules."""
+    built = mesh.build()
+    token = _active.set((built, mesh))
+    try:
+        with jax.set_mesh(built):
+            yield built
+    finally:
+        _active.reset(token)
+
+
+def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
+    """States the logical axes of an activation; without an active mesh it does nothing."""
+    active = _active.get()
+    if active is None:
+        return x
+    built, mesh = active
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, mesh.partition(axes)))
+
+
+def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh) -> PyTree:
+    """The NamedSharding of every array from its logical axes.
+
+    Args:
+      axes: a tree of tuples of logical axis names, one name (or None) a dimension.
+      shapes: the same tree of arrays or ShapeDtypeStructs.
+
+    Raises:
+      UserError: a dimension that its mesh axes don't divide.
+    """
+    names = flat_paths(axes, is_leaf=lambda a: isinstance(a, tuple))
+    arrays = flat_paths(shapes)
+    for path, logical in names.items():
+        partition = mesh.partition(logical, path)
+        for size, name, entry in zip(arrays[path].shape, logical, partition, strict=True):
+            over = (entry,) if isinstance(entry, str) else entry or ()
+            parts = math.prod(built.shape[a] for a in over)
+            if size % parts:
+                raise UserError(
+                    "config.mesh",
+                    f"{'*'.join(over)} = {parts} to divide axis {name!r} of {path}",
+                    size,
+                    hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
+                )
+    return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=lambda a: isinstance(a, tuple))
+
+
+def batch_sharding(built: jax.sharding.Mesh, mesh: Mesh) -> NamedSharding:
+    """Batches are split along their first axis."""
+    return NamedSharding(built, mesh.partition(("batch",)))

@@ -1,0 +1,79 @@
+"""Everything that can be wrong with an experiment and be known before the first compile. Read-only."""
+
+import jax
+
+from txjax import sharding
+from txjax.config import check_settings
+from txjax.data import Dataset
+from txjax.experiment import Experiment
+from txjax.train.state import lay_out
+from txjax.types import BATCH_KEYS, UserError, near_misses
+
+
+def check(experiment: Experiment) -> None:
+    """Ranges, mesh, data, the objective's needs, parameter groups, shapes of the whole state.
+
+    Raises:
+      UserError: for the first mistake; names the field, what was expected, what came, and what to do.
+    """
+    check_settings(experiment)
+    sizes = experiment.mesh.sizes(jax.device_count())
+    _check_batch(experiment, sizes)
+    _check_data("config.data", experiment, experiment.data)
+    for name, evaluation in experiment.evals.items():
+        _check_data(f"config.evals.{name}.data", experiment, evaluation.data)
+    _check_best(experiment)
+    experiment.optimizer.lr(experiment.num_steps)
+    with sharding.use(experiment.mesh) as built:
+        lay_out(experiment, built)
+
+
+def _check_batch(experiment: Experiment, sizes: dict[str, int]) -> None:
+    copies = sizes["data"] * sizes["fsdp"]
+    batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
+    if experiment.batch_size % experiment.microbatches:
+        raise UserError(
+            "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
+        )
+    batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    for field, size in batches.items():
+        if size % copies:
+            cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
+            raise UserError(field, f"a multiple of mesh.data * mesh.fsdp = {copies}{cut}", size)
+
+
+def _check_data(field: str, experiment: Experiment, data: Dataset) -> None:
+    data.check()
+    spec, needs = data.spec(), experiment.objective.needs
+    assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
+    missing = [key for key in needs if key not in spec]
+    if missing:
+        raise UserError(
+            field,
+            f"examples with {', '.join(needs)} ({type(experiment.objective).__name__} asks for them)",
+            f"{type(data).__name__} with {', '.join(spec)}",
+            near_misses(missing[0], spec),
+        )
+    vocab, known = data.vocab(), getattr(experiment.model, "vocab", None)
+    if vocab is not None and known is not None and known < vocab:
+        raise UserError("config.model.vocab", f"at least {vocab}, the tokens of {field}", known)
+
+
+def _check_best(experiment: Experiment) -> None:
+    best = experiment.checkpoint.best
+    if best is None:
+        return
+    kind, _, rest = best.partition("/")
+    name, _, metric = rest.partition("/")
+    choices = [f"eval/{name}/loss" for name in experiment.evals]
+    if kind != "eval" or name not in experiment.evals or not metric:
+        raise UserError(
+            "config.checkpoint.best", "a metric of an evaluation", best, near_misses(best, choices) or choices
+        )
+    if experiment.checkpoint.every_steps % experiment.evals[name].every_steps:
+        raise UserError(
+            "config.checkpoint.every_steps",
+            f"a multiple of config.evals.{name}.every_steps = {experiment.evals[name].every_steps}",
+            experiment.checkpoint.every_steps,
+            hint="checkpoint.best needs the score of every step that is saved",
+        )

@@ -1,0 +1,247 @@
+"""The one train loop: place the next batch, run the step, log the step before while this one runs, evaluate, save."""
+
+import contextlib
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+
+from txjax import sharding
+from txjax.checkpoint import Store
+from txjax.data import Source, fingerprint, train_batches
+from txjax.experiment import Experiment
+from txjax.log import Log, setup_logging
+from txjax.scaling.flops import peak
+from txjax.train.check import check
+from txjax.train.preemption import EXIT_CODE, Preemption
+from txjax.train.restore import load_weights
+from txjax.train.run_eval import evaluator, place
+from txjax.train.state import Layout, flops_per_step, lay_out, variables
+from txjax.train.step import jit_step
+from txjax.train.workdir import hold, settle_config, write_manifest
+from txjax.types import TrainState
+
+log = logging.getLogger("txjax")
+
+
+class NotFinite(RuntimeError):
+    """The loss or its gradient was not finite; the parameters are as they were before."""
+
+
+def train(
+    experiment: Experiment, workdir: str | Path, allow_config_change: bool = False, until: int | None = None
+) -> int:
+    """Trains an experiment in a workdir, from where that workdir stands.
+
+    Args:
+      allow_config_change: go on even if the config is not the one that the workdir was started with.
+      until: the step to stop at (and save); None goes to the experiment's last.
+
+    Returns:
+      The exit code: 0 done, 75 preempted and saved (start it again).
+
+    Raises:
+      UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
+    """
+    check(experiment)
+    with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
+        setup_logging(folder, jax.process_index())
+        settle_config(folder, experiment, allow_config_change)
+        layout = lay_out(experiment, built)
+        source = experiment.data.open()
+        evals = {name: evaluation.data.open() for name, evaluation in experiment.evals.items()}
+        prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
+        run = Run(experiment, folder, layout, source, evals, preemption)
+        write_manifest(folder, prints, run.flops_per_step, run.parameters)
+        with run:
+            return run.steps(until)
+
+
+@dataclasses.dataclass
+class Pending:
+    """A step that was started and not yet logged."""
+
+    step: int
+    metrics: dict[str, jax.Array]
+    batch_hash: int
+    extra: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Meter:
+    """Seconds since the last row of the log, and how many of them the loop waited for data."""
+
+    def __init__(self) -> None:
+        self.reset(0)
+
+    def reset(self, step: int) -> None:
+        self.step, self.started, self.waited = step, time.perf_counter(), 0.0
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - begun
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time that is no step's (evaluating, saving) is left out."""
+        begun = time.perf_counter()
+        yield
+        self.started += time.perf_counter() - begun
+
+    def read(self, step: int) -> tuple[float, float]:
+        """(seconds a step, share of them spent waiting for data), and starts anew."""
+        seconds, steps, waited = time.perf_counter() - self.started, step - self.step, self.waited
+        self.reset(step)
+        return seconds / max(steps, 1), min(waited / seconds, 1.0) if seconds else 0.0
+
+
+class Run:
+    """One experiment under way in one workdir."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Path,
+        layout: Layout,
+        source: Source,
+        evals: dict[str, Source],
+        preemption: Preemption,
+    ):
+        self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
+        self.flops_per_step = flops_per_step(experiment)
+        self.parameters = sum(
+            math.prod(x.shape) for x in jax.tree.leaves((layout.abstract.params, layout.abstract.frozen))
+        )
+        self.store = Store(folder, experiment.checkpoint)
+        self.store.clean()
+        self.state, self.start = self._begin()
+        self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, jax.process_index())
+        self.meter = Meter()
+        self.pending: Pending | None = None
+        self.step_fn = jit_step(experiment, layout)
+        self.evaluate = evaluator(experiment, layout.batch, evals)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.store.wait()
+        finally:
+            self.log.close()
+
+    def _begin(self) -> tuple[TrainState, int]:
+        """The newest good step of the workdir; else fresh parameters, or those of `init_from`."""
+        restored = self.store.restore(self.layout.abstract)
+        if restored is not None:
+            state, record = restored
+            log.info("resuming at step %d", record["step"])
+            return state, int(record["step"])
+        state = self.layout.create(self.experiment.seed)
+        if self.experiment.init_from:
+            state = dataclasses.replace(
+                state, **load_weights(Path(self.experiment.init_from), "last", self.layout.abstract)[0]
+            )
+        log.info("starting %d parameters on %d devices", self.parameters, jax.device_count())
+        return state, 0
+
+    # The loop
+
+    def steps(self, until: int | None = None) -> int:
+        """Runs to the end, to step `until`, or to a preemption. Returns the exit code."""
+        experiment, end = self.experiment, self.experiment.num_steps
+        batches = train_batches(
+            self.source,
+            batch_size=experiment.batch_size,
+            seed=experiment.seed,
+            start_step=self.start,
+            process_index=jax.process_index(),
+            process_count=jax.process_count(),
+        )
+        self.meter.reset(self.start)
+        with contextlib.closing(batches), jax.transfer_guard("disallow"):
+            for step in range(self.start + 1, min(until or end, end) + 1):
+                with self.meter.waiting():
+                    batch = next(batches)
+                self.state, metrics = self.step_fn(self.state, place(batch, self.layout.batch))
+                self._settle()
+                self.pending = Pending(step, metrics, fingerprint(batch["id"], step))
+                if step == self.start + 1:
+                    jax.block_until_ready(metrics)
+                    self._settle_first()
+                due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
+                if due:
+                    with self.meter.paused():
+                        for name in due:
+                            scores = self.evaluate(name, variables(self.state))
+                            self.pending.extra |= {f"eval/{name}/{k}": v for k, v in scores.items()}
+                stop = self.preemption.asked or step == until
+                if step % experiment.checkpoint.every_steps == 0 or step == end or stop:
+                    self._save(step)
+                self.store.poll()
+                if stop and step < end:
+                    self.store.wait()
+                    if not self.preemption.asked:
+                        return 0
+                    log.info("preempted: saved at step %d; run the same command to go on", step)
+                    return EXIT_CODE
+        return 0
+
+    def _settle_first(self) -> None:
+        """Compilation is no step's time."""
+        compiled = time.perf_counter() - self.meter.started
+        log.info("first step after %.1f s (compilation included)", compiled)
+        self.meter.reset(self.start)
+
+    def _settle(self) -> None:
+        """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due."""
+        pending, self.pending = self.pending, None
+        if pending is None:
+            return
+        in_a_row, skipped = jax.device_get(pending.metrics.pop("skipped")).tolist()
+        limit = self.experiment.max_skips if self.experiment.on_nonfinite == "skip" else 1
+        if in_a_row:
+            self._not_finite(pending, in_a_row, limit)
+        due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
+        if not (due or pending.extra or in_a_row):
+            return
+        row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
+        row |= {"train/batch_hash": pending.batch_hash, "train/skipped": skipped}
+        self.log.write(pending.step, row | pending.extra | self._speed(pending.step))
+
+    def _not_finite(self, pending: Pending, in_a_row: int, limit: int) -> None:
+        values = {k: v.item() for k, v in jax.device_get(pending.metrics).items()}
+        what = f"step {pending.step}: loss {values['loss']}, grad_norm {values['grad_norm']}"
+        log.warning("%s; the update was dropped (%d in a row), batch %s", what, in_a_row, pending.batch_hash)
+        if in_a_row >= limit:
+            raise NotFinite(
+                f"{what} is not finite; the update was not applied and the checkpoints are good. "
+                "Lower optimizer.peak_lr, or drop such updates with --config.on_nonfinite=skip"
+            )
+
+    def _speed(self, step: int) -> dict[str, float]:
+        seconds, waited = self.meter.read(step)
+        spec = self.experiment.data.spec()
+        speed = {"perf/step_ms": 1e3 * seconds, "perf/data_wait": waited}
+        speed["perf/examples_per_s"] = self.experiment.batch_size / seconds
+        if "tokens" in spec:
+            speed["perf/tokens_per_s"] = speed["perf/examples_per_s"] * spec["tokens"].shape[0]
+        speed["perf/flops_per_s"] = self.flops_per_step / seconds
+        best = peak(jax.devices()[0])
+        if best:
+            speed["perf/mfu"] = speed["perf/flops_per_s"] / (best * jax.device_count())
+        return speed
+
+    def _save(self, step: int) -> None:
+        """Logs up to `step` for good, then starts the save: a step that can be resumed has all its rows."""
+        scores = dict(self.pending.extra) if self.pending else {}
+        self._settle()
+        with self.meter.paused():
+            self.log.sync()
+            position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
+            self.store.save(step, self.state, {"data": position, "metrics": scores})

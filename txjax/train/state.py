@@ -1,0 +1,154 @@
+"""The training state: traced from the data's spec, laid out by the mesh, drawn on the devices."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import traverse_util
+from flax.core import meta
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax import sharding
+from txjax.experiment import Experiment
+from txjax.scaling.flops import count
+from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
+
+_SEPARATOR = "/"
+
+
+def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """A batch of a dataset, without data."""
+    return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype) for key, x in data.spec().items()}
+
+
+def pick(tree: PyTree, wanted: Callable[[str], bool]) -> PyTree:
+    """The part of a nested dict whose paths are wanted."""
+    flat = traverse_util.flatten_dict(tree, sep=_SEPARATOR)
+    return traverse_util.unflatten_dict({k: v for k, v in flat.items() if wanted(k)}, sep=_SEPARATOR)
+
+
+def merge(a: PyTree, b: PyTree) -> PyTree:
+    """The nested dict with the paths of both."""
+    flat = traverse_util.flatten_dict(a, sep=_SEPARATOR) | traverse_util.flatten_dict(b, sep=_SEPARATOR)
+    return traverse_util.unflatten_dict(flat, sep=_SEPARATOR)
+
+
+def variables(state: TrainState) -> dict[str, PyTree]:
+    """The state's model variables, as `model.apply` takes them."""
+    return {"params": merge(state.params, state.frozen), **state.model_state}
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """A run before its first array: what there will be, and where.
+
+    Attributes:
+      axes: logical axes of every parameter, by its place in the tree.
+      tx: the optimizer's transformation.
+      init: draws the whole state from a key; not yet jitted.
+      abstract: the state's shapes, dtypes and shardings.
+      batch: sharding of every array of a batch.
+    """
+
+    axes: PyTree
+    tx: optax.GradientTransformation
+    init: Callable[[jax.Array], TrainState]
+    abstract: TrainState
+    batch: NamedSharding
+
+    def create(self, seed: int) -> TrainState:
+        """Draws the state right where it will live: no host or device ever holds more than its share."""
+        placed = jax.tree.map(lambda x: x.sharding, self.abstract)
+        return jax.jit(self.init, out_shardings=placed)(jax.random.key(seed))
+
+
+def abstract_variables(experiment: Experiment) -> PyTree:
+    """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
+    spec = batch_spec(experiment.data, experiment.batch_size)
+    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), jax.random.key(0), spec)
+
+
+def flops_per_step(experiment: Experiment) -> int:
+    """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward."""
+
+    def forward(held: PyTree, batch: Batch) -> Any:
+        return experiment.objective(experiment.model, held, batch, jax.random.key(0), train=True)
+
+    spec = batch_spec(experiment.data, experiment.batch_size)
+    return 3 * count(forward, meta.unbox(abstract_variables(experiment)), spec)
+
+
+def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
+    params_key, dropout_key = jax.random.split(key)
+    rngs = {"params": params_key, "dropout": dropout_key}
+    return experiment.model.init(rngs, **experiment.objective.inputs(batch))
+
+
+def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
+    """Traces the run's state; runs nothing. Call it inside `sharding.use(experiment.mesh)`."""
+    mesh, optimizer = experiment.mesh, experiment.optimizer
+    boxed = abstract_variables(experiment)
+    axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)
+    optimizer.assign(flat_paths(axes, is_leaf=_is_axes))
+    trainable = pick(axes, lambda path: not optimizer.frozen(path))
+    tx = optimizer.build(experiment.num_steps, trainable)
+    spec = batch_spec(experiment.data, experiment.batch_size)
+
+    def init(key: jax.Array) -> TrainState:
+        # Parameters depend on shapes alone: zeros stand for the batch.
+        zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
+        drawn = meta.unbox(_init(experiment, key, zeros))
+        params = drawn.pop("params")
+        chosen = pick(params, lambda path: not optimizer.frozen(path))
+        return TrainState(
+            step=jnp.zeros((), jnp.int32),
+            params=chosen,
+            frozen=pick(params, optimizer.frozen),
+            model_state=drawn,
+            opt_state=tx.init(chosen),
+            skipped=jnp.zeros((2,), jnp.int32),
+        )
+
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    whole = NamedSharding(built, PartitionSpec())
+    params = sharding.shardings(axes, merge(shapes.params, shapes.frozen), mesh, built)
+    placed = TrainState(
+        step=whole,
+        params=pick(params, lambda path: not optimizer.frozen(path)),
+        frozen=pick(params, optimizer.frozen),
+        model_state=jax.tree.map(lambda _: whole, shapes.model_state),
+        opt_state=_like_params(shapes.opt_state, shapes.params, params, whole),
+        skipped=whole,
+    )
+    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, placed)
+    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh))
+
+
+def _like_params(opt_state: PyTree, params: PyTree, placed: PyTree, whole: NamedSharding) -> PyTree:
+    """Moments live where their parameter lives: the leaf whose path ends in a parameter's and has its shape."""
+    shapes, places = flat_paths(params), flat_paths(placed)
+
+    def place(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
+        parts = path_name(path).split(_SEPARATOR)
+        for i in range(len(parts)):
+            name = _SEPARATOR.join(parts[i:])
+            if name in shapes and shapes[name].shape == leaf.shape:
+                return places[name]
+        return whole
+
+    return jax.tree_util.tree_map_with_path(place, opt_state)
+
+
+def _is_box(node: Any) -> bool:
+    return isinstance(node, meta.AxisMetadata)
+
+
+def _is_axes(node: Any) -> bool:
+    return isinstance(node, tuple)
+
+
+def _axes(leaf: Any) -> tuple[str | None, ...]:
+    return tuple(leaf.names) if _is_box(leaf) else (None,) * leaf.ndim

@@ -1,0 +1,108 @@
+"""One update as one pure function: (state, batch) -> (state, metrics)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from txjax.experiment import Experiment
+from txjax.train.state import Layout, merge
+from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
+
+Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]
+
+
+def total(losses: dict[str, Mean]) -> jax.Array:
+    """The loss: the sum of its terms' means."""
+    return jnp.stack([mean.value for mean in losses.values()]).sum()
+
+
+def cut(batch: Batch, parts: int) -> Batch:
+    """[B ...] -> [parts B/parts ...], every part a stride through the batch so that no example changes device."""
+    return jax.tree.map(lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), batch)
+
+
+def make_step(experiment: Experiment, layout: Layout) -> Step:
+    """The pure train step of an experiment, not yet jitted.
+
+    The loss is sum_k total_k / count_k over the terms k, with counts of the whole batch, so an update does not depend
+    on how the batch is cut into microbatches, whatever the weights are. A loss or gradient that isn't finite
+    leaves parameters, moments and model state as they were.
+
+    Metrics (all scalars): `loss`, each term if there are several, the objective's own, `grad_norm`, `lr`, and
+    `skipped` int32 [2].
+    """
+    model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
+    schedule = experiment.optimizer.lr(experiment.num_steps)
+
+    def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
+        key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
+
+        def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> Outcome:
+            held = {"params": merge(params, state.frozen), **model_state}
+            return objective(model, held, batch, key, train=True)
+
+        def loss(params: PyTree, model_state: PyTree, batch: Batch, counts: Any) -> tuple[jax.Array, Outcome]:
+            seen = outcome(params, model_state, batch)
+            exact = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}
+            return total(exact), seen
+
+        def counts_of(batch: Batch) -> dict[str, jax.Array]:
+            # Counts don't depend on parameters, so the compiler drops the model from this call.
+            return {k: m.count for k, m in outcome(state.params, state.model_state, batch).losses.items()}
+
+        if parts == 1:
+            gradient = jax.grad(loss, has_aux=True)
+            grads, seen = gradient(state.params, state.model_state, batch, counts_of(batch))
+        else:
+            grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
+
+        grad_norm = optax.tree.norm(grads)
+        loss_value = total(seen.losses)
+        finite = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
+        updates, opt_state = layout.tx.update(grads, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        params, opt_state, model_state = jax.tree.map(
+            lambda new, old: jnp.where(finite, new, old),
+            (params, opt_state, seen.model_state),
+            (state.params, state.opt_state, state.model_state),
+        )
+        skipped = jnp.where(finite, state.skipped * jnp.array([0, 1]), state.skipped + 1)
+        metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(state.step - state.skipped[1])}
+        metrics |= {k: m.value for k, m in seen.metrics.items()}
+        metrics |= {k: m.value for k, m in seen.losses.items()} if len(seen.losses) > 1 else {}
+        new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped)
+        return new, {**metrics, "skipped": skipped}
+
+    return step
+
+
+def accumulate(loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch) -> tuple[PyTree, Outcome]:
+    """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time."""
+    counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(counts_of, parts))
+    gradient = jax.grad(loss, has_aux=True)
+    first = jax.tree.map(lambda x: x[0], parts)
+    shapes = jax.eval_shape(gradient, params, model_state, first, counts)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    def add(carry: tuple[PyTree, Outcome], part: Batch) -> tuple[tuple[PyTree, Outcome], None]:
+        grads, seen = carry
+        more, now = gradient(params, seen.model_state, part, counts)
+        both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
+        return (both[0], Outcome(both[1], both[2], now.model_state)), None
+
+    start = (zeros[0], Outcome(zeros[1].losses, zeros[1].metrics, model_state))
+    return jax.lax.scan(add, start, parts)[0]
+
+
+def jit_step(experiment: Experiment, layout: Layout) -> Step:
+    """The step, compiled for the run's layout; the old state's memory is reused for the new one."""
+    placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
+    return jax.jit(
+        make_step(experiment, layout),
+        in_shardings=(placed, layout.batch),
+        out_shardings=(placed, None),
+        donate_argnums=0,
+    )

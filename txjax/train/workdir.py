@@ -1,0 +1,136 @@
+"""The folder of a run: one process at a time, one config for its whole life, and a note of what ran it."""
+
+import contextlib
+import datetime
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import txjax
+from txjax import config
+from txjax.files import replace_text
+from txjax.types import UserError
+
+# What may change when a run goes on: it does not change what is computed (but for rounding).
+HARMLESS = ("log_every_steps", "checkpoint.", "evals.", "trackers", "mesh.", "microbatches")
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
+
+
+@contextlib.contextmanager
+def hold(workdir: Path) -> Iterator[Path]:
+    """Keeps other processes out of a workdir until the block ends, however this process ends.
+
+    Raises:
+      UserError: another process is in it.
+    """
+    workdir = Path(workdir).resolve()
+    if workdir.exists() and not workdir.is_dir():
+        raise UserError("--workdir", "a folder", str(workdir))
+    workdir.mkdir(parents=True, exist_ok=True)
+    with (workdir / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise UserError(
+                "--workdir",
+                "a folder that no other run is using",
+                str(workdir),
+                hint=f"{lock.read().strip()} is in it; wait, or take another",
+            ) from None
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+        lock.flush()
+        yield workdir
+
+
+def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
+    """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
+
+    Raises:
+      UserError: the configs differ in more than harmless fields; shows the difference.
+    """
+    path, new = workdir / "config.json", config.to_json(experiment)
+    if path.exists() and not allow_change:
+        differences = [d for d in config.diff(json.loads(path.read_text()), new) if not d[0].startswith(HARMLESS)]
+        if differences:
+            shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
+            raise UserError(
+                "--config",
+                f"the config that {workdir} was started with",
+                shown,
+                hint="take another --workdir, or go on with the new config by --allow_config_change",
+            )
+    replace_text(path, json.dumps(new, indent=2) + "\n")
+
+
+def _show(value: Any) -> str:
+    return "(none)" if value is ... else json.dumps(value)
+
+
+def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
+    """The experiment of a workdir, from its config.json alone.
+
+    Raises:
+      UserError: there is none.
+    """
+    path = Path(workdir) / "config.json"
+    if not path.is_file():
+        raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
+    return config.from_json(json.loads(path.read_text()), trusted)
+
+
+def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, parameters: int) -> None:
+    """Notes what runs here: code, versions, devices, data. A run that goes on keeps its first date and its data.
+
+    Raises:
+      UserError: the data are not those that the run began with.
+    """
+    path = workdir / "manifest.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    for name, fingerprint in before.get("data", {}).items():
+        if data.get(name, fingerprint) != fingerprint:
+            raise UserError(
+                f"the data of {name}",
+                f"fingerprint {fingerprint} (as when {workdir} began)",
+                data[name],
+                hint="take another --workdir",
+            )
+    devices = jax.devices()
+    manifest = {
+        "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
+        "command": sys.argv,
+        "git": _git(),
+        "python": platform.python_version(),
+        "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
+        "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
+        "data": before.get("data", {}) | data,
+        "parameters": parameters,
+        "flops_per_step": flops_per_step,
+    }
+    replace_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _git() -> dict[str, Any] | None:
+    """The commit of txjax's own code, if it runs from a checkout."""
+
+    def ask(*words: str) -> str:
+        folder = str(Path(txjax.__file__).parent)
+        return subprocess.run(
+            ["git", "-C", folder, *words], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

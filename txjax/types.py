@@ -1,0 +1,161 @@
+"""The words that every part of txjax shares: a batch, a mean, a training state, a user's mistake.
+
+Dimension letters, everywhere: B batch, L length, D width, H heads, K head size, F mlp, V vocab, N patches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Batch = dict[str, jax.Array]
+PyTree = Any
+
+# Every key that a batch may hold: its shape, its dtype, and what it means. A dataset's `spec` is checked against it.
+BATCH_KEYS: dict[str, tuple[str, str, str]] = {
+    "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
+    "tokens": ("B L", "int32", "input token ids"),
+    "targets": ("B L", "int32", "the token to predict at each position"),
+    "weights": ("B L | B", "float32", "weight of each target (or example) in the loss; 0 = ignore"),
+    "segments": ("B L", "int32", "document number inside the window, from 1; 0 = padding; attention stays inside"),
+    "positions": ("B L", "int32", "position of each token inside its document"),
+    "types": ("B L", "int32", "0 for the first, 1 for the second sentence of a pair"),
+    "next_sentence": ("B", "int32", "1 where the second sentence follows the first in the text, else 0"),
+    "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
+    "audio": ("B T", "float32", "samples at 16 kHz in [-1, 1]"),
+    "label": ("B", "int32", "class number"),
+}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Mean:
+    """A sum and a count, so that averages stay exact over microbatches, padding, packing and hosts.
+
+    Attributes:
+      total: float32 [], the weighted sum.
+      count: float32 [], the sum of the weights.
+    """
+
+    total: jax.Array
+    count: jax.Array
+
+    @staticmethod
+    def of(values: jax.Array, weights: jax.Array | None = None) -> Mean:
+        """The mean of `values` (any shape) under `weights` (the same shape; all ones if None)."""
+        values = values.astype(jnp.float32)
+        if weights is None:
+            return Mean(values.sum(), jnp.float32(values.size))
+        weights = weights.astype(jnp.float32)
+        return Mean((values * weights).sum(), weights.sum())
+
+    def __add__(self, other: Mean) -> Mean:
+        return Mean(self.total + other.total, self.count + other.count)
+
+    @property
+    def value(self) -> jax.Array:
+        """total / count, and 0 where nothing was counted."""
+        return jnp.where(self.count > 0, self.total / jnp.where(self.count > 0, self.count, 1.0), 0.0)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What an objective says of one (micro)batch.
+
+    Attributes:
+      losses: the terms of the loss. The loss that is minimised is the sum of their values; kept apart
+        because terms may count different things (masked tokens, sentence pairs). Counts never depend on parameters.
+      metrics: everything else worth a number, by name.
+      model_state: the model's mutable collections after the call ({} where it has none).
+    """
+
+    losses: dict[str, Mean]
+    metrics: dict[str, Mean]
+    model_state: dict[str, PyTree] = dataclasses.field(default_factory=dict)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """All that a step reads and writes. There is no rng in it: a step's key is fold_in(key(seed), step).
+
+    Attributes:
+      step: int32 [], updates done.
+      params: the trainable parameters; gradients and moments exist only for these.
+      frozen: the other parameters, under the same paths.
+      model_state: the model's mutable collections (BatchNorm statistics and the like).
+      opt_state: the optimizer's state, sharded like `params`.
+      skipped: int32 [2], updates dropped for a non-finite loss or gradient: in a row until now, and in all.
+    """
+
+    step: jax.Array
+    params: PyTree
+    frozen: PyTree
+    model_state: PyTree
+    opt_state: PyTree
+    skipped: jax.Array
+
+
+class UserError(ValueError):
+    """A mistake that its user can mend: printed as one line, exit code 2, no traceback.
+
+    `UserError("config.model.widht", "a field of Decoder", near=["width"])` reads
+    `config.model.widht: expected a field of Decoder; did you mean width?`
+    """
+
+    def __init__(
+        self, field: str, expected: str, got: object = dataclasses.MISSING, near: Iterable[str] = (), hint: str = ""
+    ):
+        self.field, self.expected, self.got, self.near, self.hint = field, expected, got, tuple(near), hint
+        parts = [f"{field}: expected {expected}" + ("" if got is dataclasses.MISSING else f", got {got!r}")]
+        if self.near:
+            parts.append("did you mean " + " or ".join(self.near) + "?")
+        if hint:
+            parts.append(hint)
+        super().__init__("; ".join(parts))
+
+
+def near_misses(name: str, choices: Iterable[str]) -> list[str]:
+    """Up to three of `choices` that `name` may have meant, nearest first."""
+    return difflib.get_close_matches(name, list(choices), n=3, cutoff=0.5)
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    *,
+    factory: Any = dataclasses.MISSING,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    choices: tuple[Any, ...] | None = None,
+) -> Any:
+    """A dataclass field that states the range of its values; `config.check_settings` enforces it."""
+    limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
+    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}}
+    if factory is not dataclasses.MISSING:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def path_name(path: tuple[Any, ...]) -> str:
+    """A jax key path as text: `layers/block/attention/query/kernel`."""
+    return "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)
+
+
+def flat_paths(tree: PyTree, is_leaf: Any = None) -> dict[str, Any]:
+    """The leaves of `tree` by path name."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_leaf)
+    return {path_name(path): leaf for path, leaf in leaves}
+
+
+def spec(shape: tuple[int, ...], dtype: str) -> jax.ShapeDtypeStruct:
+    """One array of an example or a batch, without data."""
+    return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
