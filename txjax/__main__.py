@@ -7,7 +7,7 @@ import pkgutil
 import sys
 
 from txjax import commands
-from txjax.types import UserError, near_misses
+from txjax.types import Failure, UserError, near_misses
 
 
 def names() -> list[str]:
@@ -38,6 +38,9 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         print(f"txjax: {error}", file=sys.stderr)
         return 2
+    except Failure as error:
+        print(f"txjax: {error}", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         return 0
 

@@ -121,6 +121,16 @@ class UserError(ValueError):
             parts.append(hint)
         super().__init__("; ".join(parts))
 
+    def inside(self, place: str, root: str) -> UserError:
+        """The same mistake of a component that calls itself `root`, named by its place in the tree."""
+        head, dot, rest = self.field.partition(".")
+        field = place + dot + rest if head == root else self.field
+        return UserError(field, self.expected, self.got, self.near, self.hint)
+
+
+class Failure(RuntimeError):
+    """Why a run can't go on, where no flag would mend it: printed as one line, exit code 1."""
+
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
     """Up to three of `choices` that `name` may have meant, nearest first."""

@@ -6,27 +6,27 @@ Cost: MEASURE. Score: MEASURE.
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import Bytes, NextTokenWindows
+from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Rotary
+from txjax.nn import GPT2, Rotary
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
     def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="txjax_python_text", split=split, length=128, tokenizer=Bytes())
+        return NextTokenWindows(name="txjax_python_text", split=split, length=128)
 
     return Experiment(
-        model=Decoder(vocab=256, width=128, depth=4, heads=4, positions=Rotary()),
+        model=Decoder(vocab=256, width=128, depth=4, heads=4, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
         data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=200, max_batches=16)},
-        optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=50)),
-        checkpoint=Checkpoints(every_steps=200, best="eval/valid/loss"),
-        num_steps=600,
+        evals={"valid": Evaluation(data=windows("validation"), every_steps=100, max_batches=16)},
+        optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
+        checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
+        num_steps=300,
         batch_size=16,
-        log_every_steps=20,
+        log_every_steps=10,
     )

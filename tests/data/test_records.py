@@ -126,6 +126,19 @@ def test_a_flipped_bit_names_the_file_and_the_record(foreign):
         source.read(0, len(source))
 
 
+def test_a_lost_file_and_another_format_are_noticed_before_the_start(foreign):
+    info = next(foreign.rglob("dataset_info.json"))
+    text = info.read_text()
+    info.write_text(text.replace('"array_record"', '"tfrecord"'))
+    with pytest.raises(UserError, match=r"squiggles/1.0.0 as array_record, got 'tfrecord'; delete .*squiggles/1.0.0"):
+        records.check("squiggles", "test", str(foreign))
+    info.write_text(text)
+    next(foreign.rglob("*test.array_record*")).unlink()
+    with pytest.raises(UserError, match="got 'no .*squiggles-test.array_record-00000-of-00001'"):
+        records.check("squiggles", "test", str(foreign))
+    records.check("squiggles", "train", str(foreign))
+
+
 def test_two_processes_prepare_at_once_without_tensorflow(tmp_path):
     code = """
 import sys

@@ -24,14 +24,10 @@ def run(argv: list[str]) -> int:
     prepare()
     from txjax import config
     from txjax.commands.report import plot_curves
-    from txjax.train.loop import NotFinite, train
+    from txjax.train.loop import train
 
     experiment = config.load(flags.config, overrides)
-    try:
-        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-    except NotFinite as error:
-        print(f"txjax: {error}")
-        return 1
+    code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0:
         picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
         print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")

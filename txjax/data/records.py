@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data.cache import cache_dir, lock
-from txjax.types import UserError, near_misses
+from txjax.types import Failure, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 
 
-class CorruptData(RuntimeError):
+class CorruptData(Failure):
     """A record that cannot be read back."""
 
 
@@ -98,8 +98,8 @@ class Records:
 
     Attributes:
       name: the data set's full name, config and version included.
-      fingerprint: hash of the metadata and of the ends of every shard, where array_record keeps its own checksums:
-        cheap for terabytes, and it tells apart whatever was prepared from other data.
+      fingerprint: hash of the name and of every shard's size and first and last 64 KiB. That is cheap for terabytes
+        and tells data apart well; array_record itself keeps a checksum of every record.
     """
 
     def __init__(self, name: str, split: str, data_dir: str | None, features: Iterable[str]):
@@ -109,16 +109,8 @@ class Records:
         self.name = builder.info.full_name
         # Only the features asked for are decoded.
         self._features = tfds.features.FeaturesDict({feature: builder.info.features[feature] for feature in features})
+        self._records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
         self._shards = builder.info.splits[split].file_instructions
-        if not self._shards:
-            raise UserError("data.split", f"a part of {self.name} with records in it", split)
-        try:
-            raw = tfds.decode.DeserializeMethod.RAW_BYTES
-            self._records = builder.as_data_source(split, deserialize_method=raw)
-        except NotImplementedError as error:
-            got = builder.info.file_format.value
-            hint = f"delete {builder.data_path} and {_how_to_make(name, folder(name, data_dir))}"
-            raise UserError("data.name", f"{self.name} prepared as array_record", got, hint=hint) from error
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -196,13 +188,20 @@ def _check_split(builder: Any, split: str) -> None:
             raise UserError(
                 "data.split", f"splits of {builder.name} ({', '.join(splits)})", split, near_misses(base, splits)
             )
-    if builder.is_prepared():
-        try:
-            builder.info.splits[split]
-        except Exception as error:
-            raise UserError(
-                "data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)
-            ) from error
+    if not builder.is_prepared():
+        return
+    try:
+        shards = builder.info.splits[split].file_instructions
+    except Exception as error:
+        raise UserError("data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)) from error
+    if not shards:
+        raise UserError("data.split", f"a part of {builder.info.full_name} with records in it", split)
+    again = f"delete {builder.data_path} and prepare it with --file_format=array_record"
+    formats = [file_format.value for file_format in builder.info.available_file_formats()]
+    if "array_record" not in formats:
+        raise UserError("data.name", f"{builder.info.full_name} as array_record", ", ".join(formats), hint=again)
+    if lost := [shard.filename for shard in shards if not Path(shard.filename).is_file()]:
+        raise UserError("data.name", f"all files of {builder.info.full_name}", f"no {lost[0]}", hint=again)
 
 
 def _unprepared(builder: Any, name: str, root: Path, reason: str = "") -> UserError:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import cast
 
 import flax.linen as nn
 import jax
@@ -21,7 +20,7 @@ def parameter(
     axes: tuple[str | None, ...],
 ) -> jax.Array:
     """A float32 parameter of `module`, with the logical names of its axes. Every parameter is born here."""
-    return cast(jax.Array, module.param(name, nn.with_logical_partitioning(draw, axes), shape, jnp.float32))
+    return jnp.asarray(module.param(name, nn.with_logical_partitioning(draw, axes), shape, jnp.float32))
 
 
 def align(values: jax.Array, x: jax.Array) -> jax.Array:

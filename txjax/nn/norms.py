@@ -20,14 +20,22 @@ class Norm(nn.Module):
 
 
 class LayerNorm(Norm):
-    """(x - mean) / sqrt(variance + eps) * scale + bias (Ba et al. 2016)."""
+    """(x - mean) / sqrt(variance + eps) * scale + bias (Ba et al. 2016).
+
+    Attributes:
+      use_bias: adds a learned bias (zero at first).
+    """
+
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         y = x.astype(jnp.float32)
         y = y - y.mean(-1, keepdims=True)
         y = y * jax.lax.rsqrt(jnp.square(y).mean(-1, keepdims=True) + self.eps)
-        y = y * self.vector("scale", nn.initializers.ones, y) + self.vector("bias", nn.initializers.zeros, y)
+        y = y * self.vector("scale", nn.initializers.ones, y)
+        if self.use_bias:
+            y = y + self.vector("bias", nn.initializers.zeros, y)
         return y.astype(x.dtype)
 
 

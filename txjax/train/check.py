@@ -43,7 +43,10 @@ def _check_batch(experiment: Experiment, sizes: dict[str, int]) -> None:
 
 
 def _check_data(field: str, experiment: Experiment, data: Dataset) -> None:
-    data.check()
+    try:
+        data.check()
+    except UserError as error:
+        raise error.inside(field, "data") from None
     spec, needs = data.spec(), experiment.objective.needs
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
     missing = [key for key in needs if key not in spec]

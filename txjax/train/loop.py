@@ -23,12 +23,12 @@ from txjax.train.run_eval import evaluator, place
 from txjax.train.state import Layout, flops_per_step, lay_out, variables
 from txjax.train.step import jit_step
 from txjax.train.workdir import hold, settle_config, write_manifest
-from txjax.types import TrainState
+from txjax.types import Failure, TrainState
 
 log = logging.getLogger("txjax")
 
 
-class NotFinite(RuntimeError):
+class NotFinite(Failure):
     """The loss or its gradient was not finite; the parameters are as they were before."""
 
 

@@ -1,0 +1,34 @@
+"""BERT's whole objective, small: masked bytes, and whether one stretch of code follows another.
+
+    txjax train --config=configs/text/bert_pairs_tiny.py --workdir=runs/bert_pairs_tiny
+
+Cost: MEASURE. Score: MEASURE.
+"""
+
+from txjax.data import Bytes, SentencePairs
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.bert import Bert, NextSentence
+from txjax.nn import Learned
+from txjax.objectives import MaskedToken
+from txjax.optim import AdamW, Linear
+
+
+def get_config() -> Experiment:
+    tokenizer = Bytes(specials=("[CLS]", "[SEP]", "[MASK]"))
+
+    def pairs(split: str) -> SentencePairs:
+        return SentencePairs(name="txjax_python_text", split=split, length=128, tokenizer=tokenizer)
+
+    return Experiment(
+        model=Bert(
+            vocab=259, width=128, depth=2, heads=4, positions=Learned(max_length=128), next_sentence=NextSentence()
+        ),
+        objective=MaskedToken(mask_id=258, vocab=256),
+        data=pairs("train"),
+        evals={"valid": Evaluation(data=pairs("validation"), every_steps=250, max_batches=32)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        num_steps=1000,
+        batch_size=32,
+        log_every_steps=25,
+    )

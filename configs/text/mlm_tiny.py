@@ -1,0 +1,34 @@
+"""A small BERT that finds masked bytes in the source code of Python's standard library.
+
+    txjax train --config=configs/text/mlm_tiny.py --workdir=runs/mlm_tiny
+
+Cost: MEASURE. Score: MEASURE.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Bytes, TextWindows
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.bert import Bert
+from txjax.nn import Learned
+from txjax.objectives import MaskedToken
+from txjax.optim import AdamW, Linear
+
+
+def get_config() -> Experiment:
+    tokenizer = Bytes(specials=("[MASK]",))
+
+    def windows(split: str) -> TextWindows:
+        return TextWindows(name="txjax_python_text", split=split, length=128, tokenizer=tokenizer)
+
+    return Experiment(
+        model=Bert(vocab=257, width=128, depth=4, heads=4, positions=Learned(max_length=128)),
+        objective=MaskedToken(mask_id=256, vocab=256),
+        data=windows("train"),
+        evals={"valid": Evaluation(data=windows("validation"), every_steps=250, max_batches=32)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        checkpoint=Checkpoints(every_steps=250, best="eval/valid/loss"),
+        num_steps=1000,
+        batch_size=32,
+        log_every_steps=25,
+    )

@@ -1,0 +1,46 @@
+"""nanoGPT's published setting for a CPU: Shakespeare letter by letter, 4 layers, width 128, context 64, no dropout.
+
+    txjax train --config=configs/text/shakespeare_char.py --workdir=runs/shakespeare_char
+
+The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
+
+Cost: MEASURE. Score: MEASURE.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Characters, NextTokenWindows
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.decoder import gpt
+from txjax.nn import MLP, Attention, LayerNorm
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Cosine
+
+ALPHABET = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def get_config() -> Experiment:
+    def windows(split: str) -> NextTokenWindows:
+        tokenizer = Characters(alphabet=ALPHABET)
+        return NextTokenWindows(name="tiny_shakespeare", split=split, length=64, tokenizer=tokenizer)
+
+    return Experiment(
+        model=gpt(
+            vocab=len(ALPHABET),
+            width=128,
+            depth=4,
+            heads=4,
+            max_length=64,
+            attention=Attention(use_bias=False),
+            mlp=MLP(activation="gelu_tanh", use_bias=False),
+            norm=LayerNorm(use_bias=False),
+        ),
+        objective=NextToken(),
+        data=windows("train"),
+        evals={"valid": Evaluation(data=windows("validation"), every_steps=500)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.1)),
+        checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
+        num_steps=2000,
+        batch_size=12,
+        log_every_steps=50,
+    )

@@ -1,0 +1,59 @@
+"""The encoder: both directions, padding that nobody sees, and its two heads."""
+
+import jax
+import numpy as np
+import pytest
+from made import shapes, variables
+
+from txjax.models import Bert, NextSentence
+from txjax.nn import Init, Learned, Untied
+
+V = 11
+TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
+
+
+def bert(**fields: object) -> Bert:
+    return Bert(**{"vocab": V, "width": 8, "depth": 2, "heads": 2, "positions": Learned(max_length=5), **fields})
+
+
+def test_padding_changes_nothing_for_the_rest() -> None:
+    model = bert(next_sentence=NextSentence())
+    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    segments = np.asarray([[1, 1, 1, 0, 0]] * 2, np.int32)
+    logits, pair = apply(params, TOKENS, segments)
+    assert logits.shape == (2, 5, V) and pair.shape == (2, 2)
+    short, short_pair = apply(params, TOKENS[:, :3])
+    np.testing.assert_allclose(logits[:, :3], short, atol=1e-5)
+    np.testing.assert_allclose(pair, short_pair, atol=1e-5)
+
+
+def test_a_token_sees_both_sides_and_its_sentence() -> None:
+    model = bert()
+    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    logits, pair = apply(params, TOKENS)
+    assert pair is None
+    other = TOKENS.copy()
+    other[:, [0, 4]] = (other[:, [0, 4]] + 1) % V
+    assert not np.allclose(logits[:, 2], apply(params, other)[0][:, 2])
+    types = np.asarray([[0, 0, 1, 1, 1]] * 2, np.int32)
+    assert not np.allclose(logits, apply(params, TOKENS, types=types)[0])
+    np.testing.assert_array_equal(logits, apply(params, TOKENS, types=np.zeros_like(types))[0])
+
+
+def test_the_next_sentence_head_is_the_pooler_and_a_classifier() -> None:
+    head = NextSentence()
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
+    p = variables(head, x, Init())["params"]
+    pooled = np.tanh(x[:, 0] @ p["pooler"]["kernel"] + p["pooler"]["bias"])
+    want = pooled @ p["linear"]["kernel"] + p["linear"]["bias"]
+    np.testing.assert_allclose(head.apply({"params": p}, x, Init()), want, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "present"), [({}, False), ({"next_sentence": NextSentence(), "head": Untied()}, True)]
+)
+def test_heads_are_passed_in(fields: dict, present: bool) -> None:
+    params = shapes(bert(**fields), TOKENS)["params"]
+    assert ("next_sentence" in params) == present
+    assert ("linear" in params["head"]) == present
+    assert "norm_final" not in params  # post-norm blocks end in a norm of their own

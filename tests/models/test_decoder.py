@@ -1,0 +1,133 @@
+"""The decoder: causal, packed, cached, in two dtypes, on a mesh."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made import shapes, variables
+
+from txjax import sharding
+from txjax.models import Decoder, empty_cache, gpt, llama
+from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
+from txjax.types import UserError
+
+V, L = 11, 6
+TOKENS = np.random.default_rng(0).integers(0, V, (2, L)).astype(np.int32)
+
+
+def decoder(**fields: object) -> Decoder:
+    return Decoder(**{"vocab": V, "width": 8, "depth": 2, "heads": 4, "kv_heads": 2, **fields})
+
+
+def test_no_token_sees_a_later_one() -> None:
+    model = decoder()
+    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    changed = TOKENS.copy()
+    changed[:, 4:] = (changed[:, 4:] + 1) % V
+    before, after = apply(params, TOKENS), apply(params, changed)
+    np.testing.assert_array_equal(before[:, :4], after[:, :4])
+    assert not np.allclose(before[:, 4:], after[:, 4:])
+
+
+@pytest.mark.parametrize("positions", [Rotary(), Learned(max_length=L), Alibi()])
+def test_packed_documents_are_as_if_alone(positions: Positions) -> None:
+    model = decoder(positions=positions)
+    segments = np.asarray([[1, 1, 2, 2, 2, 2]], np.int32)
+    places = np.asarray([[0, 1, 0, 1, 2, 3]], np.int32)
+    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    packed = apply(params, TOKENS[:1], segments, places)
+    np.testing.assert_allclose(packed[:, :2], apply(params, TOKENS[:1, :2]), atol=1e-5)
+    np.testing.assert_allclose(packed[:, 2:], apply(params, TOKENS[:1, 2:]), atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", [Rotary(), Learned(max_length=L), Sinusoidal(), Alibi(), T5Relative()])
+def test_cached_steps_give_the_logits_of_the_whole(positions: Positions) -> None:
+    model = decoder(positions=positions)
+    params = variables(model, TOKENS)["params"]
+    whole = jax.jit(model.apply)({"params": params}, TOKENS)
+    cache = empty_cache(model, params, *TOKENS.shape)
+    step = jax.jit(lambda cache, tokens: model.apply({"params": params, "cache": cache}, tokens, mutable=["cache"]))
+    pieces = []
+    for piece in (TOKENS[:, :3], *(TOKENS[:, i : i + 1] for i in range(3, L))):
+        logits, state = step(cache, piece)
+        cache = state["cache"]
+        pieces.append(logits)
+    np.testing.assert_allclose(jnp.concatenate(pieces, 1), whole, atol=1e-5)
+    assert int(cache["index"]) == L
+
+
+def test_prompts_of_different_lengths_are_padded_on_the_left() -> None:
+    model = decoder()
+    params = variables(model, TOKENS)["params"]
+    padded = np.asarray([TOKENS[0, :4], [0, 0, *TOKENS[1, :2]]], np.int32)
+    segments = np.asarray([[1, 1, 1, 1], [0, 0, 1, 1]], np.int32)
+    places = np.asarray([[0, 1, 2, 3], [0, 0, 0, 1]], np.int32)
+    step = jax.jit(lambda cache, *args: model.apply({"params": params, "cache": cache}, *args, mutable=["cache"]))
+    _, state = step(empty_cache(model, params, 2, L), padded, segments, places)
+    following = np.asarray([[TOKENS[0, 4]], [TOKENS[1, 2]]])
+    logits, _ = step(state["cache"], following, np.ones((2, 1), np.int32), np.asarray([[4], [2]], np.int32))
+    whole = jax.jit(model.apply)({"params": params}, TOKENS)
+    np.testing.assert_allclose(logits[:, 0], [whole[0, 4], whole[1, 2]], atol=1e-5)
+
+
+def test_initialisation_makes_no_cache() -> None:
+    assert set(shapes(decoder(), TOKENS)) == {"params"}
+
+
+def test_bfloat16_is_of_activations_alone() -> None:
+    model = decoder(dtype="bfloat16")
+    layout = shapes(model, TOKENS)
+    assert {leaf.dtype for leaf in jax.tree.leaves(layout)} == {np.dtype("float32")}
+    cache = empty_cache(model, layout["params"], 2, L)
+    assert cache["layers"]["block"]["attention"]["keys"].dtype == jnp.bfloat16
+    params = variables(model, TOKENS)
+    logits = jax.jit(model.apply)(params, TOKENS)
+    assert logits.dtype == jnp.float32
+    exact = jax.jit(decoder().apply)(params, TOKENS)
+    assert 0 < float(abs(logits - exact).max()) < 0.1 * float(abs(exact).max())
+
+
+def test_a_mesh_changes_nothing() -> None:
+    model, tokens = decoder(), np.tile(TOKENS, (2, 1))
+    params = variables(model, tokens)
+    alone = jax.jit(model.apply)(params, tokens)
+    mesh = sharding.Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()})
+    with sharding.use(mesh) as built:
+        boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), tokens))
+        names = jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=lambda box: hasattr(box, "names"))
+        split = jax.device_put(params, sharding.shardings(names, shapes(model, tokens), mesh, built))
+        np.testing.assert_allclose(jax.jit(model.apply)(split, tokens), alone, atol=1e-5)
+
+
+def test_fields_may_change_after_construction() -> None:
+    for model in (gpt(vocab=V, width=8, depth=1, heads=2), llama(vocab=V, width=8, depth=1, heads=2)):
+        model.depth, model.width, model.kv_heads = 3, 12, 1
+        model.norm, model.mlp.hidden, model.stack.unroll = RMSNorm(), 5, 3
+        params = shapes(model, TOKENS)["params"]
+        assert params["layers"]["block"]["mlp"]["up"]["kernel"].shape == (3, 12, 5)
+        assert params["layers"]["block"]["attention"]["key"]["kernel"].shape == (3, 12, 1, 6)
+
+
+def test_dropout_is_off_outside_training() -> None:
+    model = decoder(dropout=0.5, attention=Attention(dropout=0.5))
+    params, rngs = variables(model, TOKENS), {"dropout": jax.random.key(1, impl="rbg")}
+    noisy = jax.jit(lambda p: model.apply(p, TOKENS, train=True, rngs=rngs))(params)
+    still = jax.jit(decoder().apply)(params, TOKENS)
+    np.testing.assert_array_equal(jax.jit(model.apply)(params, TOKENS), still)
+    assert not np.allclose(noisy, still)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"heads": 3}, r"config\.model\.heads: expected a divisor of the width 8, got 3"),
+        ({"kv_heads": 3}, r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"),
+        ({"heads": 8, "kv_heads": 8}, r"config\.model\.heads: expected an even head size"),
+        ({"positions": Learned(max_length=5)}, r"config\.model\.positions\.max_length: expected at least .* 6, got 5"),
+        ({"attention": Attention(heads=2)}, r"config\.model\.attention\.heads"),
+        ({"stack": Stack(depth=2)}, r"config\.model\.stack\.depth"),
+    ],
+)
+def test_mistakes_name_the_field(fields: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shapes(decoder(**fields), TOKENS)

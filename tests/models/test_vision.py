@@ -1,0 +1,86 @@
+"""ViT and MAE: what they see, in which order, and that the encoder is the same."""
+
+import jax
+import numpy as np
+import pytest
+from made import numbers, shapes, variables
+
+from txjax.models import MAE, ClassToken, MeanPool, ViT
+from txjax.models.vision.encoder import Pool
+from txjax.nn import Learned, NoPositions, Sinusoidal2D, patchify, unpatchify
+from txjax.types import UserError
+
+IMAGE = numbers(2, 4, 6, 1)
+KEEP = np.asarray([[0, 4], [5, 2]], np.int32)
+
+
+def vit(**fields: object) -> ViT:
+    return ViT(**{"patch": 2, "classes": 3, "width": 8, "depth": 1, "heads": 2, **fields})
+
+
+def mae(**fields: object) -> MAE:
+    sizes = {"patch": 2, "width": 8, "depth": 1, "heads": 2}
+    return MAE(**{**sizes, "decoder_width": 12, "decoder_depth": 2, "decoder_heads": 3, **fields})
+
+
+@pytest.mark.parametrize("pool", [ClassToken(), MeanPool()])
+def test_without_positions_the_order_of_patches_means_nothing(pool: Pool) -> None:
+    shuffled = unpatchify(patchify(IMAGE, 2)[:, [3, 1, 5, 0, 2, 4]], 2, 4, 6)
+    blind, seeing = vit(pool=pool, positions=NoPositions()), vit(pool=pool, positions=Sinusoidal2D())
+    params = variables(blind, IMAGE)
+    logits = jax.jit(blind.apply)(params, IMAGE)
+    assert logits.shape == (2, 3) and logits.dtype == np.float32
+    np.testing.assert_allclose(jax.jit(blind.apply)(params, shuffled), logits, atol=1e-5)
+    apply = jax.jit(seeing.apply)
+    assert not np.allclose(apply(params, shuffled), apply(params, IMAGE), atol=1e-3)
+
+
+def test_positions_count_the_class_token() -> None:
+    assert shapes(vit(positions=Learned(max_length=7)), IMAGE)  # 6 patches and the class token
+    with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 7, got 6"):
+        shapes(vit(positions=Learned(max_length=6)), IMAGE)
+    assert shapes(vit(positions=Learned(max_length=6), pool=MeanPool()), IMAGE)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_mae_never_sees_hidden_patches(dtype: str) -> None:
+    model = mae(dtype=dtype)
+    params, apply = variables(model, IMAGE), jax.jit(model.apply)
+    painted = apply(params, IMAGE, KEEP)
+    assert painted.shape == (2, 6, 4) and painted.dtype == np.float32
+    patches = np.array(patchify(IMAGE, 2))
+    for row, keep in zip(patches, KEEP, strict=True):
+        row[[n for n in range(6) if n not in keep]] += 5
+    np.testing.assert_array_equal(apply(params, np.asarray(unpatchify(patches, 2, 4, 6)), KEEP), painted)
+    patches[0, KEEP[0, 0]] += 5
+    assert not np.allclose(apply(params, np.asarray(unpatchify(patches, 2, 4, 6)), KEEP)[0], painted[0], atol=1e-2)
+
+
+def test_the_encoder_s_input_is_as_short_as_what_is_kept() -> None:
+    """The attention scores of the encoder's two heads are over 1 + 2 tokens, the decoder's three over 1 + 6."""
+    model = mae()
+    params = variables(model, IMAGE)
+    program = str(jax.make_jaxpr(model.apply)(params, IMAGE, KEEP))
+    assert "f32[2,2,3,3]" in program and "f32[2,3,7,7]" in program and "f32[2,2,7,7]" not in program
+
+
+def test_kept_patches_go_back_to_their_places() -> None:
+    model = mae()
+    params, apply = variables(model, IMAGE), jax.jit(model.apply)
+    np.testing.assert_allclose(apply(params, IMAGE, KEEP[:, ::-1]), apply(params, IMAGE, KEEP), atol=1e-5)
+    everything = np.asarray([[3, 1, 5, 0, 2, 4]] * 2, np.int32)
+    np.testing.assert_allclose(apply(params, IMAGE, everything), apply(params, IMAGE), atol=1e-5)
+
+
+def test_a_vit_can_start_from_an_mae() -> None:
+    pretrained, classifier = (
+        {path: leaf.shape for path, leaf in jax.tree_util.tree_flatten_with_path(shapes(model, IMAGE)["params"])[0]}
+        for model in (mae(), vit(positions=Sinusoidal2D()))
+    )
+    head = {path for path in classifier if path[0].key == "head"}
+    assert head and {path: classifier[path] for path in set(classifier) - head}.items() <= pretrained.items()
+
+
+def test_a_patch_that_does_not_fit() -> None:
+    with pytest.raises(UserError, match=r"config\.model\.patch: expected a divisor of the image's 4 x 6 pixels, got 4"):
+        shapes(vit(patch=4), IMAGE)

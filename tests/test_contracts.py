@@ -1,0 +1,154 @@
+"""What every model and every objective of the package must keep. A new file is found and tested by itself."""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made import shapes, variables
+
+import txjax.models
+import txjax.objectives
+from txjax.models.transformer import Transformer
+from txjax.objectives import Objective
+from txjax.types import BATCH_KEYS
+
+V, B, L = 13, 3, 5
+# Values for fields without a default, and for parts that are None by default but that some objective needs.
+FIELDS: dict[str, Any] = {
+    "vocab": V,
+    "width": 8,
+    "depth": 2,
+    "heads": 2,
+    "patch": 2,
+    "classes": 3,
+    "mask_id": 0,
+    "decoder_width": 8,
+    "decoder_depth": 1,
+    "decoder_heads": 2,
+}
+
+
+def subclasses(package: ModuleType, base: type) -> list[type]:
+    """The classes of a package that are `base`, can be called, and can be built from FIELDS."""
+    found, plain = set(), inspect.getattr_static(base, "__call__", None)
+    for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if (
+                inspect.isclass(value)
+                and issubclass(value, base)
+                and inspect.getattr_static(value, "__call__", plain) is not plain
+            ):
+                found.add(value)
+    return sorted((kind for kind in found if required(kind) <= set(FIELDS)), key=lambda kind: kind.__name__)
+
+
+def required(kind: type) -> set[str]:
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(kind)
+    return {f.name for f in fields if f.init and f.default is missing and f.default_factory is missing}
+
+
+def build(kind: type, **more: Any) -> Any:
+    names = {f.name for f in dataclasses.fields(kind)}
+    return kind(**{k: v for k, v in FIELDS.items() if k in names} | more)
+
+
+def batch(*examples: int) -> dict[str, np.ndarray]:
+    """A batch with every key, of the examples with these ids; -1 is padding."""
+    ids = np.asarray(examples, np.int32)
+    rng = [np.random.default_rng(abs(i)) for i in examples]
+    real = (ids >= 0).astype(np.float32)
+    whole = {
+        "id": ids,
+        "tokens": np.stack([r.integers(0, V, L) for r in rng]).astype(np.int32),
+        "targets": np.stack([r.integers(0, V, L) for r in rng]).astype(np.int32),
+        "segments": np.ones((B, L), np.int32),
+        "positions": np.tile(np.arange(L, dtype=np.int32), (B, 1)),
+        "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
+        "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
+    }
+    return whole | {"weights": real, "weights_by_token": np.tile(real[:, None], (1, L))}
+
+
+def fitted(objective: Objective, *examples: int) -> dict[str, np.ndarray]:
+    """A batch for this objective: weights a token where it reads tokens, else weights an example."""
+    whole = batch(*examples)
+    by_token = whole.pop("weights_by_token")
+    return whole | {"weights": by_token} if "tokens" in objective.needs else whole
+
+
+MODELS = subclasses(txjax.models, Transformer)
+OBJECTIVES = subclasses(txjax.objectives, Objective)
+
+
+def suits(model: Any, objective: Objective) -> bool:
+    """The objective calls the model and understands what it gives."""
+    given = fitted(objective, 1, 2, 3)
+    try:
+        made = shapes(model, **objective.inputs(given))
+        jax.eval_shape(lambda: objective(model, jax.tree.map(jnp.zeros_like, made), given, jax.random.key(0), False))
+    except (TypeError, ValueError, AttributeError):
+        return False
+    return True
+
+
+PAIRS = [(model, objective) for objective in OBJECTIVES for model in MODELS if suits(build(model), build(objective))]
+
+
+def test_each_is_found_and_has_a_partner() -> None:
+    assert len(MODELS) >= 4 and len(OBJECTIVES) >= 4
+    assert {model for model, _ in PAIRS} == set(MODELS)
+    assert {objective for _, objective in PAIRS} == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES)
+def test_objective_states_its_needs(kind: type[Objective]) -> None:
+    objective = build(kind)
+    assert "id" in kind.needs and set(kind.needs) <= set(BATCH_KEYS)
+    given = fitted(objective, 1, 2, 3)
+    assert all(name in given for name in objective.inputs({name: given[name] for name in kind.needs}))
+
+
+@pytest.mark.parametrize(("model", "objective"), PAIRS)
+def test_parameters_are_float32_with_named_axes(model: type, objective: type[Objective]) -> None:
+    for dtype in ("float32", "bfloat16"):
+        built = build(model, dtype=dtype)
+        inputs = build(objective).inputs(fitted(build(objective), 1, 2, 3))
+        boxed = jax.eval_shape(lambda built=built, inputs=inputs: built.init(jax.random.key(0), **inputs))
+        assert set(boxed) == {"params"}
+        for box in jax.tree.leaves(boxed, is_leaf=lambda x: hasattr(x, "names")):
+            assert box.value.dtype == jnp.float32 and len(box.names) == box.value.ndim and all(box.names)
+
+
+@pytest.mark.parametrize(("model", "objective"), PAIRS)
+def test_outcomes_are_sums_over_examples(model: type, objective: type[Objective]) -> None:
+    """Neither order, nor padding, nor the split into microbatches changes the sums; only padding gives zeros."""
+    built, goal, key = build(model), build(objective), jax.random.key(5)
+    params = variables(built, **goal.inputs(fitted(goal, 1, 2, 3)))
+
+    def loss(params: Any, given: Any) -> tuple[jax.Array, Any]:
+        outcome = goal(built, params, given, key, False)
+        return sum(term.value for term in outcome.losses.values()), (outcome.losses, outcome.metrics)
+
+    graded = jax.jit(jax.grad(loss, has_aux=True))
+
+    def run(*examples: int) -> tuple[Any, Any]:
+        return graded(params, fitted(goal, *examples))
+
+    def same(a: Any, b: Any) -> None:
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5), a, b)
+
+    gradient, means = run(1, 2, -1)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    assert means[0] and not set(means[0]) & set(means[1])
+    same(run(-1, 2, 1)[1], means)
+    same(jax.tree.map(jnp.add, run(1, -1, -1)[1], run(-1, -1, 2)[1]), means)
+    gradient, nothing = run(-1, -1, -1)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves((gradient, nothing)))
