@@ -4,8 +4,6 @@ A parameter names its logical axes where it is born (`nn.Linear`); `Mesh.rules` 
 of them is split over. A logical axis without a rule is not split.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import dataclasses
@@ -30,9 +28,6 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 Axes = tuple[str | None, ...]
-_active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = contextvars.ContextVar("mesh", default=None)
-
-
 @dataclasses.dataclass
 class Mesh:
     """How many devices each mesh axis has; -1 = all that are left.
@@ -98,6 +93,10 @@ class Mesh:
                     f"{clash} all on {mesh_axis!r}",
                 )
         return PartitionSpec(*(entry if len(entry) > 1 else (entry[0] if entry else None) for entry in entries))
+
+
+# The mesh of what is being traced: devices, and the rules.
+_active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = contextvars.ContextVar("mesh", default=None)
 
 
 @contextlib.contextmanager

@@ -32,12 +32,12 @@ def test_no_token_sees_a_later_one() -> None:
 @pytest.mark.parametrize("positions", [Rotary(), Learned(max_length=L), Alibi()])
 def test_packed_documents_are_as_if_alone(positions: Positions) -> None:
     model = decoder(positions=positions)
-    segments = np.asarray([[1, 1, 2, 2, 2, 2]], np.int32)
-    places = np.asarray([[0, 1, 0, 1, 2, 3]], np.int32)
+    segments = np.asarray([[1, 1, 1, 2, 2, 2]], np.int32)
+    places = np.asarray([[0, 1, 2, 0, 1, 2]], np.int32)
     params, apply = variables(model, TOKENS), jax.jit(model.apply)
     packed = apply(params, TOKENS[:1], segments, places)
-    np.testing.assert_allclose(packed[:, :2], apply(params, TOKENS[:1, :2]), atol=1e-5)
-    np.testing.assert_allclose(packed[:, 2:], apply(params, TOKENS[:1, 2:]), atol=1e-5)
+    np.testing.assert_allclose(packed[:, :3], apply(params, TOKENS[:1, :3]), atol=1e-5)
+    np.testing.assert_allclose(packed[:, 3:], apply(params, TOKENS[:1, 3:]), atol=1e-5)
 
 
 @pytest.mark.parametrize("positions", [Rotary(), Learned(max_length=L), Sinusoidal(), Alibi(), T5Relative()])

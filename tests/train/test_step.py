@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 from txjax import sharding
 from txjax.data import NextTokenWindows
@@ -57,7 +56,14 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
     return found
 
 
-def run(exp: Experiment, data):
+def one_device() -> jax.sharding.Mesh:
+    return jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), ("data", "fsdp", "tensor"))
+
+
+def run(exp: Experiment, data, monkeypatch: pytest.MonkeyPatch | None = None):
+    """Trains on all devices; with `monkeypatch` on one of them."""
+    if monkeypatch:
+        monkeypatch.setattr(Mesh, "build", lambda self: one_device())
     with sharding.use(exp.mesh) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
@@ -68,71 +74,69 @@ def run(exp: Experiment, data):
 
 
 @pytest.fixture(scope="module")
-def one_device():
-    mesh = Mesh(data=1, fsdp=1, tensor=1)
-    single = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), ("data", "fsdp", "tensor"))
+def reference():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Mesh, "build", lambda self: single)
-        return run(experiment(mesh=mesh), batches(STEPS))
+        return run(experiment(), batches(STEPS), patch)
 
 
-@pytest.mark.parametrize(
-    "mesh", [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2), Mesh()], ids=str
-)
-def test_every_mesh_gives_the_same_run(one_device, mesh):
+MESHES = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2)]
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=["8-way fsdp", "4x2 fsdp x tensor", "2x2x2 data x fsdp x tensor"])
+def test_every_mesh_gives_the_same_run(reference, mesh):
     state, rows = run(experiment(mesh=mesh), batches(STEPS))
     for name in ("loss", "grad_norm", "accuracy"):
-        expected = [row[name] for row in one_device[1]]
+        expected = [row[name] for row in reference[1]]
         np.testing.assert_allclose([row[name] for row in rows], expected, rtol=2e-5, atol=1e-6, err_msg=name)
     assert rows[0]["loss"] > rows[-1]["loss"] - 1  # a real run, not a constant
     kernel = state.params["layers"]["block"]["mlp"]["up"]["kernel"]
     assert kernel.sharding.spec == mesh.partition(("layers", "embed", "mlp"))
 
 
-def test_moments_live_where_their_parameters_live():
-    state, _ = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2)), batches(1))
     params, moments = flat_paths(state.params), flat_paths(state.opt_state)
-    for name, parameter in params.items():
+    for name, parameter in params.items():  # moments live where their parameters live
         own = [m for path, m in moments.items() if path.endswith("/" + name)]
         assert len(own) == 2, name
         for moment in own:
             assert moment.sharding.is_equivalent_to(parameter.sharding, parameter.ndim), name
-    embedding = state.params["embed"]["embedding"]
-    assert embedding.sharding.spec == P("tensor", "fsdp")
 
 
 def test_microbatches_change_nothing_whatever_the_weights():
     data = batches(4)
-    whole, rows = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2)), data)
-    cut, cut_rows = run(experiment(mesh=Mesh(data=1, fsdp=4, tensor=2), microbatches=4), data)
+    # SGD keeps the gradient's own size: a wrong average would show.
+    exp = experiment(mesh=MESHES[1], optimizer=SGD(peak_lr=1.0, clip=None, momentum=0.0, schedule=Constant()))
+    whole, rows = run(exp, data)
+    cut, cut_rows = run(dataclasses.replace(exp, microbatches=4), data)
     for a, b in zip(rows, cut_rows, strict=True):
         for name in a:
             np.testing.assert_allclose(a[name], b[name], rtol=3e-5, err_msg=name)
-    # SGD keeps the gradient's own size: a wrong average would show.
-    sgd = dict(optimizer=SGD(peak_lr=1.0, clip=None, momentum=0.0, schedule=Constant()))
-    a, b = (run(experiment(microbatches=m, **sgd), data[:1])[0] for m in (1, 2))
-    for name, x in flat_paths(a.params).items():
-        np.testing.assert_allclose(x, flat_paths(b.params)[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    for name, x in flat_paths(whole.params).items():
+        np.testing.assert_allclose(x, flat_paths(cut.params)[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_a_non_finite_step_changes_nothing_but_the_counters():
+def test_a_non_finite_step_changes_nothing_but_the_counters(monkeypatch):
+    monkeypatch.setattr(Mesh, "build", lambda self: one_device())
     exp = experiment(on_nonfinite="skip")
-    before, _ = run(exp, batches(2))
-    after, rows = run(exp, batches(3, bad=2))
-    assert not np.isfinite(rows[2]["loss"]) and rows[2]["skipped"].tolist() == [1, 1]
-    for name in ("params", "opt_state"):
-        for path, x in flat_paths(getattr(before, name)).items():
-            np.testing.assert_array_equal(x, flat_paths(getattr(after, name))[path], err_msg=path)
-    assert int(after.step) == 3
-    _, rows = run(exp, [*batches(3, bad=1), *batches(1)])
-    assert [row["skipped"].tolist() for row in rows] == [[0, 0], [1, 1], [0, 1], [0, 1]]
-    assert np.isfinite(rows[-1]["loss"])
+    with sharding.use(exp.mesh) as built:
+        layout = lay_out(exp, built)
+        state, step = layout.create(exp.seed), jit_step(exp, layout)
+        counts = []
+        for i, batch in enumerate(batches(4, bad=2)):
+            before = jax.device_get(state)
+            state, metrics = step(state, place(batch, layout.batch))
+            counts.append(metrics["skipped"].tolist())
+            same = [(x == y).all() for x, y in zip(*map(jax.tree.leaves, (before.params, state.params)), strict=True)]
+            assert np.isfinite(metrics["loss"]) == (i != 2) and all(same) == (i == 2)
+            if i == 2:
+                for path, x in flat_paths(before.opt_state).items():
+                    np.testing.assert_array_equal(x, flat_paths(state.opt_state)[path], err_msg=path)
+    assert counts == [[0, 0], [0, 0], [1, 1], [0, 1]] and int(state.step) == 4
 
 
-def test_frozen_parameters_stay_and_have_no_moments():
+def test_frozen_parameters_stay_and_have_no_moments(monkeypatch):
     groups = (Group(r"embed/.*", trainable=False), Group(r"(?!embed/).*"))
     exp = experiment(optimizer=AdamW(groups=groups, schedule=Constant()))
-    state, _ = run(exp, batches(2))
+    state, _ = run(exp, batches(2), monkeypatch)
     with sharding.use(exp.mesh) as built:
         start = lay_out(exp, built).create(exp.seed)
     np.testing.assert_array_equal(state.frozen["embed"]["embedding"], start.frozen["embed"]["embedding"])
@@ -141,9 +145,9 @@ def test_frozen_parameters_stay_and_have_no_moments():
     assert all((np.asarray(x) != np.asarray(moved[p])).any() for p, x in flat_paths(start.params).items() if "kernel" in p)
 
 
-def test_bfloat16_activations_keep_float32_parameters_and_moments():
+def test_bfloat16_activations_keep_float32_parameters_and_moments(monkeypatch):
     exp = experiment(model=Decoder(vocab=64, width=32, depth=2, heads=4, dtype="bfloat16"))
-    state, rows = run(exp, batches(3))
+    state, rows = run(exp, batches(3), monkeypatch)
     floats = [x for x in jax.tree.leaves((state.params, state.opt_state)) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert {x.dtype for x in floats} == {jnp.dtype("float32")} and np.isfinite(rows[-1]["loss"])
 

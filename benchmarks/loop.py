@@ -1,0 +1,69 @@
+"""What the loop costs: steps of `train` (data, logging, transfers included) against the bare jitted step.
+
+    python benchmarks/loop.py [--config=configs/text/gpt_tiny.py] [--steps=100] [--config.a.b=value]
+
+Both run in one process, one after the other in rounds; prints medians and their ratio.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+
+from txjax import config, sharding
+from txjax.commands.parser import Parser
+from txjax.commands.table import table
+from txjax.data import train_batches
+from txjax.experiment import Experiment
+from txjax.log import read_metrics
+from txjax.train.loop import train
+from txjax.train.run_eval import place
+from txjax.train.state import lay_out
+from txjax.train.step import jit_step
+
+
+def bare(experiment: Experiment, steps: int) -> float:
+    """Median seconds of the jitted step on batches that are already on the device."""
+    with sharding.use(experiment.mesh) as built:
+        layout = lay_out(experiment, built)
+        batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
+        held = [place(next(batches), layout.batch) for _ in range(4)]
+        batches.close()
+        state, step, seconds = layout.create(experiment.seed), jit_step(experiment, layout), []
+        for i in range(steps + 5):
+            started = time.perf_counter()
+            state, metrics = step(state, held[i % 4])
+            jax.block_until_ready(metrics)
+            seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[5:])
+
+
+def looped(experiment: Experiment, steps: int) -> tuple[float, float]:
+    """Median seconds of a step in the loop, and the median share of it that waited for data."""
+    with tempfile.TemporaryDirectory() as folder:
+        train(experiment, Path(folder), until=steps + 5)
+        rows = read_metrics(folder)[5:]
+    return statistics.median(row["perf/step_ms"] for row in rows) / 1e3, statistics.median(r["perf/data_wait"] for r in rows)
+
+
+def main() -> None:
+    parser = Parser("benchmarks/loop.py", __doc__)
+    parser.add_argument("--config", default="configs/text/gpt_tiny.py")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    flags, overrides = parser.parse_known(sys.argv[1:])
+    experiment = config.load(flags.config, [*overrides, "--config.log_every_steps=1"])
+    experiment.evals = {}
+    experiment.checkpoint.best = None
+    rounds = [(bare(experiment, flags.steps), *looped(experiment, flags.steps)) for _ in range(flags.rounds)]
+    rows = [[str(i + 1), f"{1e3 * b:.1f}", f"{1e3 * l:.1f}", f"{l / b:.3f}", f"{w:.2%}"] for i, (b, l, w) in enumerate(rounds)]
+    ratio = statistics.median(l / b for b, l, _ in rounds)
+    title = f"{flags.config} on {jax.devices()[0].device_kind}: loop / bare step = {ratio:.3f}"
+    table(title, ["round", "bare ms", "loop ms", "ratio", "data wait"], rows)
+
+
+if __name__ == "__main__":
+    main()
