@@ -12,6 +12,7 @@ os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txj
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+import runs  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -31,3 +32,20 @@ def tfds_dir() -> Path:
     if not TFDS.is_dir():
         pytest.skip(f"no prepared data sets in {TFDS}")
     return TFDS
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory) -> Path:
+    """A config file that trains in seconds."""
+    path = tmp_path_factory.mktemp("configs") / "small.py"
+    path.write_text(runs.CONFIG)
+    return path
+
+
+@pytest.fixture(scope="session")
+def straight_run(config, tmp_path_factory) -> Path:
+    """The workdir of that config, trained to its end without a disturbance. Leave it as it is."""
+    workdir = tmp_path_factory.mktemp("straight") / "run"
+    code, _, err = runs.train(config, workdir)
+    assert code == 0, err
+    return workdir

@@ -45,6 +45,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
     monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
     for evaluation in experiment.evals.values():
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
     check(experiment)
     assert set(experiment.data.spec()) <= set(BATCH_KEYS)
     spec = batch_spec(experiment.data, experiment.batch_size)

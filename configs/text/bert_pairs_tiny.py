@@ -9,7 +9,7 @@ from txjax.data import Bytes, SentencePairs
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert, NextSentence
-from txjax.nn import Learned
+from txjax.nn import Learned, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -22,7 +22,13 @@ def get_config() -> Experiment:
 
     return Experiment(
         model=Bert(
-            vocab=259, width=128, depth=2, heads=4, positions=Learned(max_length=128), next_sentence=NextSentence()
+            vocab=259,
+            width=128,
+            depth=2,
+            heads=4,
+            stack=Stack(unroll=2),
+            positions=Learned(max_length=128),
+            next_sentence=NextSentence(),
         ),
         objective=MaskedToken(mask_id=258, vocab=256),
         data=pairs("train"),

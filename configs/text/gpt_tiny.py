@@ -20,13 +20,13 @@ def get_config() -> Experiment:
         return NextTokenWindows(name="txjax_python_text", split=split, length=128)
 
     return Experiment(
-        model=Decoder(vocab=256, width=128, depth=4, heads=4, positions=Rotary(), initial=GPT2()),
+        model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
         data=windows("train"),
         evals={"valid": Evaluation(data=windows("validation"), every_steps=100, max_batches=16)},
         optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
-        num_steps=300,
+        num_steps=200,
         batch_size=16,
         log_every_steps=10,
     )

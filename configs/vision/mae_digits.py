@@ -10,6 +10,7 @@ from txjax.data import Images, PadCrop
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
+from txjax.nn import Stack
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
@@ -19,7 +20,16 @@ def get_config() -> Experiment:
         return Images(name="txjax_digits", split=split, shape=(8, 8, 1), transforms=transforms, mean=(0.3,), std=(0.35,))
 
     return Experiment(
-        model=MAE(patch=2, width=64, depth=4, heads=4, decoder_width=32, decoder_depth=2, decoder_heads=2),
+        model=MAE(
+            patch=2,
+            width=64,
+            depth=4,
+            heads=4,
+            decoder_width=32,
+            decoder_depth=2,
+            decoder_heads=2,
+            stack=Stack(unroll=4),
+        ),
         objective=MaskedPatch(rate=0.75),
         data=digits("train", PadCrop(pad=1)),
         evals={"test": Evaluation(data=digits("test"), every_steps=250)},

@@ -11,6 +11,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
+from txjax.nn import Stack
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -20,7 +21,7 @@ def get_config() -> Experiment:
         return Images(name="txjax_digits", split=split, shape=(8, 8, 1), transforms=transforms, mean=(0.3,), std=(0.35,))
 
     return Experiment(
-        model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), dropout=0.1),
+        model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), stack=Stack(unroll=4), dropout=0.1),
         objective=Classification(),
         data=digits("train", PadCrop(pad=1)),
         evals={"test": Evaluation(data=digits("test"), every_steps=200)},

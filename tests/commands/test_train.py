@@ -1,104 +1,35 @@
 """`txjax train` as its users meet it: real processes, real signals, files on a disk."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
-
-CONFIG = """
-from txjax.checkpoint import Checkpoints
-from txjax.data import NextTokenWindows
-from txjax.eval import Evaluation
-from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
-from txjax.objectives import NextToken
-from txjax.optim import AdamW, Constant
-
-def get_config():
-    return Experiment(
-        model=Decoder(vocab=256, width=16, depth=1, heads=2),
-        objective=NextToken(),
-        data=NextTokenWindows(length=16),
-        evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=10, max_batches=2)},
-        optimizer=AdamW(schedule=Constant(warmup_steps=2)),
-        checkpoint=Checkpoints(every_steps=10, keep=3, best="eval/valid/loss"),
-        num_steps=40,
-        batch_size=8,
-        log_every_steps=1,
-        trackers=(),
-    )
-"""
+from runs import rows, start, train, wait_for_step
 
 
-@pytest.fixture(scope="session")
-def config(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("configs") / "small.py"
-    path.write_text(CONFIG)
-    return path
-
-
-def start(config: Path, workdir: Path, *flags: str) -> subprocess.Popen:
-    words = [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={workdir}", *flags]
-    environment = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}  # one device, quick to compile
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def train(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
-    process = start(config, workdir, *flags)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
-
-
-def rows(workdir: Path) -> list[dict]:
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(x).items() if k != "time" and not k.startswith("perf/")} for x in lines]
-
-
-def wait_for_step(process: subprocess.Popen, workdir: Path, step: int) -> None:
-    path, deadline = workdir / "metrics.jsonl", time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if path.exists() and path.read_text().count("\n") >= step:
-            return
-        time.sleep(0.001)
-    raise AssertionError(f"never reached step {step}: {process.poll()} {process.stderr.read() if process.poll() else ''}")
-
-
-@pytest.fixture(scope="session")
-def straight(config, tmp_path_factory) -> Path:
-    workdir = tmp_path_factory.mktemp("straight") / "run"
-    code, out, err = train(config, workdir)
-    assert code == 0, err
-    return workdir
-
-
-def test_a_run_leaves_what_the_contract_says(straight):
-    found = rows(straight)
+def test_a_run_leaves_what_the_contract_says(straight_run):
+    found = rows(straight_run)
     assert [row["step"] for row in found] == list(range(1, 41))
     keys = {"train/loss", "train/accuracy", "train/grad_norm", "train/lr", "train/batch_hash", "train/skipped"}
     assert all(keys <= set(row) for row in found)
     assert [row["step"] for row in found if "eval/valid/loss" in row] == [10, 20, 30, 40]
     assert found[-1]["train/loss"] < found[0]["train/loss"]
     assert len({row["train/batch_hash"] for row in found}) == 40
-    whole = json.loads((straight / "metrics.jsonl").read_text().splitlines()[-1])
+    whole = json.loads((straight_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"time", "perf/step_ms", "perf/tokens_per_s", "perf/data_wait"} <= set(whole)
-    assert {"config.json", "manifest.json", "checkpoints", "logs", "curves.png"} <= {p.name for p in straight.iterdir()}
-    manifest = json.loads((straight / "manifest.json").read_text())
+    assert {"config.json", "manifest.json", "checkpoints", "logs", "curves.png"} <= {p.name for p in straight_run.iterdir()}
+    manifest = json.loads((straight_run / "manifest.json").read_text())
     assert manifest["flops_per_step"] > 0 and manifest["parameters"] > 0 and set(manifest["data"]) == {"train", "eval/valid"}
-    assert sorted(int(p.name) for p in (straight / "checkpoints").iterdir()) == [20, 30, 40]
+    assert sorted(int(p.name) for p in (straight_run / "checkpoints").iterdir()) == [20, 30, 40]
 
 
-def test_the_same_command_again_does_nothing(straight, config):
-    before = rows(straight)
-    code, _, err = train(config, straight)
-    assert code == 0 and rows(straight) == before, err
+def test_the_same_command_again_does_nothing(straight_run, config):
+    before = rows(straight_run)
+    code, _, err = train(config, straight_run)
+    assert code == 0 and rows(straight_run) == before, err
 
 
-def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight, tmp_path):
+def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight_run, tmp_path):
     """SIGKILL while stepping, SIGKILL in a save, SIGTERM: the log is the straight run's, bit for bit."""
     workdir = tmp_path / "run"
     process = start(config, workdir)
@@ -121,10 +52,10 @@ def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight
     assert "preempted: saved at step" in err
     code, _, err = train(config, workdir)
     assert code == 0 and "resuming at step" in err
-    assert rows(workdir) == rows(straight)
+    assert rows(workdir) == rows(straight_run)
 
 
-def test_a_flipped_bit_in_the_newest_checkpoint_costs_one_interval(config, straight, tmp_path):
+def test_a_flipped_bit_in_the_newest_checkpoint_costs_one_interval(config, straight_run, tmp_path):
     workdir = tmp_path / "run"
     assert train(config, workdir, "--until=25")[0] == 0
     newest = workdir / "checkpoints" / "25"
@@ -134,7 +65,7 @@ def test_a_flipped_bit_in_the_newest_checkpoint_costs_one_interval(config, strai
     largest.write_bytes(whole)
     code, _, err = train(config, workdir)
     assert code == 0 and "checkpoint 25 is damaged" in err and "resuming at step 20" in err
-    assert rows(workdir) == rows(straight)
+    assert rows(workdir) == rows(straight_run)
 
 
 def test_another_process_in_the_workdir_is_refused(config, tmp_path):
@@ -148,11 +79,11 @@ def test_another_process_in_the_workdir_is_refused(config, tmp_path):
     assert process.returncode == 75
 
 
-def test_another_config_is_shown_as_a_difference(config, straight):
-    before = (straight / "config.json").read_text()
-    code, _, err = train(config, straight, "--config.model.width=32", "--config.log_every_steps=5")
+def test_another_config_is_shown_as_a_difference(config, straight_run):
+    before = (straight_run / "config.json").read_text()
+    code, _, err = train(config, straight_run, "--config.model.width=32", "--config.log_every_steps=5")
     assert code == 2 and "model.width: 16 -> 32" in err and "log_every_steps" not in err
-    assert "--allow_config_change" in err and (straight / "config.json").read_text() == before
+    assert "--allow_config_change" in err and (straight_run / "config.json").read_text() == before
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_tfds_own_folder_holds_where_none_is_given(foreign, monkeypatch):
 def test_what_is_missing_is_said_in_one_line(foreign, name, split, message):
     with pytest.raises(UserError, match=message) as error:
         records.check(name, split, str(foreign))
-    assert "\n" not in str(error.value) and len(str(error.value)) < 400
+    assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
 def test_embedded_sets_are_there_before_they_are_prepared(tmp_path, caplog):

@@ -1,5 +1,6 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
+import sys
 from pathlib import Path
 
 from txjax.commands.parser import Parser
@@ -21,7 +22,8 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
 
-    prepare()
+    for note in prepare():
+        print(note, file=sys.stderr)
     from txjax import config
     from txjax.commands.report import plot_curves
     from txjax.train.loop import train

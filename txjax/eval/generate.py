@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.text.decoder import empty_cache
 from txjax.types import PyTree, setting
 
 
@@ -47,23 +48,21 @@ def generate(
 ) -> Int[Array, "B T"]:
     """`length` tokens after a prompt, int32. Jit it with `length` and `sampling` fixed.
 
-    The model takes `(tokens, positions=)` and keeps keys and values in the collection "cache".
+    Raises:
+      UserError: the model has no positions for so long a text.
     """
     rows, given = prompt.shape
 
-    def call(cache: PyTree, tokens: jax.Array, start: jax.Array | int) -> tuple[jax.Array, PyTree]:
-        positions = (start + jnp.arange(tokens.shape[1], dtype=jnp.int32))[None]
-        logits, changed = model.apply({**variables, **cache}, tokens, positions=positions, mutable=["cache"])
-        return logits[:, -1], changed
+    def call(cache: PyTree, tokens: jax.Array) -> tuple[jax.Array, PyTree]:
+        logits, changed = model.apply({**variables, "cache": cache}, tokens, mutable=["cache"])
+        return logits[:, -1], changed["cache"]
 
-    whole = jnp.zeros((rows, given + length), jnp.int32)
-    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(lambda: call({}, whole, 0)[1]))
-    logits, cache = call(empty, prompt, 0)
+    logits, cache = call(empty_cache(model, variables["params"], rows, given + length), prompt)
 
     def next_token(carry: Any, i: jax.Array) -> tuple[Any, jax.Array]:
         logits, cache = carry
         token = sampling(logits, jax.random.fold_in(key, i))
-        return call(cache, token[:, None], given + i), token
+        return call(cache, token[:, None]), token
 
     # The last token needs no further call of the model, but one shape for all steps compiles once.
     _, tokens = jax.lax.scan(next_token, (logits, cache), jnp.arange(length))

@@ -204,19 +204,18 @@ class Run:
         if pending is None:
             return
         in_a_row, skipped = jax.device_get(pending.metrics.pop("skipped")).tolist()
-        limit = self.experiment.max_skips if self.experiment.on_nonfinite == "skip" else 1
-        if in_a_row:
-            self._not_finite(pending, in_a_row, limit)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
         if not (due or pending.extra or in_a_row):
             return
         row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
         row |= {"train/batch_hash": pending.batch_hash, "train/skipped": skipped}
         self.log.write(pending.step, row | pending.extra | self._speed(pending.step))
+        if in_a_row:
+            self._not_finite(pending, row, in_a_row)
 
-    def _not_finite(self, pending: Pending, in_a_row: int, limit: int) -> None:
-        values = {k: v.item() for k, v in jax.device_get(pending.metrics).items()}
-        what = f"step {pending.step}: loss {values['loss']}, grad_norm {values['grad_norm']}"
+    def _not_finite(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
+        limit = self.experiment.max_skips if self.experiment.on_nonfinite == "skip" else 1
+        what = f"step {pending.step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
         log.warning("%s; the update was dropped (%d in a row), batch %s", what, in_a_row, pending.batch_hash)
         if in_a_row >= limit:
             raise NotFinite(

@@ -1,0 +1,80 @@
+"""Commands that need a workdir alone."""
+
+import json
+
+import pytest
+
+from txjax.__main__ import main
+
+
+def ask(capsys, *words: str) -> tuple[int, str, str]:
+    code = main(list(map(str, words)))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_evaluate_gives_the_score_of_the_log(straight_run, capsys):
+    code, out, err = ask(capsys, "evaluate", f"--workdir={straight_run}", "--json")
+    assert code == 0, err
+    scores = json.loads(out)
+    rows = [json.loads(line) for line in (straight_run / "metrics.jsonl").read_text().splitlines()]
+    assert scores["step"] == 40
+    assert scores["eval/valid/loss"] == pytest.approx(rows[-1]["eval/valid/loss"], rel=1e-5)
+    code, out, _ = ask(capsys, "evaluate", f"--workdir={straight_run}", "--step=best")
+    assert code == 0 and "valid" in out
+
+
+def test_generate_is_a_function_of_its_flags(straight_run, capsys):
+    words = ("generate", f"--workdir={straight_run}", "--prompt=def ", "--length=12", "--json", "--samples=2")
+    code, out, err = ask(capsys, *words)
+    assert code == 0, err
+    texts = json.loads(out)["texts"]
+    assert len(texts) == 2 and texts[0] != texts[1]
+    assert json.loads(ask(capsys, *words)[1])["texts"] == texts
+    assert json.loads(ask(capsys, *words, "--seed=1")[1])["texts"] != texts
+
+
+def test_checkpoint_list_and_verify(straight_run, capsys):
+    code, out, _ = ask(capsys, "checkpoint", "list", f"--workdir={straight_run}", "--json")
+    assert code == 0 and [row["step"] for row in json.loads(out)] == [20, 30, 40]
+    code, out, _ = ask(capsys, "checkpoint", "verify", f"--workdir={straight_run}")
+    assert code == 0 and out.count("good") == 3
+    record = straight_run / "checkpoints" / "30" / "record.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole.replace(b"step", b"stop", 1))
+    try:
+        code, out, _ = ask(capsys, "checkpoint", "verify", f"--workdir={straight_run}", "--json")
+        faults = {row["step"]: row["faults"] for row in json.loads(out)}
+        assert code == 1 and faults == {20: [], 30: ["record.json was changed"], 40: []}
+        code, _, err = ask(capsys, "evaluate", f"--workdir={straight_run}", "--step=30")
+        assert code == 2 and "record.json was changed" in err
+    finally:
+        record.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluate", "--workdir=nowhere"], "config.json"),
+        (["generate", "--workdir=nowhere"], "config.json"),
+        (["checkpoint", "list", "--workdir=nowhere"], "config.json"),
+        (["generat"], "did you mean generate"),
+        (["train"], "--config"),
+        (["checkpoint", "lst", "--workdir=x"], "lst"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, words, said):
+    code, out, err = ask(capsys, *words)
+    assert code == 2 and said in err and len(err.strip().splitlines()) == 1
+
+
+def test_bad_values_of_generate(straight_run, capsys):
+    for flag, said in (("--temperature=-1", "temperature"), ("--length=0", "--length"), ("--step=7", "--step")):
+        code, _, err = ask(capsys, "generate", f"--workdir={straight_run}", flag)
+        assert code == 2 and said in err
+
+
+def test_help_lists_every_command(capsys):
+    code, out, _ = ask(capsys)
+    commands = ("train", "evaluate", "generate", "verify", "report", "checkpoint", "diff")
+    assert code == 0 and all(f"  {name} " in out for name in commands)

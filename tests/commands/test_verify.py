@@ -1,0 +1,79 @@
+"""Every objective that ships resumes exactly: a straight run against one with kills, on one and on eight devices."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from txjax import config, objectives
+from txjax.__main__ import main
+from txjax.commands.verify import compare
+from txjax.objectives import Objective
+
+ROOT = Path(__file__).parents[2]
+# Small enough to train anywhere; the objective, the data and the rest of the config stay.
+SMALL = ["--config.model.width=16", "--config.model.depth=2", "--config.model.heads=2", "--config.batch_size=8"]
+EMBEDDED = ("txjax_python_text", "txjax_digits")
+
+
+def examples() -> dict[str, Path]:
+    """A config on embedded data for every objective, by the objective's name; pairs of sentences are one more."""
+    found = {}
+    for path in sorted((ROOT / "configs").rglob("*.py")):
+        experiment = config.load(str(path), [])
+        if experiment.data.name in EMBEDDED:
+            pairs = " with pairs" if "next_sentence" in experiment.data.spec() else ""
+            found.setdefault(type(experiment.objective).__name__ + pairs, path)
+    return found
+
+
+EXAMPLES = examples()
+
+
+def test_every_objective_has_a_config():
+    kinds = {k.__name__ for k in vars(objectives).values() if isinstance(k, type) and issubclass(k, Objective)}
+    assert kinds - {"Objective"} <= set(EXAMPLES)
+
+
+def verify(capsys, path: Path, *flags: str) -> dict:
+    code = main(["verify", f"--config={path}", "--json", *SMALL, *flags])
+    told = capsys.readouterr()
+    assert told.out, told.err
+    result = json.loads(told.out.strip().splitlines()[-1])
+    assert (code == 0) == result["exact"]
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 8])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_it_resumes_exactly(name, devices, capsys, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    mesh = ["--config.mesh.data=1", "--config.mesh.fsdp=8"] if devices == 8 else []
+    result = verify(capsys, EXAMPLES[name], f"--devices={devices}", "--steps=16", "--kills=3", *mesh)
+    assert result["exact"], result
+    assert len(result["interruptions"]) == 3, result
+    assert result["same_batches"] == "16 of 16" and result["largest_difference_of_loss"] == 0.0
+
+
+def test_a_difference_is_found(straight_run, tmp_path):
+    """The proof itself can fail: one changed number, one lost row, one row twice."""
+    import shutil
+
+    assert compare(straight_run, straight_run, 40)["exact"]
+    lines = (straight_run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    row = json.loads(lines[7])
+    changed = json.dumps(row | {"train/loss": row["train/loss"] * (1 + 1e-7)}) + "\n"
+    other_batch = json.dumps(row | {"train/batch_hash": 1}) + "\n"
+    for i, harm in enumerate(
+        (
+            [*lines[:7], changed, *lines[8:]],
+            [*lines[:7], other_batch, *lines[8:]],
+            [*lines[:7], *lines[8:]],
+            [*lines[:8], lines[7], *lines[8:]],
+        )
+    ):
+        copy = tmp_path / str(i)
+        shutil.copytree(straight_run, copy)
+        (copy / "metrics.jsonl").write_text("".join(harm))
+        assert not compare(straight_run, copy, 40)["exact"]

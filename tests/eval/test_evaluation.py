@@ -1,0 +1,61 @@
+"""An evaluation counts every example once, however the batches are cut."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from made import variables
+
+from txjax import sharding
+from txjax.data import Images
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.vision.vit import ViT
+from txjax.objectives import Classification
+from txjax.sharding import Mesh
+from txjax.train.run_eval import evaluator
+
+
+@pytest.fixture(scope="module")
+def experiment():
+    digits = Images(name="txjax_digits", split="test", shape=(8, 8, 1))
+    return Experiment(
+        model=ViT(patch=4, classes=10, width=16, depth=1, heads=2),
+        objective=Classification(),
+        data=digits,
+        evals={"test": Evaluation(data=digits)},
+        batch_size=64,
+    )
+
+
+def test_the_mean_is_over_examples_and_not_over_batches(experiment):
+    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    source = experiment.data.open()
+    examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(len(source))]
+    images, labels = (np.stack([e[k] for e in examples]) for k in ("image", "label"))
+    logits = np.asarray(experiment.model.apply(held, images), np.float64)
+    expected = {
+        "loss": (np.log(np.exp(logits).sum(-1)) - logits[np.arange(297), labels]).mean(),
+        "accuracy": (logits.argmax(-1) == labels).mean(),
+    }
+    for batch_size in (64, 40, 296):  # 297 examples: the last batch is never full
+        experiment.evals["test"] = dataclasses.replace(experiment.evals["test"], batch_size=batch_size)
+        with sharding.use(Mesh()) as built:
+            scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held)
+        assert scores.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(scores[name], value, rtol=2e-6, err_msg=f"{name} {batch_size}")
+
+
+def test_max_batches(experiment):
+    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    experiment.evals["test"] = Evaluation(data=experiment.data, batch_size=8, max_batches=2)
+    with sharding.use(Mesh()) as built:
+        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held)
+    source = experiment.data.open()
+    examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(16)]
+    logits = experiment.model.apply(held, np.stack([e["image"] for e in examples]))
+    correct = np.asarray(logits.argmax(-1)) == np.stack([e["label"] for e in examples])
+    assert scores["accuracy"] == correct.mean()
+    assert jax.device_count() == 8

@@ -1,0 +1,65 @@
+"""Writing text: the cache gives what the whole forward pass gives, and draws come from where they may."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from made import variables
+
+from txjax.eval.generate import Sampling, generate
+from txjax.models.text.decoder import Decoder
+from txjax.nn import Learned
+from txjax.types import UserError
+
+KEY = jax.random.key(1)
+
+
+def test_greedy_text_is_the_argmax_of_the_whole_forward_pass():
+    model = Decoder(vocab=17, width=16, depth=2, heads=2, kv_heads=1)
+    prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    held = variables(model, prompt)
+    written = jax.jit(lambda v, p: generate(model, v, p, 6, KEY, Sampling(temperature=0)))(held, prompt)
+    text, forward = prompt, jax.jit(model.apply)
+    for i in range(6):
+        padded = np.pad(text, ((0, 0), (0, 6 - i)))  # one shape, one compile
+        logits = forward(held, padded)[:, text.shape[1] - 1]
+        text = np.concatenate([text, np.asarray(logits.argmax(-1), np.int32)[:, None]], 1)
+    np.testing.assert_array_equal(written, text[:, 3:])
+
+
+def test_a_text_longer_than_the_model_has_positions_is_refused():
+    model = Decoder(vocab=17, width=16, depth=1, heads=2, positions=Learned(max_length=8))
+    prompt = np.zeros((1, 4), np.int32)
+    with pytest.raises(UserError, match="max_length"):
+        generate(model, variables(model, prompt), prompt, 5, KEY, Sampling())
+
+
+LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "allowed"),
+    [
+        (Sampling(), {0, 1, 2, 3}),
+        (Sampling(temperature=0), {0}),
+        (Sampling(top_k=1), {0}),
+        (Sampling(top_k=2), {0, 1}),
+        (Sampling(top_k=9), {0, 1, 2, 3}),
+        (Sampling(top_p=0.4), {0}),
+        (Sampling(top_p=0.6), {0, 1}),
+        (Sampling(top_p=0.8), {0, 1, 2}),
+        (Sampling(top_p=1.0), {0, 1, 2, 3}),
+        (Sampling(top_k=3, top_p=0.7), {0, 1}),
+    ],
+)
+def test_draws_come_from_where_they_may_as_often_as_they_should(sampling, allowed):
+    drawn = np.asarray(sampling(jnp.tile(LOGITS, (4000, 1)), KEY))
+    assert set(drawn.tolist()) == allowed
+    chances = np.array([0.5, 0.25, 0.15, 0.1]) * [i in allowed for i in range(4)]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 4000, chances / chances.sum(), atol=0.03)
+
+
+def test_temperature_sharpens():
+    drawn = np.asarray(Sampling(temperature=0.5)(jnp.tile(LOGITS, (4000, 1)), KEY))
+    chances = np.array([0.5, 0.25, 0.15, 0.1]) ** 2
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 4000, chances / chances.sum(), atol=0.03)
