@@ -46,7 +46,9 @@ def looped(experiment: Experiment, steps: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         train(experiment, Path(folder), until=steps + 5)
         rows = read_metrics(folder)[5:]
-    return statistics.median(row["perf/step_ms"] for row in rows) / 1e3, statistics.median(r["perf/data_wait"] for r in rows)
+    return statistics.median(row["perf/step_ms"] for row in rows) / 1e3, statistics.median(
+        r["perf/data_wait"] for r in rows
+    )
 
 
 def main() -> None:
@@ -59,8 +61,11 @@ def main() -> None:
     experiment.evals = {}
     experiment.checkpoint.best = None
     rounds = [(bare(experiment, flags.steps), *looped(experiment, flags.steps)) for _ in range(flags.rounds)]
-    rows = [[str(i + 1), f"{1e3 * b:.1f}", f"{1e3 * l:.1f}", f"{l / b:.3f}", f"{w:.2%}"] for i, (b, l, w) in enumerate(rounds)]
-    ratio = statistics.median(l / b for b, l, _ in rounds)
+    rows = [
+        [str(i + 1), f"{1e3 * alone:.1f}", f"{1e3 * whole:.1f}", f"{whole / alone:.3f}", f"{wait:.2%}"]
+        for i, (alone, whole, wait) in enumerate(rounds)
+    ]
+    ratio = statistics.median(whole / alone for alone, whole, _ in rounds)
     title = f"{flags.config} on {jax.devices()[0].device_kind}: loop / bare step = {ratio:.3f}"
     table(title, ["round", "bare ms", "loop ms", "ratio", "data wait"], rows)
 

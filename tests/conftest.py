@@ -10,9 +10,9 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 # Workers of one test run share the cache: data sets are prepared and programs compiled once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
 
-import jax  # noqa: E402
-import pytest  # noqa: E402
-import runs  # noqa: E402
+import jax
+import pytest
+import runs
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

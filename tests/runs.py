@@ -17,11 +17,12 @@ from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
 
 def get_config():
+    held_out = NextTokenWindows(split="validation", length=16)
     return Experiment(
         model=Decoder(vocab=256, width=16, depth=1, heads=2),
         objective=NextToken(),
         data=NextTokenWindows(length=16),
-        evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=10, max_batches=2)},
+        evals={"valid": Evaluation(data=held_out, every_steps=10, max_batches=2)},
         optimizer=AdamW(schedule=Constant(warmup_steps=2)),
         checkpoint=Checkpoints(every_steps=10, keep=3, best="eval/valid/loss"),
         num_steps=40,
@@ -32,14 +33,15 @@ def get_config():
 """
 
 
-def start(config: Path, workdir: Path, *flags: str) -> subprocess.Popen:
+def start(config: Path, workdir: Path, *flags: str, devices: int = 1) -> subprocess.Popen:
     words = [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={workdir}", *flags]
-    environment = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}  # one device, quick to compile
+    quick = "--xla_backend_optimization_level=0"  # to compile
+    environment = os.environ | {"XLA_FLAGS": f"{quick} --xla_force_host_platform_device_count={devices}"}
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def train(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
-    process = start(config, workdir, *flags)
+def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[int, str, str]:
+    process = start(config, workdir, *flags, devices=devices)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
@@ -55,4 +57,5 @@ def wait_for_step(process: subprocess.Popen, workdir: Path, step: int) -> None:
         if path.exists() and path.read_text().count("\n") >= step:
             return
         time.sleep(0.001)
-    raise AssertionError(f"never reached step {step}: {process.poll()} {process.stderr.read() if process.poll() else ''}")
+    said = process.stderr.read() if process.poll() is not None and process.stderr else "nothing"
+    raise AssertionError(f"never reached step {step}: exit code {process.poll()}, {said}")

@@ -1,4 +1,4 @@
-"""Every config that ships: it loads, is checked, survives JSON, and its whole train step can be traced on any machine."""
+"""Every config that ships: it loads, is checked, survives JSON, and its whole train step traces on any machine."""
 
 import dataclasses
 import importlib.util

@@ -1,5 +1,6 @@
 """`txjax COMMAND --flags`: finds the command's file, runs it, turns a user's mistake into one line."""
 
+import errno
 import importlib
 import logging
 import os
@@ -43,6 +44,11 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        print(f"txjax: {error.filename or 'the disk'}: expected room to write, got a full disk", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

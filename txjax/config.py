@@ -160,21 +160,21 @@ def _set(tree: Any, path: str, value: Any) -> None:
         setattr(node, last, value)
 
 
-def check_settings(tree: Any) -> None:
+def check_settings(tree: Any, root: str = "config") -> None:
     """Every plain value has its field's type, is finite and lies in the range that the field states.
 
     Raises:
       UserError: for the first that doesn't.
     """
-    for path, node in walk(tree):
+    for path, node in walk(tree, root):
         if isinstance(node, float) and not math.isfinite(node):
             raise UserError(path, "a finite number", node)
-    for path, node in walk(tree):
+    for path, node in walk(tree, root):
         if not dataclasses.is_dataclass(node):
             continue
         declared = _declared(node)
         for field in settings(node):
-            value, where = getattr(node, field.name), f"{path}.{field.name}"
+            value, where = getattr(node, field.name), f"{path}.{field.name}".replace("--.", "--")
             _check_type(where, value, declared.get(field.name, Any))
             for limit, bound in field.metadata.get("limits", {}).items():
                 if value is not None:

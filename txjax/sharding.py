@@ -28,6 +28,8 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 
 Axes = tuple[str | None, ...]
+
+
 @dataclasses.dataclass
 class Mesh:
     """How many devices each mesh axis has; -1 = all that are left.

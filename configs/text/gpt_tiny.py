@@ -23,7 +23,7 @@ def get_config() -> Experiment:
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
         data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=100, max_batches=16)},
+        evals={"valid": Evaluation(data=windows("validation"), every_steps=50, max_batches=16)},
         optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
         num_steps=200,

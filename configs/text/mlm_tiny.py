@@ -25,10 +25,10 @@ def get_config() -> Experiment:
         model=Bert(vocab=257, width=128, depth=4, heads=4, stack=Stack(unroll=4), positions=Learned(max_length=128)),
         objective=MaskedToken(mask_id=256, vocab=256),
         data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=250, max_batches=32)},
+        evals={"valid": Evaluation(data=windows("validation"), every_steps=200, max_batches=32)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        checkpoint=Checkpoints(every_steps=250, best="eval/valid/loss"),
-        num_steps=1000,
+        checkpoint=Checkpoints(every_steps=200, best="eval/valid/loss"),
+        num_steps=600,
         batch_size=32,
         log_every_steps=25,
     )

@@ -1,5 +1,7 @@
 """nanoGPT's published setting for a CPU: Shakespeare letter by letter, 4 layers, width 128, context 64, no dropout.
 
+It differs in one number: the learning rate is 2e-3. With nanoGPT's own 1e-3 the loss is 1.898.
+
     txjax train --config=configs/text/shakespeare_char.py --workdir=runs/shakespeare_char
 
 The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
@@ -39,7 +41,7 @@ def get_config() -> Experiment:
         objective=NextToken(),
         data=windows("train"),
         evals={"valid": Evaluation(data=windows("validation"), every_steps=500)},
-        optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.1)),
+        optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.1)),
         checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
         num_steps=2000,
         batch_size=12,

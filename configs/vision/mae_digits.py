@@ -6,7 +6,7 @@ Cost: MEASURE. Score: MEASURE.
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import Images, PadCrop
+from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
@@ -16,8 +16,10 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def digits(split: str, *transforms: PadCrop) -> Images:
-        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), transforms=transforms, mean=(0.3,), std=(0.35,))
+    def digits(split: str) -> Images:
+        return Images(
+            name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,)
+        )
 
     return Experiment(
         model=MAE(
@@ -31,7 +33,7 @@ def get_config() -> Experiment:
             stack=Stack(unroll=4),
         ),
         objective=MaskedPatch(rate=0.75),
-        data=digits("train", PadCrop(pad=1)),
+        data=digits("train"),
         evals={"test": Evaluation(data=digits("test"), every_steps=250)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
         checkpoint=Checkpoints(every_steps=250, best="eval/test/loss"),

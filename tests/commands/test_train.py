@@ -2,9 +2,12 @@
 
 import json
 import signal
+import subprocess
 
 import pytest
 from runs import rows, start, train, wait_for_step
+
+from txjax.__main__ import main
 
 
 def test_a_run_leaves_what_the_contract_says(straight_run):
@@ -17,9 +20,15 @@ def test_a_run_leaves_what_the_contract_says(straight_run):
     assert len({row["train/batch_hash"] for row in found}) == 40
     whole = json.loads((straight_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"time", "perf/step_ms", "perf/tokens_per_s", "perf/data_wait"} <= set(whole)
-    assert {"config.json", "manifest.json", "checkpoints", "logs", "curves.png"} <= {p.name for p in straight_run.iterdir()}
+    assert {"config.json", "manifest.json", "checkpoints", "logs", "curves.png"} <= {
+        p.name for p in straight_run.iterdir()
+    }
     manifest = json.loads((straight_run / "manifest.json").read_text())
-    assert manifest["flops_per_step"] > 0 and manifest["parameters"] > 0 and set(manifest["data"]) == {"train", "eval/valid"}
+    assert (
+        manifest["flops_per_step"] > 0
+        and manifest["parameters"] > 0
+        and set(manifest["data"]) == {"train", "eval/valid"}
+    )
     assert sorted(int(p.name) for p in (straight_run / "checkpoints").iterdir()) == [20, 30, 40]
 
 
@@ -68,6 +77,16 @@ def test_a_flipped_bit_in_the_newest_checkpoint_costs_one_interval(config, strai
     assert rows(workdir) == rows(straight_run)
 
 
+def test_it_goes_on_on_another_mesh(config, straight_run, tmp_path):
+    workdir = tmp_path / "run"
+    assert train(config, workdir, "--until=20")[0] == 0
+    code, _, err = train(config, workdir, "--config.mesh.data=1", "--config.mesh.fsdp=8", devices=8)
+    assert code == 0 and "resuming at step 20" in err, err
+    for here, there in zip(rows(workdir), rows(straight_run), strict=True):
+        assert here["train/batch_hash"] == there["train/batch_hash"]
+        assert here["train/loss"] == pytest.approx(there["train/loss"], rel=1e-5)
+
+
 def test_another_process_in_the_workdir_is_refused(config, tmp_path):
     workdir = tmp_path / "run"
     process = start(config, workdir, "--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3")
@@ -95,7 +114,7 @@ def test_another_config_is_shown_as_a_difference(config, straight_run):
         (["--config.evals.valid.data.lenght=3"], ["config.evals.valid.data.lenght", "did you mean length"]),
         (["--config.data.name=txjax_python_txt"], ["txjax_python_txt", "txjax_python_text"]),
         (["--config.data.split=trian"], ["trian", "train"]),
-        (["--config.mesh.fsdp=3"], ["config.mesh", "1 device"]),
+        (["--config.mesh.fsdp=3"], ["config.mesh", "8 devices"]),
         (["--config.model.heads=3"], ["config.model.heads", "divisor", "16"]),
         (["--config.model.vocab=100"], ["config.model.vocab", "at least 256"]),
         (["--config.microbatches=3"], ["config.batch_size", "multiple of microbatches = 3"]),
@@ -105,13 +124,39 @@ def test_another_config_is_shown_as_a_difference(config, straight_run):
     ],
     ids=lambda v: v[0] if isinstance(v, list) else "",
 )
-def test_a_mistake_is_one_line_and_leaves_nothing(config, tmp_path, flags, words):
+def test_a_mistake_is_one_line_and_leaves_nothing(config, tmp_path, capsys, flags, words):
     workdir = tmp_path / "run"
-    code, out, err = train(config, workdir, *flags)
+    code = main(["train", f"--config={config}", f"--workdir={workdir}", *flags])
+    err = capsys.readouterr().err
     assert code == 2 and len(err.strip().splitlines()) == 1, err
     for word in words:
         assert word in err
-    assert "Traceback" not in err and not workdir.exists()
+    assert not workdir.exists()
+
+
+def test_a_mistake_in_a_process_of_its_own(config, tmp_path):
+    code, out, err = train(config, tmp_path / "run", "--config.model.widht=3")
+    assert (code, out) == (2, "") and not (tmp_path / "run").exists()
+    assert err.startswith("txjax: config.model.widht: expected a field of Decoder; did you mean width?")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_while_saving(config, straight_run, tmp_path):
+    """On a real, small file system: one line, exit code 2; with more room the run goes on as if nothing had been."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting a small file system takes the rights of root")
+    try:
+        code, _, err = train(config, disk / "run")
+        assert code == 2 and "full disk" in err and "Traceback" not in err, err
+        subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+        code, _, err = train(config, disk / "run")
+        assert code == 0, err
+        assert rows(disk / "run") == rows(straight_run)
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_loss_that_explodes_stops_the_run_and_keeps_its_checkpoints(config, tmp_path):
@@ -122,3 +167,15 @@ def test_a_loss_that_explodes_stops_the_run_and_keeps_its_checkpoints(config, tm
     code, out, err = train(config, tmp_path / "skip", *flags, "--config.on_nonfinite=skip", "--config.max_skips=3")
     assert code == 1
     assert [row["train/skipped"] for row in rows(tmp_path / "skip")][-1] == 3
+
+
+def test_a_run_can_start_from_the_parameters_of_another(config, straight_run, tmp_path):
+    flags = [f"--config.init_from={straight_run}", "--config.optimizer.peak_lr=1e-9", "--until=1"]
+    code, _, err = train(config, tmp_path / "next", *flags, "--config.evals.valid.every_steps=1")
+    assert code == 0, err
+    score = rows(tmp_path / "next")[0]["eval/valid/loss"]
+    assert score == pytest.approx(rows(straight_run)[-1]["eval/valid/loss"], rel=1e-4)
+    code, _, err = train(config, tmp_path / "other", f"--config.init_from={straight_run}", "--config.model.width=32")
+    assert code == 2 and "txjax diff" in err
+    code, _, err = train(config, tmp_path / "none", f"--config.init_from={tmp_path}")
+    assert code == 2 and "config.json" in err

@@ -3,6 +3,7 @@
 import datetime
 import json
 from pathlib import Path
+from typing import Any
 
 from txjax.commands.parser import Parser
 
@@ -24,7 +25,7 @@ def run(argv: list[str]) -> int:
     rows, best = [], store.best()
     for step in store.steps():
         files = [p for p in store.path(step).rglob("*") if p.is_file()]
-        row = {
+        row: dict[str, Any] = {
             "step": step,
             "bytes": sum(p.stat().st_size for p in files),
             "saved": datetime.datetime.fromtimestamp(max(p.stat().st_mtime for p in files)).isoformat(" ", "seconds"),

@@ -1,6 +1,5 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
-import sys
 from pathlib import Path
 
 from txjax.commands.parser import Parser
@@ -20,10 +19,6 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
     flags, overrides = parser.parse_known(argv)
 
-    from txjax.backend import prepare
-
-    for note in prepare():
-        print(note, file=sys.stderr)
     from txjax import config
     from txjax.commands.report import plot_curves
     from txjax.train.loop import train

@@ -23,6 +23,8 @@ def check(experiment: Experiment) -> None:
     for name, evaluation in experiment.evals.items():
         _check_data(f"config.evals.{name}.data", experiment, evaluation.data)
     _check_best(experiment)
+    for tracker in experiment.trackers:
+        tracker.check()
     experiment.optimizer.lr(experiment.num_steps)
     with sharding.use(experiment.mesh) as built:
         lay_out(experiment, built)

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import logging
-import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import jax
 
 from txjax import sharding
+from txjax.backend import prepare
 from txjax.checkpoint import Store
 from txjax.data import Source, fingerprint, train_batches
 from txjax.experiment import Experiment
@@ -47,17 +47,20 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
+    notes = prepare()
     check(experiment)
     with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
         setup_logging(folder, jax.process_index())
+        for note in notes:
+            log.info(note)
         settle_config(folder, experiment, allow_config_change)
         layout = lay_out(experiment, built)
         source = experiment.data.open()
         evals = {name: evaluation.data.open() for name, evaluation in experiment.evals.items()}
         prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
-        run = Run(experiment, folder, layout, source, evals, preemption)
-        write_manifest(folder, prints, run.flops_per_step, run.parameters)
-        with run:
+        flops = flops_per_step(experiment)
+        write_manifest(folder, prints, flops, layout.parameters)
+        with Run(experiment, folder, layout, source, evals, preemption, flops) as run:
             return run.steps(until)
 
 
@@ -111,12 +114,10 @@ class Run:
         source: Source,
         evals: dict[str, Source],
         preemption: Preemption,
+        flops_per_step: int,
     ):
         self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
-        self.flops_per_step = flops_per_step(experiment)
-        self.parameters = sum(
-            math.prod(x.shape) for x in jax.tree.leaves((layout.abstract.params, layout.abstract.frozen))
-        )
+        self.flops_per_step = flops_per_step
         self.store = Store(folder, experiment.checkpoint)
         self.store.clean()
         self.state, self.start = self._begin()
@@ -147,7 +148,7 @@ class Run:
             state = dataclasses.replace(
                 state, **load_weights(Path(self.experiment.init_from), "last", self.layout.abstract)[0]
             )
-        log.info("starting %d parameters on %d devices", self.parameters, jax.device_count())
+        log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return state, 0
 
     # The loop
@@ -176,6 +177,7 @@ class Run:
                     self._settle_first()
                 due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
                 if due:
+                    jax.block_until_ready(metrics)
                     with self.meter.paused():
                         for name in due:
                             scores = self.evaluate(name, variables(self.state))

@@ -1,6 +1,7 @@
 """The training state: traced from the data's spec, laid out by the mesh, drawn on the devices."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,11 @@ class Layout:
     abstract: TrainState
     batch: NamedSharding
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has, trainable and frozen."""
+        return sum(math.prod(x.shape) for x in jax.tree.leaves((self.abstract.params, self.abstract.frozen)))
+
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
         placed = jax.tree.map(lambda x: x.sharding, self.abstract)
@@ -116,12 +122,12 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     whole = NamedSharding(built, PartitionSpec())
     params = sharding.shardings(axes, merge(shapes.params, shapes.frozen), mesh, built)
     placed = TrainState(
-        step=whole,
+        step=whole,  # type: ignore[arg-type]
         params=pick(params, lambda path: not optimizer.frozen(path)),
         frozen=pick(params, optimizer.frozen),
         model_state=jax.tree.map(lambda _: whole, shapes.model_state),
         opt_state=_like_params(shapes.opt_state, shapes.params, params, whole),
-        skipped=whole,
+        skipped=whole,  # type: ignore[arg-type]
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, placed)
     return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh))
