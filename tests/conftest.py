@@ -6,6 +6,8 @@ from pathlib import Path
 
 # Eight devices; and less optimisation, since tests compile far longer than they run.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+# Eight devices on two busy cores may keep each other waiting for long.
+os.environ["XLA_FLAGS"] += " --xla_cpu_collective_call_terminate_timeout_seconds=300"
 os.environ["JAX_PLATFORMS"] = "cpu"
 # Workers of one test run share the cache: data sets are prepared and programs compiled once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
 
@@ -12,8 +13,20 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+def on_jax(tree: Any) -> Any:
+    """The same tree with jax arrays in place of numpy's: what signatures ask for."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
+def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """What the function gives for these arguments, numpy arrays among them as jax arrays."""
+    args, kwargs = on_jax((args, kwargs))
+    return function(*args, **kwargs)
+
+
 def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The variables of a module called with these arguments, without values."""
+    args, kwargs = on_jax((args, kwargs))
     return meta.unbox(jax.eval_shape(lambda: module.init(jax.random.key(0, impl="rbg"), *args, **kwargs)))
 
 

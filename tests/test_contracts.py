@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import shapes, variables
+from made import on_jax, shapes, variables
 
 import txjax.models
 import txjax.objectives
@@ -60,7 +60,7 @@ def build(kind: type, **more: Any) -> Any:
     return kind(**{k: v for k, v in FIELDS.items() if k in names} | more)
 
 
-def batch(*examples: int) -> dict[str, np.ndarray]:
+def batch(*examples: int) -> dict[str, jax.Array]:
     """A batch with every key, of the examples with these ids; -1 is padding."""
     ids = np.asarray(examples, np.int32)
     rng = [np.random.default_rng(abs(i)) for i in examples]
@@ -74,10 +74,10 @@ def batch(*examples: int) -> dict[str, np.ndarray]:
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
     }
-    return whole | {"weights": real, "weights_by_token": np.tile(real[:, None], (1, L))}
+    return on_jax(whole | {"weights": real, "weights_by_token": np.tile(real[:, None], (1, L))})
 
 
-def fitted(objective: Objective, *examples: int) -> dict[str, np.ndarray]:
+def fitted(objective: Objective, *examples: int) -> dict[str, jax.Array]:
     """A batch for this objective: weights a token where it reads tokens, else weights an example."""
     whole = batch(*examples)
     by_token = whole.pop("weights_by_token")

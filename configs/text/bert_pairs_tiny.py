@@ -32,9 +32,9 @@ def get_config() -> Experiment:
         ),
         objective=MaskedToken(mask_id=258, vocab=256),
         data=pairs("train"),
-        evals={"valid": Evaluation(data=pairs("validation"), every_steps=200, max_batches=32)},
+        evals={"valid": Evaluation(data=pairs("validation"), every_steps=100, max_batches=32)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        num_steps=800,
+        num_steps=400,
         batch_size=32,
         log_every_steps=25,
     )

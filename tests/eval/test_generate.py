@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import variables
+from made import call, variables
 
 from txjax.eval.generate import Sampling, generate
 from txjax.models.text.decoder import Decoder
@@ -31,7 +31,7 @@ def test_a_text_longer_than_the_model_has_positions_is_refused():
     model = Decoder(vocab=17, width=16, depth=1, heads=2, positions=Learned(max_length=8))
     prompt = np.zeros((1, 4), np.int32)
     with pytest.raises(UserError, match="max_length"):
-        generate(model, variables(model, prompt), prompt, 5, KEY, Sampling())
+        call(generate, model, variables(model, prompt), prompt, 5, KEY, Sampling())
 
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from made import shapes, variables
+from made import call, shapes, variables
 
 from txjax.models import Bert, NextSentence
 from txjax.nn import Init, Learned, Untied
@@ -46,7 +46,7 @@ def test_the_next_sentence_head_is_the_pooler_and_a_classifier() -> None:
     p = variables(head, x, Init())["params"]
     pooled = np.tanh(x[:, 0] @ p["pooler"]["kernel"] + p["pooler"]["bias"])
     want = pooled @ p["linear"]["kernel"] + p["linear"]["bias"]
-    np.testing.assert_allclose(head.apply({"params": p}, x, Init()), want, atol=1e-5)
+    np.testing.assert_allclose(call(head.apply, {"params": p}, x, Init()), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(

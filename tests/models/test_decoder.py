@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import shapes, variables
+from made import call, shapes, variables
 
 from txjax import sharding
 from txjax.models import Decoder, empty_cache, gpt, llama
@@ -88,7 +88,7 @@ def test_bfloat16_is_of_activations_alone() -> None:
 
 
 def test_a_mesh_changes_nothing() -> None:
-    model, tokens = decoder(), np.tile(TOKENS, (2, 1))
+    model, tokens = decoder(), jnp.tile(TOKENS, (2, 1))
     params = variables(model, tokens)
     alone = jax.jit(model.apply)(params, tokens)
     mesh = sharding.Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()})
@@ -111,7 +111,7 @@ def test_fields_may_change_after_construction() -> None:
 def test_dropout_is_off_outside_training() -> None:
     model = decoder(dropout=0.5, attention=Attention(dropout=0.5))
     params, rngs = variables(model, TOKENS), {"dropout": jax.random.key(1, impl="rbg")}
-    noisy = jax.jit(lambda p: model.apply(p, TOKENS, train=True, rngs=rngs))(params)
+    noisy = jax.jit(lambda p: call(model.apply, p, TOKENS, train=True, rngs=rngs))(params)
     still = jax.jit(decoder().apply)(params, TOKENS)
     np.testing.assert_array_equal(jax.jit(model.apply)(params, TOKENS), still)
     assert not np.allclose(noisy, still)

@@ -1,16 +1,17 @@
 """ViT and MAE: what they see, in which order, and that the encoder is the same."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import numbers, shapes, variables
+from made import call, numbers, shapes, variables
 
 from txjax.models import MAE, ClassToken, MeanPool, ViT
 from txjax.models.vision.encoder import Pool
 from txjax.nn import Learned, NoPositions, Sinusoidal2D, patchify, unpatchify
 from txjax.types import UserError
 
-IMAGE = numbers(2, 4, 6, 1)
+IMAGE = jnp.asarray(numbers(2, 4, 6, 1))
 KEEP = np.asarray([[0, 4], [5, 2]], np.int32)
 
 
@@ -25,7 +26,7 @@ def mae(**fields: object) -> MAE:
 
 @pytest.mark.parametrize("pool", [ClassToken(), MeanPool()])
 def test_without_positions_the_order_of_patches_means_nothing(pool: Pool) -> None:
-    shuffled = unpatchify(patchify(IMAGE, 2)[:, [3, 1, 5, 0, 2, 4]], 2, 4, 6)
+    shuffled = unpatchify(patchify(IMAGE, 2)[:, jnp.asarray([3, 1, 5, 0, 2, 4])], 2, 4, 6)
     blind, seeing = vit(pool=pool, positions=NoPositions()), vit(pool=pool, positions=Sinusoidal2D())
     params = variables(blind, IMAGE)
     logits = jax.jit(blind.apply)(params, IMAGE)
@@ -51,9 +52,9 @@ def test_mae_never_sees_hidden_patches(dtype: str) -> None:
     patches = np.array(patchify(IMAGE, 2))
     for row, keep in zip(patches, KEEP, strict=True):
         row[[n for n in range(6) if n not in keep]] += 5
-    np.testing.assert_array_equal(apply(params, np.asarray(unpatchify(patches, 2, 4, 6)), KEEP), painted)
+    np.testing.assert_array_equal(apply(params, call(unpatchify, patches, 2, 4, 6), KEEP), painted)
     patches[0, KEEP[0, 0]] += 5
-    assert not np.allclose(apply(params, np.asarray(unpatchify(patches, 2, 4, 6)), KEEP)[0], painted[0], atol=1e-2)
+    assert not np.allclose(apply(params, call(unpatchify, patches, 2, 4, 6), KEEP)[0], painted[0], atol=1e-2)
 
 
 def test_the_encoder_s_input_is_as_short_as_what_is_kept() -> None:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
-from made import numbers, variables
+from made import call, numbers, variables
 
 from txjax.nn import GPT2, Embed, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
 
@@ -17,7 +17,7 @@ def test_linear_contracts_trailing_dimensions() -> None:
     boxed = jax.eval_shape(linear.init, KEY, x)["params"]
     assert boxed["kernel"].names == ("c", "d", "a", "b") and boxed["bias"].names == ("a", "b")
     params = variables(linear, x)
-    y = linear.apply(params, x)
+    y = call(linear.apply, params, x)
     kernel, bias = params["params"]["kernel"], params["params"]["bias"]
     np.testing.assert_allclose(y, np.einsum("blcd,cdfg->blfg", x, kernel) + bias, rtol=1e-5, atol=1e-5)
 
@@ -54,15 +54,15 @@ def test_embed_looks_up_and_heads_give_float32_logits() -> None:
     ids = np.asarray([[4, 0, 2]])
     params = variables(embed, ids)
     table = params["params"]["embedding"]
-    np.testing.assert_array_equal(embed.apply(params, ids), table[ids])
-    assert embed.apply(params, ids, jnp.bfloat16).dtype == jnp.bfloat16
+    np.testing.assert_array_equal(call(embed.apply, params, ids), table[ids])
+    assert call(embed.apply, params, ids, jnp.bfloat16).dtype == jnp.bfloat16
 
     x = numbers(1, 3, 4)
     bound = embed.bind(params)
-    np.testing.assert_allclose(Tied().apply({}, x, bound, Init()), x @ table.T, rtol=1e-5)
-    biased = TiedBias().apply({"params": {"bias": np.arange(5.0)}}, x, bound, Init())
+    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, Init()), x @ table.T, rtol=1e-5)
+    biased = call(TiedBias().apply, {"params": {"bias": np.arange(5.0)}}, x, bound, Init())
     np.testing.assert_allclose(biased, x @ table.T + np.arange(5), rtol=1e-5)
     kernel = numbers(4, 5)
-    untied = Untied().apply({"params": {"linear": {"kernel": kernel}}}, x, bound, Init())
+    untied = call(Untied().apply, {"params": {"linear": {"kernel": kernel}}}, x, bound, Init())
     np.testing.assert_allclose(untied, x @ kernel, rtol=1e-5)
     assert Tied().apply({}, jnp.asarray(x, jnp.bfloat16), bound, Init()).dtype == jnp.float32

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import meta
-from made import numbers, variables
+from made import call, numbers, variables
 
 from txjax.nn import ACTIVATIONS, MLP, GatedMLP, Init
 
@@ -37,7 +37,7 @@ def test_formula(gated: bool) -> None:
     hidden = X @ p["up"]["kernel"] + p["up"]["bias"]
     hidden = act(X @ p["gate"]["kernel"] + p["gate"]["bias"]) * hidden if gated else act(hidden)
     want = hidden @ p["down"]["kernel"] + p["down"]["bias"]
-    np.testing.assert_allclose(mlp.apply(params, X, False), want, atol=1e-5)
+    np.testing.assert_allclose(call(mlp.apply, params, X, False), want, atol=1e-5)
 
 
 def test_hidden_sizes() -> None:

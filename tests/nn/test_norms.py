@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import numbers, variables
+from made import call, numbers, variables
 
 from txjax.nn import LayerNorm, Norm, RMSNorm
 
@@ -12,13 +12,13 @@ SCALE, BIAS = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) - 4
 
 
 def test_layer_norm() -> None:
-    y = LayerNorm(eps=0.1).apply({"params": {"scale": SCALE, "bias": BIAS}}, X)
+    y = call(LayerNorm(eps=0.1).apply, {"params": {"scale": SCALE, "bias": BIAS}}, X)
     want = (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 0.1) * SCALE + BIAS
     np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
 
 
 def test_rms_norm() -> None:
-    y = RMSNorm(eps=0.1).apply({"params": {"scale": SCALE}}, X)
+    y = call(RMSNorm(eps=0.1).apply, {"params": {"scale": SCALE}}, X)
     np.testing.assert_allclose(y, X / np.sqrt((X**2).mean(-1, keepdims=True) + 0.1) * SCALE, rtol=1e-5)
 
 

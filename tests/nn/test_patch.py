@@ -9,7 +9,7 @@ from txjax.types import UserError
 
 
 def test_patches_are_the_image_s_tiles() -> None:
-    image = np.arange(2 * 4 * 6 * 3).reshape(2, 4, 6, 3)
+    image = np.arange(2 * 4 * 6 * 3, dtype=np.float32).reshape(2, 4, 6, 3)
     patches = patchify(jnp.asarray(image), 2)
     assert patches.shape == (2, 6, 12)
     for n in range(6):

@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import numbers, variables
+from made import call, numbers, variables
 
 from txjax.nn import (
     Alibi,
@@ -30,14 +30,14 @@ def test_learned_adds_a_row_a_position() -> None:
     learned = Learned(max_length=100)
     params = variables(learned, X, PLACES, method="add")
     table = params["params"]["table"]["embedding"]
-    got = learned.apply(params, X, PLACES, method="add")
+    got = call(learned.apply, params, X, PLACES, method="add")
     np.testing.assert_allclose(got, X + table[PLACES], rtol=1e-6)
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 5, got 4"):
         variables(Learned(max_length=4), X, PLACES, method="add")
 
 
 def test_sinusoidal() -> None:
-    got = np.asarray(Sinusoidal().add(X, PLACES)) - X
+    got = np.asarray(call(Sinusoidal().add, X, PLACES)) - X
     for batch, row in enumerate(PLACES):
         for place, position in enumerate(row):
             for i in range(4):
@@ -61,7 +61,7 @@ def test_sinusoidal_2d_is_column_then_row_and_zero_for_the_class_token() -> None
 
 def test_rotary_turns_pairs_as_complex_numbers() -> None:
     x = numbers(2, 5, 3, 8)
-    got = np.asarray(rotate(x, Rotary(theta=500.0).rotation(PLACES, 8)))
+    got = np.asarray(call(rotate, x, call(Rotary(theta=500.0).rotation, PLACES, 8)))
     pairs = x[..., :4] + 1j * x[..., 4:]
     frequencies = 500.0 ** (-2 * np.arange(4) / 8)
     turned = pairs * np.exp(1j * PLACES[:, :, None, None] * frequencies)
@@ -69,10 +69,10 @@ def test_rotary_turns_pairs_as_complex_numbers() -> None:
 
 
 def test_rotary_products_depend_on_the_distance_alone() -> None:
-    q, k = numbers(2, 1, 1, 1, 8)
+    q, k = jnp.asarray(numbers(2, 1, 1, 1, 8))
     product = [
-        float((rotate(q, Rotary().rotation(np.asarray([[a]]), 8)) * rotate(k, Rotary().rotation(b, 8))).sum())
-        for a, b in ((3, np.asarray([[1]])), (103, np.asarray([[101]])))
+        float((rotate(q, Rotary().rotation(jnp.asarray([[a]]), 8)) * rotate(k, Rotary().rotation(b, 8))).sum())
+        for a, b in ((3, jnp.asarray([[1]])), (103, jnp.asarray([[101]])))
     ]
     assert product[0] == pytest.approx(product[1], abs=1e-4)
 
@@ -86,7 +86,7 @@ def test_alibi_slopes_of_the_paper() -> None:
 
 
 def test_alibi_falls_with_distance() -> None:
-    got = np.asarray(Alibi().bias(PLACES, PLACES[:, :3], 2))
+    got = np.asarray(call(Alibi().bias, PLACES, PLACES[:, :3], 2))
     assert got.shape == (2, 2, 5, 3)
     for b, h, q, k in np.ndindex(*got.shape):
         assert got[b, h, q, k] == -(2.0 ** (-4 * (h + 1))) * abs(int(PLACES[b, q]) - int(PLACES[b, k]))
@@ -116,16 +116,16 @@ def test_t5_buckets(direction: str) -> None:
 
 def test_t5_bias_is_the_table_by_bucket() -> None:
     table = numbers(32, 2)
-    got = np.asarray(T5Relative().apply({"params": {"table": table}}, PLACES, PLACES, 2, method="bias"))
+    got = np.asarray(call(T5Relative().apply, {"params": {"table": table}}, PLACES, PLACES, 2, method="bias"))
     for b, h, q, k in np.ndindex(2, 2, 5, 5):
         bucket = bucket_by_hand(int(PLACES[b, k]) - int(PLACES[b, q]), 32, 128, "past")
         assert got[b, h, q, k] == table[bucket, h]
 
 
 def test_no_positions_change_nothing() -> None:
-    none = NoPositions()
-    assert none.add(X, PLACES) is X
-    assert none.rotation(PLACES, 8) is None and none.bias(PLACES, PLACES, 2) is None
+    none, x, places = NoPositions(), jnp.asarray(X), jnp.asarray(PLACES)
+    assert none.add(x, places) is x
+    assert none.rotation(places, 8) is None and none.bias(places, places, 2) is None
 
 
 @pytest.mark.parametrize("positions", [Sinusoidal(), Sinusoidal2D()])
@@ -136,4 +136,4 @@ def test_widths_that_do_not_split(positions: Positions) -> None:
 
 def test_rotary_wants_an_even_head() -> None:
     with pytest.raises(UserError, match=r"config\.model\.heads"):
-        Rotary().rotation(PLACES, 5)
+        call(Rotary().rotation, PLACES, 5)

@@ -11,7 +11,7 @@ from made import numbers, shapes, variables
 from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, PostNorm, PreNorm, RMSNorm, Stack, fill
 from txjax.types import UserError
 
-X = numbers(2, 3, 4)
+X = jnp.asarray(numbers(2, 3, 4))
 
 
 def parts(**fields: Any) -> dict[str, Any]:
@@ -46,11 +46,11 @@ def test_branches(kind: type[Block]) -> None:
 
 def test_cross_attention_reads_the_memory() -> None:
     block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual=1.0)))
-    memory = numbers(2, 5, 4, seed=1)
+    memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     context = Context(memory=memory, memory_mask=jnp.asarray([True, True, False, False, False])[None, None, None])
     params = variables(block, X, context)
     got = jax.jit(block.apply)(params, X, context)
-    unseen = Context(memory=np.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask)
+    unseen = Context(memory=jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask)
     np.testing.assert_array_equal(got, jax.jit(block.apply)(params, X, unseen))
     seen = Context(memory=memory + 9, memory_mask=context.memory_mask)
     assert not np.allclose(got, jax.jit(block.apply)(params, X, seen))

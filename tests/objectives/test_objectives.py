@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import numbers
+from made import call, numbers, on_jax
 
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
@@ -21,7 +21,7 @@ class Echo:
     patch = 2
 
     def __init__(self, output: Any):
-        self.output = output
+        self.output = on_jax(output)
 
     def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
         self.variables, self.rngs, self.inputs = variables, rngs, inputs
@@ -42,7 +42,7 @@ def text(**more: Any) -> dict[str, Any]:
 def test_next_token() -> None:
     batch, logits = text(segments=np.ones((B, L), np.int32)), numbers(B, L, V)
     model = Echo(logits)
-    outcome = NextToken()(model, {"params": {}}, batch, KEY, False)
+    outcome = call(NextToken(), model, {"params": {}}, batch, KEY, False)
     chosen = np.take_along_axis(log_softmax(logits), batch["targets"][..., None], -1)[..., 0]
     loss, accuracy = outcome.losses["next_token"], outcome.metrics["accuracy"]
     np.testing.assert_allclose(loss.total, -(chosen * batch["weights"]).sum(), rtol=1e-5)
@@ -54,11 +54,11 @@ def test_next_token() -> None:
 def test_collections_and_dropout_keys() -> None:
     variables, logits = {"params": {}, "stats": "before"}, numbers(B, L, V)
     model = Echo(logits)
-    assert NextToken()(model, variables, text(), KEY, False).model_state == {"stats": "before"}
+    assert call(NextToken(), model, variables, text(), KEY, False).model_state == {"stats": "before"}
     assert model.rngs is None
-    assert NextToken()(model, variables, text(), KEY, True).model_state == {"stats": "changed"}
+    assert call(NextToken(), model, variables, text(), KEY, True).model_state == {"stats": "changed"}
     first = model.rngs["dropout"]
-    NextToken()(model, variables, text(id=np.asarray([7, 8, 9])), KEY, True)
+    call(NextToken(), model, variables, text(id=np.asarray([7, 8, 9])), KEY, True)
     assert first != model.rngs["dropout"]  # another microbatch of the same step
 
 
@@ -92,7 +92,7 @@ def test_masked_token_counts_at_least_one_and_nothing_of_nothing() -> None:
     _, chosen = corrupt(objective, np.arange(B), text()["tokens"], text()["weights"])
     np.testing.assert_array_equal(chosen.sum(-1), [1, 1, 0])
     empty = text(weights=np.zeros((B, L), np.float32))
-    outcome = objective(Echo((numbers(B, L, V), None)), {"params": {}}, empty, KEY, False)
+    outcome = call(objective, Echo((numbers(B, L, V), None)), {"params": {}}, empty, KEY, False)
     assert outcome.losses["masked_token"].count == 0 and outcome.losses["masked_token"].value == 0
 
 
@@ -101,7 +101,7 @@ def test_masked_token_and_next_sentence_losses() -> None:
     logits, pairs = numbers(B, L, V), numbers(B, 2, seed=1)
     objective = MaskedToken(mask_id=0, vocab=V, rate=1.0, mask=1.0, random=0.0)
     model = Echo((logits, pairs))
-    outcome = objective(model, {"params": {}}, batch, KEY, False)
+    outcome = call(objective, model, {"params": {}}, batch, KEY, False)
     np.testing.assert_array_equal(model.inputs["tokens"], np.where(batch["weights"] > 0, 0, batch["tokens"]))
     chosen = np.take_along_axis(log_softmax(logits), batch["tokens"][..., None], -1)[..., 0]
     want = -(chosen * batch["weights"]).sum() / 6
@@ -110,7 +110,7 @@ def test_masked_token_and_next_sentence_losses() -> None:
     np.testing.assert_allclose(outcome.losses["next_sentence"].value, want, rtol=1e-5)
     assert outcome.metrics["next_sentence_accuracy"].count == 2
     with pytest.raises(UserError, match=r"config\.model\.next_sentence"):
-        objective(Echo((logits, None)), {"params": {}}, batch, KEY, False)
+        call(objective, Echo((logits, None)), {"params": {}}, batch, KEY, False)
 
 
 def test_masked_patch_is_the_error_of_hidden_patches() -> None:
@@ -120,7 +120,7 @@ def test_masked_patch_is_the_error_of_hidden_patches() -> None:
     normal = (patches - patches.mean(-1, keepdims=True)) / patches.std(-1, keepdims=True)
     for target, want in (("normalised", normal), ("pixels", patches)):
         model = Echo(painted)
-        loss = MaskedPatch(target=target)(model, {"params": {}}, batch, KEY, False).losses["masked_patch"]
+        loss = call(MaskedPatch(target=target), model, {"params": {}}, batch, KEY, False).losses["masked_patch"]
         hidden = np.ones((2, 4))
         np.put_along_axis(hidden, np.asarray(model.inputs["keep"]), 0, -1)
         assert loss.count == hidden.sum() == 6
@@ -129,24 +129,24 @@ def test_masked_patch_is_the_error_of_hidden_patches() -> None:
 
 def test_kept_patches_are_drawn_by_example() -> None:
     objective, ids = MaskedPatch(), np.arange(400)
-    keep = np.asarray(objective.keep(KEY, {"id": ids}, 16))
+    keep = np.asarray(call(objective.keep, KEY, {"id": ids}, 16))
     assert keep.shape == (400, 4) and keep.dtype == np.int32
     assert (np.diff(keep) > 0).all() and keep.min() == 0 and keep.max() == 15
     assert abs(np.bincount(keep.ravel()) - 100).max() < 45  # uniform: standard deviation 9
-    np.testing.assert_array_equal(objective.keep(KEY, {"id": ids[::-1].copy()}, 16)[::-1], keep)
+    np.testing.assert_array_equal(call(objective.keep, KEY, {"id": ids[::-1].copy()}, 16)[::-1], keep)
     with pytest.raises(UserError, match=r"config\.objective\.rate"):
-        MaskedPatch(rate=0.99).keep(KEY, {"id": ids}, 16)
+        call(MaskedPatch(rate=0.99).keep, KEY, {"id": ids}, 16)
 
 
 def test_classification() -> None:
     logits, label = numbers(3, 4), np.asarray([1, 0, 3], np.int32)
-    batch = {"id": np.arange(3), "image": 0, "label": label, "weights": np.asarray([1, 2, 0], np.float32)}
-    outcome = Classification()(Echo(logits), {"params": {}}, batch, KEY, False)
+    batch = {"id": np.arange(3), "image": np.zeros(3), "label": label, "weights": np.asarray([1, 2, 0], np.float32)}
+    outcome = call(Classification(), Echo(logits), {"params": {}}, batch, KEY, False)
     want = -(log_softmax(logits)[np.arange(3), label] * batch["weights"]).sum() / 3
     np.testing.assert_allclose(outcome.losses["classification"].value, want, rtol=1e-5)
     assert outcome.metrics["accuracy"].count == 3
 
 
 def test_losses_are_float32_for_bfloat16_logits() -> None:
-    outcome = NextToken()(Echo(jnp.asarray(numbers(B, L, V), jnp.bfloat16)), {"params": {}}, text(), KEY, False)
+    outcome = call(NextToken(), Echo(jnp.asarray(numbers(B, L, V), jnp.bfloat16)), {"params": {}}, text(), KEY, False)
     assert outcome.losses["next_token"].total.dtype == jnp.float32

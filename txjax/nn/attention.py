@@ -26,17 +26,17 @@ class Context:
       mask: bool [B|1 1 L S], True where a query may attend; None = everywhere.
       bias: float32 [B|1 H L S], added to the scores; None = nothing.
       rotation: cosines and sines of `Positions.rotation`; None = queries and keys as they are.
-      memory: [B S D], what cross-attention reads.
-      memory_mask: bool [B|1 1 L S] for the memory.
+      memory: [B M D], what cross-attention reads.
+      memory_mask: bool [B|1 1 L|1 M] for the memory.
       index: int32 [], the row of the cache where this call's keys go; None = no cache.
       train: dropout is active.
     """
 
-    mask: Bool[Array, "B 1 L S"] | None = None
-    bias: Float[Array, "B H L S"] | None = None
+    mask: Bool[Array, "#B 1 L S"] | None = None
+    bias: Float[Array, "#B H L S"] | None = None
     rotation: Rotation | None = None
-    memory: Float[Array, "B S D"] | None = None
-    memory_mask: Bool[Array, "B 1 L S"] | None = None
+    memory: Float[Array, "B M D"] | None = None
+    memory_mask: Bool[Array, "#B 1 #L M"] | None = None
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -54,8 +54,8 @@ def attend(
     query: Float[Array, "B L H K"],
     key: Float[Array, "B S G K"],
     value: Float[Array, "B S G K"],
-    mask: Bool[Array, "B 1 L S"] | None = None,
-    bias: Float[Array, "B H L S"] | None = None,
+    mask: Bool[Array, "#B 1 #L S"] | None = None,
+    bias: Float[Array, "#B H L S"] | None = None,
     dropout: Callable[[jax.Array], jax.Array] = lambda weights: weights,
 ) -> Float[Array, "B L H K"]:
     """softmax(query . key / sqrt(K) + bias) . value, the softmax in float32 (Vaswani et al. 2017, equation 1).

@@ -35,9 +35,9 @@ class Window:
       index: int32 [], the row of the cache where the call's tokens go; None = no cache.
     """
 
-    positions: Int[Array, "B L"]
-    key_positions: Int[Array, "B S"]
-    mask: Bool[Array, "B 1 L S"] | None = None
+    positions: Int[Array, "#B L"]
+    key_positions: Int[Array, "#B S"]
+    mask: Bool[Array, "#B 1 L S"] | None = None
     index: Int[Array, ""] | None = None
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 from txjax.types import UserError
 
 
-def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N P*P*C"]:
+def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N {patch}*{patch}*C"]:
     """The patches of `patch` x `patch` pixels, each flattened by row, column, channel."""
     batch, height, width, channels = image.shape
     if height % patch or width % patch:
@@ -14,7 +14,7 @@ def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N P*
     return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(batch, -1, patch * patch * channels)
 
 
-def unpatchify(patches: Float[Array, "B N P*P*C"], patch: int, height: int, width: int) -> Float[Array, "B H W C"]:
+def unpatchify(patches: Float[Array, "B N pixels"], patch: int, height: int, width: int) -> Float[Array, "B H W C"]:
     """The image of `height` x `width` pixels that `patchify` took apart."""
     tiles = patches.reshape(patches.shape[0], height // patch, width // patch, patch, patch, -1)
     return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(patches.shape[0], height, width, -1)

@@ -13,7 +13,7 @@ from txjax.nn.embed import Embed
 from txjax.nn.linear import align, parameter
 from txjax.types import UserError, setting
 
-Rotation = tuple[Float[Array, "B L K/2"], Float[Array, "B L K/2"]]
+Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half = K/2
 
 
 class Grid(NamedTuple):
@@ -36,7 +36,7 @@ class Positions(nn.Module):
     """
 
     def add(
-        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+        self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         """The embeddings with their positions in them. `grid`: how an image's tokens lie, None for text."""
         return x
@@ -61,7 +61,7 @@ class Learned(Positions):
 
     @nn.compact
     def add(
-        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+        self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         if x.shape[1] > self.max_length:
             raise UserError(
@@ -83,7 +83,7 @@ class Sinusoidal(Positions):
     theta: float = setting(10000.0, above=1)
 
     def add(
-        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+        self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         if x.shape[-1] % 2:
             raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
@@ -97,7 +97,7 @@ class Sinusoidal2D(Positions):
     theta: float = setting(10000.0, above=1)
 
     def add(
-        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"], grid: Grid | None = None
+        self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
         if x.shape[-1] % 4:
             raise UserError("config.model.width", "a multiple of 4 for Sinusoidal2D positions", x.shape[-1])

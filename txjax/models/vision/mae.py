@@ -31,7 +31,7 @@ class PatchDecoder(Transformer, kw_only=True):
     @nn.compact
     def __call__(
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
-    ) -> Float[Array, "B N P*P*C"]:
+    ) -> Float[Array, "B {self.patches} {self.pixels}"]:
         """The pixels of every patch, float32. Mask tokens stand where no patch was kept (None = all were)."""
         linear = Linear((self.width,), ("embed",), in_axes=("width",), initial=self.initial, name="embed")
         x = linear(x)
@@ -63,7 +63,7 @@ class MAE(PatchEncoder, kw_only=True):
     @nn.compact
     def __call__(
         self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None = None, train: bool = False
-    ) -> Float[Array, "B N P*P*C"]:
+    ) -> Float[Array, "B N {self.patch}*{self.patch}*C"]:
         """The pixels of every patch as the decoder sees them, float32, in the order of `nn.patchify`.
 
         Args:
