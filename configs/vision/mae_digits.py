@@ -18,9 +18,7 @@ from txjax.optim import AdamW, Cosine
 
 def get_config() -> Experiment:
     def digits(split: str) -> Images:
-        return Images(
-            name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,)
-        )
+        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 
     return Experiment(
         model=MAE(

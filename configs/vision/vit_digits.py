@@ -19,9 +19,7 @@ from txjax.optim import AdamW, Cosine
 
 def get_config() -> Experiment:
     def digits(split: str) -> Images:
-        return Images(
-            name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,)
-        )
+        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 
     return Experiment(
         model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), stack=Stack(unroll=4), dropout=0.2),
