@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from txjax import config
+from txjax import config, tree
 from txjax.types import UserError, setting
 
 FILE = """
@@ -66,7 +66,7 @@ def test_flags_reach_every_depth_and_keep_their_types(file):
     part = run.parts["one"]
     assert (part.rate, part.flag, part.data_dir, run.groups[1].name) == (0.25, True, None, "last")
     assert run.groups[0].name == "x"
-    config.check_settings(run)
+    tree.check_settings(run)
 
 
 def test_a_fresh_tree_every_time(file):
@@ -114,7 +114,7 @@ def test_a_mistyped_flag_is_one_line_that_names_it(file, flag, words):
 def test_a_value_out_of_range_is_one_line_that_names_it(file, flag, words):
     run = config.load(file, [flag])
     with pytest.raises(UserError) as error:
-        config.check_settings(run)
+        tree.check_settings(run)
     for word in words:
         assert word in str(error.value)
 
@@ -123,7 +123,7 @@ def test_a_wrong_type_in_the_file_itself_is_found(file):
     run = config.load(file, [])
     run.model.width = "512"
     with pytest.raises(UserError, match="config.model.width: expected a whole number, got '512'"):
-        config.check_settings(run)
+        tree.check_settings(run)
 
 
 def test_files_that_cannot_be_used(file, tmp_path):
@@ -139,26 +139,26 @@ def test_files_that_cannot_be_used(file, tmp_path):
 
 def test_json_and_back(file):
     run = config.load(file, ["--config.model.kv_heads=2"])
-    written = json.loads(json.dumps(config.to_json(run)))
+    written = json.loads(json.dumps(tree.to_json(run)))
     assert written["model"]["class"] == "tests_components.Model"
-    back = config.from_json(written, trusted=("tests_components",))
-    assert config.to_json(back) == config.to_json(run)
+    back = tree.from_json(written, trusted=("tests_components",))
+    assert tree.to_json(back) == tree.to_json(run)
     assert type(back.model).__name__ == "Model" and back.groups[1].rate == 0.5
 
 
 def test_a_file_never_chooses_what_is_imported(file):
-    written = config.to_json(config.load(file, []))
+    written = tree.to_json(config.load(file, []))
     with pytest.raises(UserError, match="--trust=tests_components"):
-        config.from_json(written)
+        tree.from_json(written)
     for path in ("os.system", "txjax.config.load", "txjax.nothing.Here", "subprocess.Popen"):
         with pytest.raises(UserError):
-            config.from_json({"class": path})
+            tree.from_json({"class": path})
 
 
 def test_differences_are_named_by_path(file):
-    a, b = config.to_json(config.load(file, [])), config.to_json(config.load(file, ["--config.groups[1].rate=0.75"]))
-    assert config.diff(a, b) == [("groups[1].rate", 0.5, 0.75)]
-    assert config.diff({"x": {"y": 1}}, {"x": {"z": 1}}) == [("x.y", 1, ...), ("x.z", ..., 1)]
+    a, b = tree.to_json(config.load(file, [])), tree.to_json(config.load(file, ["--config.groups[1].rate=0.75"]))
+    assert tree.diff(a, b) == [("groups[1].rate", 0.5, 0.75)]
+    assert tree.diff({"x": {"y": 1}}, {"x": {"z": 1}}) == [("x.y", 1, ...), ("x.z", ..., 1)]
 
 
 @dataclasses.dataclass
@@ -169,4 +169,4 @@ class Account:
 
 
 def test_secrets_stay_out_of_the_json():
-    assert "s3cret" not in json.dumps(config.to_json(Account())) and config.to_json(Account())["tokens"] == 3
+    assert "s3cret" not in json.dumps(tree.to_json(Account())) and tree.to_json(Account())["tokens"] == 3

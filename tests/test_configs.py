@@ -9,7 +9,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from txjax import config, sharding
+from txjax import config, sharding, tree
 from txjax.eval.evaluation import make_eval_step
 from txjax.train.check import check
 from txjax.train.state import batch_spec, lay_out, variables
@@ -63,8 +63,8 @@ def test_the_whole_step_traces(experiment, monkeypatch):
 
 
 def test_json_round_trip(experiment):
-    written = json.dumps(config.to_json(experiment))
-    assert json.dumps(config.to_json(config.from_json(json.loads(written)))) == written
+    written = json.dumps(tree.to_json(experiment))
+    assert json.dumps(tree.to_json(tree.from_json(json.loads(written)))) == written
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
@@ -76,6 +76,6 @@ def test_the_docstring_gives_command_cost_and_score(path):
 
 def test_flags_can_type_every_field(experiment):
     """ml_collections reads the annotations themselves: `from __future__ import annotations` makes them texts."""
-    for where, node in config.walk(experiment):
+    for where, node in tree.walk(experiment):
         if dataclasses.is_dataclass(node):
-            assert not [f"{where}.{f.name}" for f in config.settings(node) if isinstance(f.type, str)]
+            assert not [f"{where}.{f.name}" for f in tree.settings(node) if isinstance(f.type, str)]

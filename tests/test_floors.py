@@ -8,8 +8,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
     {"types", "files"},
-    {"config", "sharding", "log", "digest"},
-    {"nn", "data", "optim", "scaling"},
+    {"tree", "sharding", "log", "digest"},
+    {"config", "nn", "data", "optim", "scaling"},
     {"models", "objectives", "checkpoint", "backend"},
     {"eval"},
     {"experiment"},

@@ -147,7 +147,7 @@ def setting(
     below: float | None = None,
     choices: tuple[Any, ...] | None = None,
 ) -> Any:
-    """A dataclass field that states the range of its values; `config.check_settings` enforces it."""
+    """A dataclass field that states the range of its values; `tree.check_settings` enforces it."""
     limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
     metadata = {"limits": {k: v for k, v in limits.items() if v is not None}}
     if factory is not dataclasses.MISSING:

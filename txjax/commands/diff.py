@@ -42,8 +42,8 @@ def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
 
     Metrics tell the first "step", of those that both logged, where they differ; clocks and speeds are left out.
     """
-    from txjax.config import diff
     from txjax.log import plain
+    from txjax.tree import diff
 
     yield from (_difference("config", *difference) for difference in diff(a.config, b.config))
     for kind, keys in MANIFEST.items():

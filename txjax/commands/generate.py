@@ -21,8 +21,8 @@ def run(argv: list[str]) -> int:
     import jax
     import jax.numpy as jnp
 
-    from txjax.config import check_settings
     from txjax.eval.generate import Sampling, generate
+    from txjax.tree import check_settings
     from txjax.types import UserError
 
     sampling = Sampling(flags.temperature, flags.top_k, flags.top_p)

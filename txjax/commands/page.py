@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from txjax.commands.runs import Run
-from txjax.config import flatten
 from txjax.log import Value
+from txjax.tree import flatten
 
 STYLE = """
 :root { color-scheme: light dark;

@@ -3,10 +3,10 @@
 import jax
 
 from txjax import sharding
-from txjax.config import check_settings
 from txjax.data import Dataset
 from txjax.experiment import Experiment
 from txjax.train.state import lay_out
+from txjax.tree import check_settings
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 import txjax
-from txjax import config
+from txjax import tree
 from txjax.files import replace_text
 from txjax.types import UserError
 
@@ -60,9 +60,9 @@ def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) ->
     Raises:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
-    path, new = workdir / "config.json", config.to_json(experiment)
+    path, new = workdir / "config.json", tree.to_json(experiment)
     if path.exists() and not allow_change:
-        differences = [d for d in config.diff(json.loads(path.read_text()), new) if not d[0].startswith(HARMLESS)]
+        differences = [d for d in tree.diff(json.loads(path.read_text()), new) if not d[0].startswith(HARMLESS)]
         if differences:
             shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
             raise UserError(
@@ -87,7 +87,7 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
     path = Path(workdir) / "config.json"
     if not path.is_file():
         raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
-    return config.from_json(json.loads(path.read_text()), trusted)
+    return tree.from_json(json.loads(path.read_text()), trusted)
 
 
 def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, parameters: int) -> None:

@@ -1,0 +1,185 @@
+"""The tree of values that describes a run: walk it, check its ranges, write it as JSON and read it back, compare it."""
+
+import dataclasses
+import importlib.util
+import math
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+from txjax.types import UserError, near_misses
+
+_PLAIN = (bool, int, float, str, type(None))
+_CLASS = "class"
+_SECRET = re.compile(r"token$|secret|password|api_?key", re.IGNORECASE)
+
+
+def settings(component: Any) -> list[dataclasses.Field]:
+    """The fields of a component that a user sets. (`parent` and `name` of a Linen module are Flax's own.)"""
+    fields = [f for f in dataclasses.fields(component) if f.init]
+    own = {"parent", "name"} if any(f.name == "parent" for f in fields) else set()
+    return [f for f in fields if f.name not in own]
+
+
+def children(node: Any) -> Iterator[tuple[str, Any]]:
+    """What lies one step below `node`, with the text that leads there: `.width`, `[0]`, `.valid`."""
+    if dataclasses.is_dataclass(node):
+        for field in settings(node):
+            yield f".{field.name}", getattr(node, field.name)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            yield f".{key}", value
+    elif isinstance(node, tuple | list):
+        for i, value in enumerate(node):
+            yield f"[{i}]", value
+
+
+def walk(node: Any, path: str = "config") -> Iterator[tuple[str, Any]]:
+    """Every value of the tree with its dotted path, parents first."""
+    yield path, node
+    for step, child in children(node):
+        yield from walk(child, path + step)
+
+
+def declared(node: Any) -> dict[str, Any]:
+    """The types of a component's fields, by name."""
+    return typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}
+
+
+def check_settings(tree: Any, root: str = "config") -> None:
+    """Every plain value has its field's type, is finite and lies in the range that the field states.
+
+    Raises:
+      UserError: for the first that doesn't.
+    """
+    for path, node in walk(tree, root):
+        if isinstance(node, float) and not math.isfinite(node):
+            raise UserError(path, "a finite number", node)
+    for path, node in walk(tree, root):
+        if not dataclasses.is_dataclass(node):
+            continue
+        types_here = declared(node)
+        for field in settings(node):
+            value, where = getattr(node, field.name), f"{path}.{field.name}".replace("--.", "--")
+            _check_type(where, value, types_here.get(field.name, Any))
+            for limit, bound in field.metadata.get("limits", {}).items():
+                if value is not None:
+                    _check_limit(where, value, limit, bound)
+
+
+def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
+    if limit == "choices":
+        if value not in bound:
+            raise UserError(
+                where, "one of " + ", ".join(map(repr, bound)), value, near_misses(str(value), map(str, bound))
+            )
+        return
+    words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
+    held = {"above": value > bound, "at_least": value >= bound, "at_most": value <= bound, "below": value < bound}
+    if not held[limit]:
+        raise UserError(where, f"{words[limit]} {bound}", value)
+
+
+def _check_type(where: str, value: Any, declared: Any) -> None:
+    options = typing.get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
+    if not all(option in _PLAIN for option in options):
+        return
+    accepted = {float: (float, int)}
+    for option in options:
+        if isinstance(value, accepted.get(option, option)) and not (isinstance(value, bool) and option is not bool):
+            return
+    raise UserError(where, type_name(declared), value)
+
+
+def type_name(declared: Any) -> str:
+    """A type, as a person says it."""
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
+    options = typing.get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
+    return " or ".join(names.get(option, getattr(option, "__name__", str(option))) for option in options)
+
+
+def to_json(node: Any) -> Any:
+    """The tree as plain JSON values: a component is its class path and its fields. Secrets are left out."""
+    if dataclasses.is_dataclass(node):
+        fields = {f.name: to_json(getattr(node, f.name)) for f in settings(node)}
+        hidden = {
+            name: "(hidden)"
+            for name, value in fields.items()
+            if value and _SECRET.search(name) and isinstance(value, str)
+        }
+        return {_CLASS: f"{type(node).__module__}.{type(node).__qualname__}", **fields, **hidden}
+    if isinstance(node, dict):
+        return {str(key): to_json(value) for key, value in node.items()}
+    if isinstance(node, tuple | list):
+        return [to_json(value) for value in node]
+    if isinstance(node, _PLAIN):
+        return node
+    raise UserError("config", "numbers, texts, tuples, dicts and dataclasses", type(node).__name__)
+
+
+def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:
+    """The tree that `to_json` wrote. Lists come back as tuples.
+
+    Nothing is imported but txjax and the modules that the user names in `trusted`: a file never chooses what runs.
+
+    Raises:
+      UserError: a class that isn't a dataclass of those, or fields that it doesn't have.
+    """
+    if isinstance(value, list):
+        return tuple(from_json(v, trusted, f"{where}[{i}]") for i, v in enumerate(value))
+    if not isinstance(value, dict):
+        return value
+    if _CLASS not in value:
+        return {k: from_json(v, trusted, f"{where}.{k}") for k, v in value.items()}
+    fields = {k: from_json(v, trusted, f"{where}.{k}") for k, v in value.items() if k != _CLASS}
+    component = _component(str(value[_CLASS]), trusted, where)
+    known = {f.name for f in settings(component)}
+    for name in fields:
+        if name not in known:
+            raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
+    return component(**fields)
+
+
+def _component(path: str, trusted: tuple[str, ...], where: str) -> type:
+    module, _, name = path.rpartition(".")
+    if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in ("txjax", *trusted)):
+        raise UserError(
+            where,
+            "a class of txjax or of a module named with --trust",
+            path,
+            hint="if you trust that module: --trust=" + module,
+        )
+    found = (
+        getattr(importlib.import_module(module), name, None) if module in sys.modules or _importable(module) else None
+    )
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise UserError(where, "the path of a dataclass", path)
+    return found
+
+
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def flatten(value: Any, path: str = "") -> dict[str, Any]:
+    """JSON values by dotted path: `model.width`, `optimizer.groups[0].lr`, `model.class`."""
+    if isinstance(value, dict):
+        pairs = [(f"{path}.{k}" if path else k, v) for k, v in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{path}[{i}]", v) for i, v in enumerate(value)]
+    else:
+        return {path: value}
+    return {k: v for name, child in pairs for k, v in flatten(child, name).items()} or {path: value}
+
+
+def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
+    """Where two JSON trees differ: (dotted path, value in a, value in b); `...` where one has no such path."""
+    left, right = flatten(a), flatten(b)
+    paths = [*left, *(p for p in right if p not in left)]
+    return [(p, left.get(p, ...), right.get(p, ...)) for p in paths if left.get(p, ...) != right.get(p, ...)]
