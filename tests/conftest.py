@@ -14,6 +14,7 @@ os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txj
 
 import jax
 import pytest
+
 import runs
 
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import on_jax, shapes, variables
 
 import txjax.models
 import txjax.objectives
 from txjax.models.transformer import Transformer
 from txjax.objectives import Objective
 from txjax.types import BATCH_KEYS
+
+from made import on_jax, shapes, variables
 
 V, B, L = 13, 3, 5
 # Values for fields without a default, and for parts that are None by default but that some objective needs.

@@ -5,9 +5,10 @@ import signal
 import subprocess
 
 import pytest
-from runs import rows, start, train, wait_for_step
 
 from txjax.__main__ import main
+
+from runs import rows, start, train, wait_for_step
 
 
 def test_a_run_leaves_what_the_contract_says(straight_run):

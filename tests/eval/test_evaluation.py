@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from made import call, variables
 
 from txjax import sharding
 from txjax.data import Images
@@ -15,6 +14,8 @@ from txjax.models.vision.vit import ViT
 from txjax.objectives import Classification
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
+
+from made import call, variables
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, variables
 
 from txjax.eval.generate import Sampling, generate
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
+
+from made import call, variables
 
 KEY = jax.random.key(1)
 

@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 import pytest
-from made import call, shapes, variables
 
 from txjax.models import Bert, NextSentence
 from txjax.nn import Init, Learned, Untied
+
+from made import call, shapes, variables
 
 V = 11
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)

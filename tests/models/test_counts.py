@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from made import shapes
 
 from txjax.models import MAE, Bert, NextSentence, ViT, gpt, llama
 from txjax.nn import Learned
+
+from made import shapes
 
 TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)

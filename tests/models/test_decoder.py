@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, shapes, variables
 
 from txjax import sharding
 from txjax.models import Decoder, empty_cache, gpt, llama
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
+
+from made import call, shapes, variables
 
 V, L = 11, 6
 TOKENS = np.random.default_rng(0).integers(0, V, (2, L)).astype(np.int32)

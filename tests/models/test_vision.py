@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, numbers, shapes, variables
 
 from txjax.models import MAE, ClassToken, MeanPool, ViT
 from txjax.models.vision.encoder import Pool
 from txjax.nn import Learned, NoPositions, Sinusoidal2D, patchify, unpatchify
 from txjax.types import UserError
+
+from made import call, numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 4, 6, 1))
 KEEP = np.asarray([[0, 4], [5, 2]], np.int32)

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, numbers, variables
 
 from txjax.nn import Attention, Context, Init, attend, causal_mask, segment_mask
 from txjax.types import UserError
+
+from made import call, numbers, variables
 
 B, L, S, H, G, K = 2, 4, 5, 4, 2, 3
 

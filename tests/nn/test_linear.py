@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
-from made import call, numbers, variables
 
 from txjax.nn import GPT2, Embed, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
+
+from made import call, numbers, variables
 
 KEY = jax.random.key(0, impl="rbg")  # compiles at once
 

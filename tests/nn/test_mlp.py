@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax.core import meta
-from made import call, numbers, variables
 
 from txjax.nn import ACTIVATIONS, MLP, GatedMLP, Init
+
+from made import call, numbers, variables
 
 BY_HAND = {
     "gelu": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),

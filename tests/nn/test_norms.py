@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, numbers, variables
 
 from txjax.nn import LayerNorm, Norm, RMSNorm
+
+from made import call, numbers, variables
 
 X = 3 + 2 * numbers(2, 3, 8)
 SCALE, BIAS = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) - 4

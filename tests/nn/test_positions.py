@@ -5,7 +5,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, numbers, variables
 
 from txjax.nn import (
     Alibi,
@@ -21,6 +20,8 @@ from txjax.nn import (
 )
 from txjax.nn.positions import alibi_slopes, t5_bucket
 from txjax.types import UserError
+
+from made import call, numbers, variables
 
 PLACES = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
 X = numbers(2, 5, 8)

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import numbers, shapes, variables
 
 from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, PostNorm, PreNorm, RMSNorm, Stack, fill
 from txjax.types import UserError
+
+from made import numbers, shapes, variables
 
 X = jnp.asarray(numbers(2, 3, 4))
 

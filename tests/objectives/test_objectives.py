@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from made import call, numbers, on_jax
 
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
+
+from made import call, numbers, on_jax
 
 KEY = jax.random.key(0)
 B, L, V = 3, 4, 5
