@@ -25,7 +25,7 @@ def prepare() -> list[str]:
 
 
 def _keep_memory() -> bool:
-    """Tells glibc to keep what a step frees. Giving it back and faulting it in again costs a quarter of a step."""
+    """Tells glibc to keep what a step frees. Giving it back means faulting it in at every step."""
     if not sys.platform.startswith("linux"):
         return False
     try:

@@ -24,6 +24,6 @@ class GlobalIndex:
         """(example, epoch) at a position."""
         epoch, place = divmod(position, self.num_examples)
         key = hash32("order", self.seed, epoch)
-        from grain.experimental import index_shuffle  # Grain takes a second to import; configs needn't wait for it
+        from grain.experimental import index_shuffle  # slow to import; configs needn't wait for it
 
         return index_shuffle(index=place, max_index=self.num_examples - 1, seed=key, rounds=4), epoch

@@ -130,7 +130,7 @@ def _share(batch_size: int, process_index: int, process_count: int) -> range:
 def _batches(
     row: Callable[[int], Example], batch_size: int, share: range, start: int, stop: int, threads: int, prefetch: int
 ) -> Generator[Batch]:
-    import grain  # which takes a second; configs needn't wait for it
+    import grain  # slow to import; configs needn't wait for it
 
     source = _Rows(row, batch_size, share, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)

@@ -31,7 +31,7 @@ def align(values: jax.Array, x: jax.Array) -> jax.Array:
 def project(x: jax.Array, kernel: jax.Array, dims: int = 1, dtype: DTypeLike | None = None) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
-    Both are flattened to matrices first: XLA on CPU takes twice as long for the kernel's gradient otherwise.
+    Both are flattened to matrices first: XLA on CPU is slow at the kernel's gradient otherwise.
 
     Args:
       dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
