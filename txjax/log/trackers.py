@@ -83,7 +83,7 @@ class WandB(Tracker):
             raise UserError("config.trackers", "the package wandb for WandB", hint="pip install 'txjax[wandb]'")
 
     def open(self, workdir: Path, start_step: int) -> Sink:
-        import wandb
+        wandb: Any = importlib.import_module("wandb")
 
         identity, config = workdir / "wandb.id", workdir / "config.json"
         if not identity.exists():
