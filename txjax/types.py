@@ -30,6 +30,9 @@ BATCH_KEYS: dict[str, tuple[str, str, str]] = {
     "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
     "audio": ("B T", "float32", "samples at 16 kHz in [-1, 1]"),
     "label": ("B", "int32", "class number"),
+    "other_label": ("B", "int32", "class of the example that was mixed in (mixup, cutmix)"),
+    "mix": ("B", "float32", "share of `label` in a mixed example; the rest is `other_label`'s"),
+    "value": ("B", "float32", "the number to predict"),
 }
 
 
