@@ -8,9 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
     {"types", "files"},
-    {"tree", "sharding", "log", "digest"},
+    {"tree", "sharding", "log", "digest", "backend"},
     {"config", "nn", "data", "optim", "scaling"},
-    {"models", "objectives", "checkpoint", "backend"},
+    {"models", "objectives", "checkpoint"},
     {"eval"},
     {"experiment"},
     {"train"},

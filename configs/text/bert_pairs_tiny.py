@@ -10,7 +10,7 @@ from txjax.data import Bytes, SentencePairs
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert, NextSentence
-from txjax.nn import Learned, Stack
+from txjax.nn import Learned
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -27,7 +27,6 @@ def get_config() -> Experiment:
             width=128,
             depth=2,
             heads=4,
-            stack=Stack(unroll=2),
             positions=Learned(max_length=128),
             next_sentence=NextSentence(),
         ),

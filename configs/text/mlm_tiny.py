@@ -11,7 +11,7 @@ from txjax.data import Bytes, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Learned, Stack
+from txjax.nn import Learned
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -23,7 +23,7 @@ def get_config() -> Experiment:
         return TextWindows(name="txjax_python_text", split=split, length=128, tokenizer=tokenizer)
 
     return Experiment(
-        model=Bert(vocab=257, width=128, depth=4, heads=4, stack=Stack(unroll=4), positions=Learned(max_length=128)),
+        model=Bert(vocab=257, width=128, depth=4, heads=4, positions=Learned(max_length=128)),
         objective=MaskedToken(mask_id=256, vocab=256),
         data=windows("train"),
         evals={"valid": Evaluation(data=windows("validation"), every_steps=200, max_batches=32)},

@@ -15,7 +15,7 @@ from txjax.data import Characters, NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import gpt
-from txjax.nn import MLP, Attention, LayerNorm, Stack
+from txjax.nn import MLP, Attention, LayerNorm
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
 
@@ -34,7 +34,6 @@ def get_config() -> Experiment:
             depth=4,
             heads=4,
             max_length=64,
-            stack=Stack(unroll=4),
             attention=Attention(use_bias=False),
             mlp=MLP(activation="gelu_tanh", use_bias=False),
             norm=LayerNorm(use_bias=False),

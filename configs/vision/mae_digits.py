@@ -11,7 +11,6 @@ from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
-from txjax.nn import Stack
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
@@ -29,7 +28,6 @@ def get_config() -> Experiment:
             decoder_width=32,
             decoder_depth=2,
             decoder_heads=2,
-            stack=Stack(unroll=4),
         ),
         objective=MaskedPatch(rate=0.75),
         data=digits("train"),

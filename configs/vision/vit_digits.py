@@ -12,7 +12,6 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Stack
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -22,7 +21,7 @@ def get_config() -> Experiment:
         return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 
     return Experiment(
-        model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), stack=Stack(unroll=4), dropout=0.2),
+        model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), dropout=0.2),
         objective=Classification(),
         data=digits("train"),
         evals={"test": Evaluation(data=digits("test"), every_steps=200)},

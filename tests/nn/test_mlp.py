@@ -25,7 +25,7 @@ X = numbers(2, 3, 4)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(name: str) -> None:
     x = np.linspace(-4, 4, 41, dtype=np.float32)
-    np.testing.assert_allclose(ACTIVATIONS[name](x), [BY_HAND[name](float(v)) for v in x], atol=1e-5)
+    np.testing.assert_allclose(ACTIVATIONS[name](jnp.asarray(x)), [BY_HAND[name](float(v)) for v in x], atol=1e-5)
 
 
 @pytest.mark.parametrize("gated", [False, True])

@@ -69,7 +69,7 @@ def test_scan_unroll_and_remat_agree_with_a_loop_over_the_blocks() -> None:
         gradient, output = jax.jit(jax.grad(loss, has_aux=True))(params)
         return output, gradient
 
-    plain = Stack(block=PreNorm(**parts(norm=LayerNorm())), depth=3)
+    plain = Stack(block=PreNorm(**parts(norm=LayerNorm())), depth=3, unroll=1)
     layout = shapes(plain, X, Context())
     params = variables(plain, X, Context())
     assert all(leaf.shape[0] == 3 for leaf in jax.tree.leaves(params))
@@ -78,9 +78,9 @@ def test_scan_unroll_and_remat_agree_with_a_loop_over_the_blocks() -> None:
     for layer in range(3):
         own = jax.tree.map(lambda p: p[layer], params["params"]["block"])  # noqa: B023
         x = PreNorm(**parts(norm=LayerNorm())).apply({"params": own}, x, Context())
-    output, gradient = run()
+    output, gradient = run(unroll=1)
     np.testing.assert_allclose(output, x, atol=1e-6)
-    for how in ({"unroll": 9}, {"remat": "full"}, {"remat": "dots", "unroll": 2}):
+    for how in ({}, {"unroll": 9}, {"remat": "full"}, {"remat": "dots", "unroll": 2}):
         other, other_gradient = run(**how)
         np.testing.assert_allclose(other, output, atol=1e-6)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), other_gradient, gradient)
@@ -101,6 +101,35 @@ def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
     noisy = apply(params, X, Context(train=True), rngs=rngs)
     assert not np.allclose(noisy, apply(params, X, Context(), rngs=rngs))
     np.testing.assert_array_equal(noisy, apply(params, X, Context(train=True), rngs=rngs))
+
+
+def test_stochastic_depth_leaves_whole_branches_out() -> None:
+    """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales what it keeps."""
+    examples, rate, depth = 1000, 0.5, 3
+    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual=1.0)), drop_path=rate)
+    params = variables(block, X[:1], Context())
+    x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))
+    for layer in range(depth):
+        height = layer / (depth - 1)
+        run = jax.jit(lambda key, h=height: block.apply(params, x, Context(train=True), h, rngs={"dropout": key}))
+        got = np.asarray(run(jax.random.key(3, impl="rbg")))
+        kinds, counts = np.unique(np.round(got[:, 0], 4), axis=0, return_counts=True)
+        stay = 1 - rate * height
+        expected = sorted([stay**2, stay * (1 - stay), (1 - stay) * stay, (1 - stay) ** 2]) if layer else [1.0]
+        assert len(kinds) == len(expected)  # both branches, either, or none
+        np.testing.assert_allclose(sorted(counts / examples), expected, atol=0.06)
+        whole = PreNorm(**parts(), drop_path=0.0)
+        if layer == 0:
+            np.testing.assert_allclose(got, whole.apply(params, x, Context()), atol=1e-6)
+        else:  # where only attention stays, its branch is 1 / stay as large
+            attention = whole.attention.apply(
+                {"params": params["params"]["attention"]},
+                whole.norm.apply({"params": params["params"]["norm_attention"]}, X[:1]),
+                Context(),
+            )
+            alone = np.asarray(X[0] + attention[0] / stay)
+            assert any(np.allclose(g, alone, atol=1e-5) for g in got)
+    np.testing.assert_allclose(block.apply(params, X[:1], Context()), whole.apply(params, X[:1], Context()), atol=1e-6)
 
 
 def test_a_field_that_the_model_sets_cannot_be_set_twice() -> None:

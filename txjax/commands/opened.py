@@ -46,9 +46,10 @@ def parser(command: str, summary: str) -> Parser:
 def read(flags: argparse.Namespace) -> "Experiment":
     """The run's experiment; JAX is set up, nothing is loaded."""
     from txjax.backend import prepare
+    from txjax.data.cache import cache_dir
     from txjax.train.workdir import read_config
 
-    prepare()
+    prepare(cache_dir() / "programs")
     return read_config(flags.workdir, tuple(flags.trust))
 
 

@@ -4,13 +4,14 @@ from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention import Attention, Context
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
 from txjax.sharding import constrain
-from txjax.types import UserError
+from txjax.types import UserError, setting
 
 
 def fill(template: Any, where: str, **fields: Any) -> Any:
@@ -34,6 +35,8 @@ class Block(nn.Module):
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
       dropout: of every branch's output.
+      drop_path: stochastic depth (Huang et al. 2016): the last layer leaves a branch out for this share of the
+        examples, the layers before it for less, down to none in the first; what stays is scaled up to make good for it.
       final_norm: a stack of these blocks wants a norm after the last one.
     """
 
@@ -42,6 +45,7 @@ class Block(nn.Module):
     mlp: MLP | None = None
     norm: Norm | None = None
     dropout: float | None = None
+    drop_path: float = setting(0.0, at_least=0, below=1)
     final_norm: ClassVar[bool]
 
     def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
@@ -49,13 +53,22 @@ class Block(nn.Module):
         raise NotImplementedError
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
-        """The stream after this layer: the same shape and dtype."""
+    def __call__(
+        self, x: Float[Array, "B L D"], context: Context, height: float | Float[Array, ""] = 1.0
+    ) -> Float[Array, "B L D"]:
+        """The stream after this layer: the same shape and dtype. `height`: its place, 0 the first, 1 the last layer."""
         assert self.attention and self.mlp and self.norm and self.dropout is not None
         norm, drop = self.norm, nn.Dropout(self.dropout, deterministic=not context.train)
 
+        def leave_out(y: jax.Array) -> jax.Array:
+            if not (self.drop_path and context.train):
+                return y
+            stay = 1 - self.drop_path * jnp.asarray(height, jnp.float32)
+            stays = jax.random.bernoulli(self.make_rng("dropout"), stay, (y.shape[0], 1, 1))
+            return y * (stays / stay).astype(y.dtype)
+
         def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
-            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), lambda y: drop(layer(y)))
+            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), lambda y: leave_out(drop(layer(y))))
 
         x = add(x, "attention", lambda y: self.attention(y, context))
         if self.cross is not None:

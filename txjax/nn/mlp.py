@@ -12,8 +12,17 @@ from txjax.nn.init import Init
 from txjax.nn.linear import Linear
 from txjax.types import setting
 
+
+def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x times the normal distribution's share below x (Hendrycks and Gimpel 2016).
+
+    Written with erf: the erfc of `jax.nn.gelu` makes XLA on CPU compute the whole layer twice as slowly.
+    """
+    return 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5))
+
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu": gelu,
     "gelu_tanh": partial(jax.nn.gelu, approximate=True),
     "relu": jax.nn.relu,
     "relu_squared": lambda x: jnp.square(jax.nn.relu(x)),

@@ -5,8 +5,10 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax import backend
 from txjax.nn.attention import Context
 from txjax.nn.block import Block
 from txjax.types import setting
@@ -29,32 +31,35 @@ class Stack(nn.Module):
       depth: how many; set by the model.
       remat: "none" keeps all activations for the backward pass, "dots" the results of matrix products with
         parameters, "full" only each block's input (Chen et al. 2016).
-      unroll: blocks in one turn of the loop. All of them is fastest on CPU, and compiles longest.
+      unroll: blocks in one turn of the loop; None leaves it to the backend (`backend.unroll`).
     """
 
     block: Block | None = None
     depth: int | None = None
     remat: str = setting("none", choices=tuple(_REMAT))
-    unroll: int = setting(1, at_least=1)
+    unroll: int | None = setting(None, at_least=1)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
         """The stream after all blocks: the same shape and dtype."""
         assert self.block is not None and self.depth is not None
 
-        def layer(block: Block, x: jax.Array, context: Context) -> tuple[jax.Array, None]:
-            return block(x, context), None
+        def layer(block: Block, x: jax.Array, context: Context, height: jax.Array) -> tuple[jax.Array, None]:
+            return block(x, context, height), None
+
+        # Drawing parameters takes no time but for compiling it.
+        unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
 
         if (policy := _REMAT[self.remat]) is not None:
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={"params": 0, "cache": 0},
+            variable_axes={"params": 0, "cache": 0, "intermediates": 0},
             split_rngs={"params": True, "dropout": True},
-            in_axes=nn.broadcast,
+            in_axes=(nn.broadcast, 0),
             length=self.depth,
-            unroll=min(self.unroll, self.depth),
+            unroll=min(unroll, self.depth),
             metadata_params={nn.PARTITION_NAME: "layers"},
         )
-        x, _ = loop(self.block, x, context)
+        x, _ = loop(self.block, x, context, jnp.linspace(0.0, 1.0, self.depth))
         return x

@@ -13,6 +13,7 @@ from txjax import sharding
 from txjax.backend import prepare
 from txjax.checkpoint import Store
 from txjax.data import Source, fingerprint, train_batches
+from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
 from txjax.log import Log, setup_logging
 from txjax.scaling.flops import peak
@@ -47,7 +48,7 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
-    notes = prepare()
+    notes = prepare(cache_dir() / "programs")
     check(experiment)
     with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
         setup_logging(folder, jax.process_index())

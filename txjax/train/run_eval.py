@@ -7,6 +7,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
+from txjax import backend
 from txjax.data import Source, eval_batches
 from txjax.eval.evaluation import make_eval_step, mean_over
 from txjax.experiment import Experiment
@@ -27,7 +28,7 @@ def evaluator(
       sources: the opened data sets by name; None opens them when they are first asked for.
     """
     opened = {} if sources is None else sources
-    step = jax.jit(make_eval_step(experiment.model, experiment.objective, experiment.seed))
+    step = backend.jit(make_eval_step(experiment.model, experiment.objective, experiment.seed))
 
     def evaluate(name: str, variables: PyTree) -> dict[str, float]:
         evaluation = experiment.evals[name]

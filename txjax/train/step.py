@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from txjax import backend
 from txjax.experiment import Experiment
 from txjax.train.state import Layout, merge
 from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
@@ -100,7 +101,7 @@ def accumulate(loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, p
 def jit_step(experiment: Experiment, layout: Layout) -> Step:
     """The step, compiled for the run's layout; the old state's memory is reused for the new one."""
     placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
-    return jax.jit(
+    return backend.jit(
         make_step(experiment, layout),
         in_shardings=(placed, layout.batch),
         out_shardings=(placed, None),

@@ -1,0 +1,184 @@
+"""txjax against PyTorch on the same cores: whole updates of a small GPT, BERT and ViT, in one run.
+
+    python benchmarks/against_torch.py [--models=gpt,bert,vit] [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
+
+Needs torch in the same environment (`pip install torch==2.13.0`). Every contender lives in a process of its own; in each
+round each of them in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and ratios.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+SIZES: dict[str, dict[str, int]] = {
+    "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
+    "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
+    "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
+}
+CONTENDERS = ("txjax", "torch", "torch.compile")
+
+
+def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
+    """One update of the model by the framework's own step, and the number of parameters."""
+    from txjax.backend import prepare
+    from txjax.data.cache import cache_dir
+
+    for note in prepare(cache_dir() / "programs"):
+        print(note, file=sys.stderr)
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from models import experiment  # beside this file
+
+    from txjax import sharding
+    from txjax.train.state import batch_spec, lay_out
+    from txjax.train.step import jit_step
+
+    run = experiment(name, SIZES[name], dtype)
+    rng = np.random.default_rng(0)
+    limits = {"tokens": 1000, "targets": 1000, "label": 10, "next_sentence": 2}
+
+    def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
+        if key == "id":
+            return np.arange(x.shape[0], dtype=x.dtype)
+        if key == "weights" or key == "segments":
+            return np.ones(x.shape, x.dtype)
+        return (rng.integers(0, limits[key], x.shape) if key in limits else rng.normal(size=x.shape)).astype(x.dtype)
+
+    held: dict[str, Any] = {}
+    scope = sharding.use(run.mesh)
+    built = scope.__enter__()
+    layout = lay_out(run, built)
+    held["state"] = layout.create(0)
+    step = jit_step(run, layout)
+    batch = {k: jnp.asarray(fill(k, x)) for k, x in batch_spec(run.data, run.batch_size).items()}
+    batch = jax.device_put(batch, layout.batch)
+
+    def update() -> None:
+        held["state"], metrics = step(held["state"], batch)
+        jax.block_until_ready(metrics["loss"])
+
+    return update, layout.parameters
+
+
+def torch_update(name: str, dtype: str, compiled: bool) -> tuple[Callable[[], None], int]:
+    """The same in PyTorch."""
+    import torch
+    import torch_models
+
+    torch.manual_seed(0)
+    size = dict(SIZES[name])
+    batch = size.pop("batch")
+    kind = {"gpt": torch_models.GPT, "bert": torch_models.Bert, "vit": torch_models.ViT}[name]
+    model = kind(**size)
+    if name == "vit":
+        inputs = torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, 10, (batch,))
+    else:
+        tokens = torch.randint(0, 1000, (batch, size["length"]))
+        inputs = tokens, torch.randint(0, 1000, tokens.shape)
+        if name == "bert":
+            count = round(0.15 * size["length"])
+            chosen = torch.stack([torch.randperm(size["length"])[:count] for _ in range(batch)])
+            inputs = tokens, chosen, torch.randint(0, 1000, chosen.shape)
+    optimizer, call = torch_models.optimizer(model), torch.compile(model) if compiled else model
+
+    def update() -> None:
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+            loss = call(*inputs)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return update, sum(p.numel() for p in model.parameters())
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def work(contender: str, name: str, dtype: str, clock: Callable[[], float]) -> None:
+    """Does as many updates as each line of standard input asks for, and answers with their seconds."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    if contender == "txjax":
+        update, parameters = txjax_update(name, dtype)
+    else:
+        update, parameters = torch_update(name, dtype, contender == "torch.compile")
+    started = time.perf_counter()
+    update()
+    first = time.perf_counter() - started
+    update()
+    print(json.dumps({"parameters": parameters, "first": first}), file=answers, flush=True)
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            started = clock()
+            update()
+            seconds.append(clock() - started)
+        print(json.dumps(seconds), file=answers, flush=True)
+
+
+def race(
+    name: str, dtype: str, contenders: list[str], rounds: int, steps: int, clock: str
+) -> dict[str, dict[str, Any]]:
+    """Seconds of every update by contender, the rounds taken in turn."""
+    workers = {}
+    for contender in contenders:
+        command = [sys.executable, __file__, f"--worker={contender}", f"--models={name}", f"--dtype={dtype}"]
+        command.append(f"--clock={clock}")
+        workers[contender] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+        )
+    found = {c: json.loads(w.stdout.readline()) | {"seconds": []} for c, w in workers.items()}  # type: ignore[union-attr]
+    for _ in range(rounds):
+        for contender, worker in workers.items():
+            assert worker.stdin and worker.stdout
+            print(steps, file=worker.stdin, flush=True)
+            found[contender]["seconds"] += json.loads(worker.stdout.readline())
+    for worker in workers.values():
+        assert worker.stdin
+        worker.stdin.close()
+        worker.wait()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="gpt,bert,vit")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--contenders", default=",".join(CONTENDERS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--clock", default="wall", choices=tuple(CLOCKS), help="cpu: for one core of a busy machine")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.worker:
+        work(flags.worker, flags.models, flags.dtype, CLOCKS[flags.clock])
+        return
+    from txjax.commands.table import table
+
+    rows = []
+    for name in flags.models.split(","):
+        found = race(name, flags.dtype, flags.contenders.split(","), flags.rounds, flags.steps, flags.clock)
+        base = found.get("torch", next(iter(found.values())))
+        for contender, seen in found.items():
+            pairs = zip(seen["seconds"], base["seconds"], strict=True)
+            ratio = statistics.median(mine / other for mine, other in pairs)
+            middle, least = statistics.median(seen["seconds"]), min(seen["seconds"])
+            rows.append([name, contender, f"{seen['parameters']:,}", f"{1e3 * middle:.0f}", f"{1e3 * least:.0f}"])
+            rows[-1] += [f"{middle / statistics.median(base['seconds']):.2f}", f"{ratio:.2f}", f"{seen['first']:.1f}"]
+    title = f"{flags.dtype}, {os.cpu_count()} cores: milliseconds an update, {flags.rounds} rounds of {flags.steps}"
+    head = ["model", "contender", "parameters", "median", "least", "/ torch", "by pairs", "first step s"]
+    table(title, head, rows)
+
+
+if __name__ == "__main__":
+    main()
