@@ -2,8 +2,9 @@
 
     python benchmarks/against_torch.py [--models=gpt,bert,vit] [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
 
-Needs torch in the same environment (`pip install torch==2.13.0`). Every contender lives in a process of its own; in each
-round each of them in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and ratios.
+Needs torch in the same environment (`pip install torch==2.13.0`). Every contender lives in a process of its own; in
+each round each of them in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and
+ratios.
 """
 
 import argparse
@@ -19,11 +20,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-SIZES: dict[str, dict[str, int]] = {
-    "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
-    "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
-    "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
-}
 CONTENDERS = ("txjax", "torch", "torch.compile")
 
 
@@ -35,33 +31,20 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
     for note in prepare(cache_dir() / "programs"):
         print(note, file=sys.stderr)
     import jax
-    import jax.numpy as jnp
-    import numpy as np
     from models import experiment  # beside this file
 
     from txjax import sharding
-    from txjax.train.state import batch_spec, lay_out
+    from txjax.train.state import lay_out
     from txjax.train.step import jit_step
 
     run = experiment(name, SIZES[name], dtype)
-    rng = np.random.default_rng(0)
-    limits = {"tokens": 1000, "targets": 1000, "label": 10, "next_sentence": 2}
-
-    def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
-        if key == "id":
-            return np.arange(x.shape[0], dtype=x.dtype)
-        if key == "weights" or key == "segments":
-            return np.ones(x.shape, x.dtype)
-        return (rng.integers(0, limits[key], x.shape) if key in limits else rng.normal(size=x.shape)).astype(x.dtype)
-
     held: dict[str, Any] = {}
     scope = sharding.use(run.mesh)
     built = scope.__enter__()
     layout = lay_out(run, built)
     held["state"] = layout.create(0)
     step = jit_step(run, layout)
-    batch = {k: jnp.asarray(fill(k, x)) for k, x in batch_spec(run.data, run.batch_size).items()}
-    batch = jax.device_put(batch, layout.batch)
+    batch = jax.device_put(made_up(run), layout.batch)
 
     def update() -> None:
         held["state"], metrics = step(held["state"], batch)
@@ -74,6 +57,7 @@ def torch_update(name: str, dtype: str, compiled: bool) -> tuple[Callable[[], No
     """The same in PyTorch."""
     import torch
     import torch_models
+    from models import SIZES
 
     torch.manual_seed(0)
     size = dict(SIZES[name])

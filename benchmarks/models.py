@@ -1,5 +1,8 @@
 """The small models of the benchmarks, as experiments."""
 
+import jax
+import numpy as np
+
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
@@ -8,6 +11,13 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import LayerNorm, Learned
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW
+from txjax.train.state import batch_spec
+
+SIZES: dict[str, dict[str, int]] = {
+    "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
+    "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
+    "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
+}
 
 
 def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
@@ -29,3 +39,18 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
     data = TextWindows(length=length, tokenizer=Bytes(), boundaries=False)
     objective = MaskedToken(mask_id=3, vocab=1000)
     return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)
+
+
+def made_up(run: Experiment) -> dict[str, np.ndarray]:
+    """A batch of noise as the run's data would give it."""
+    rng = np.random.default_rng(0)
+    limits = {"tokens": 1000, "targets": 1000, "label": 10}
+
+    def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
+        if key == "id":
+            return np.arange(x.shape[0], dtype=x.dtype)
+        if key in ("weights", "segments"):
+            return np.ones(x.shape, x.dtype)
+        return (rng.integers(0, limits[key], x.shape) if key in limits else rng.normal(size=x.shape)).astype(x.dtype)
+
+    return {key: fill(key, x) for key, x in batch_spec(run.data, run.batch_size).items()}

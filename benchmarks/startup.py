@@ -1,0 +1,84 @@
+"""From the start of a process to the end of its first update, by depth, without and with programs kept from before.
+
+    python benchmarks/startup.py [--model=vit] [--depths=4,12,48] [--rounds=3]
+
+Prints medians in seconds: importing, laying out and drawing the state, tracing and compiling the step, one update.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+PARTS = ("import", "state", "trace", "compile", "update")
+
+
+def work(name: str, depth: int, programs: str, began: float) -> None:
+    """One process: prints the seconds of each part, and of all since `began` (of the parent's clock)."""
+    marks = [began, time.time()]
+    import jax
+    from models import SIZES, experiment, made_up
+
+    from txjax import sharding
+    from txjax.backend import prepare
+    from txjax.train.state import lay_out
+    from txjax.train.step import jit_step
+
+    prepare(Path(programs))
+    marks[1] = time.time()
+    run = experiment(name, SIZES[name] | {"depth": depth}, "float32")
+    with sharding.use(run.mesh) as built:
+        layout = lay_out(run, built)
+        state = jax.block_until_ready(layout.create(0))
+        marks.append(time.time())
+        batch = jax.device_put(made_up(run), layout.batch)
+        lowered = jit_step(run, layout).lower(state, batch)
+        marks.append(time.time())
+        step = lowered.compile()
+        marks.append(time.time())
+        jax.block_until_ready(step(state, batch))
+        marks.append(time.time())
+    print(json.dumps([b - a for a, b in zip(marks, marks[1:], strict=False)]))
+
+
+def measure(name: str, depth: int, programs: str) -> list[float]:
+    words = [f"--worker={time.time()!r}", f"--model={name}", f"--depths={depth}", f"--programs={programs}"]
+    done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True)
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="vit")
+    parser.add_argument("--depths", default="4,12,48")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--programs", help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.worker:
+        work(flags.model, int(flags.depths), flags.programs, flags.worker)
+        return
+    from txjax.commands.table import table
+
+    rows = []
+    for depth in flags.depths.split(","):
+        seen: dict[str, list[list[float]]] = {"cold": [], "warm": []}
+        for _ in range(flags.rounds):
+            with tempfile.TemporaryDirectory() as programs:
+                for how in seen:
+                    seen[how].append(measure(flags.model, int(depth), programs))
+        for how, runs in seen.items():
+            parts = [statistics.median(part) for part in zip(*runs, strict=True)]
+            total = statistics.median(sum(run) for run in runs)
+            rows.append([depth, how, *(f"{part:.2f}" for part in parts), f"{total:.2f}"])
+    table(f"{flags.model}: seconds to the first update", ["layers", "programs", *PARTS, "all"], rows)
+
+
+if __name__ == "__main__":
+    main()
