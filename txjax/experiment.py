@@ -10,6 +10,7 @@ from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import AdamW, Optimizer
 from txjax.sharding import Mesh
+from txjax.transfer import Transfer
 from txjax.types import setting
 
 
@@ -34,7 +35,9 @@ class Experiment:
       max_skips: updates in a row that `skip` drops before it stops the run too.
       checkpoint: when to save and what to keep.
       trackers: where the log goes besides metrics.jsonl.
-      init_from: a workdir whose newest good parameters this run starts from; None starts from a fresh draw.
+      init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
+        "WORKDIR@1500"; None starts from a fresh draw.
+      transfer: which of them, under which paths, and how learned positions are fitted to another size.
     """
 
     model: Any
@@ -53,3 +56,4 @@ class Experiment:
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | None = None
+    transfer: Transfer = dataclasses.field(default_factory=Transfer)

@@ -1,0 +1,145 @@
+"""The parameters of another run: compared before anything compiles, loaded straight to where they will live."""
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+import jax
+from flax import traverse_util
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax import tree
+from txjax.checkpoint import Checkpoints, Store, split
+from txjax.experiment import Experiment
+from txjax.files import replace_text
+from txjax.log.table import table
+from txjax.train.state import Layout
+from txjax.transfer import FATES, FIELD, Resample, Row, plan, variables
+from txjax.types import TrainState, UserError, flat_paths
+
+log = logging.getLogger("txjax")
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """A run to start from.
+
+    Attributes:
+      step: the one that is taken.
+      rows: what becomes of every array of this run and of that one.
+      resample: for the rows that are resampled.
+    """
+
+    store: Store
+    step: int
+    rows: list[Row]
+    resample: Resample | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.store.folder.parent} at step {self.step}"
+
+    def begin(self, layout: Layout, seed: int) -> TrainState:
+        """The state before the first update: parameters of the other run, a fresh draw of the others."""
+        state = layout.create(seed)
+        drawn, places = (flat_paths(split(x)["weights"]) for x in (state, layout.abstract))
+        taken = {row.here.at.removeprefix("weights/"): row for row in self.rows if row.here and row.there}
+        for at in taken:
+            drawn[at].delete()  # its memory is for the one that comes
+        found = self._load({row.there.at: self._place(row, places[at].sharding) for at, row in taken.items()})
+        for at, row in taken.items():
+            array = found[row.there.at]
+            drawn[at] = self._fit(array, row, places[at].sharding) if row.fate == "resampled" else array
+        weights = jax.tree.unflatten(jax.tree.structure(split(state)["weights"]), drawn.values())
+        return dataclasses.replace(state, **weights)
+
+    def _place(self, row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
+        """What to load for a row; a table that will be resampled may not be divisible as it is, and is small."""
+        assert row.there is not None
+        whole = NamedSharding(place.mesh, PartitionSpec())
+        return jax.ShapeDtypeStruct(
+            row.there.shape, row.there.dtype, sharding=whole if row.fate == "resampled" else place
+        )
+
+    def _load(self, arrays: dict[str, jax.ShapeDtypeStruct]) -> dict[str, jax.Array]:
+        return flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(arrays, sep="/")))
+
+    def _fit(self, array: jax.Array, row: Row, place: NamedSharding) -> jax.Array:
+        assert row.here is not None and self.resample is not None
+        resample, rows = self.resample, row.here.shape[0]
+        return jax.jit(lambda table: resample(table, rows), out_shardings=place)(array)
+
+    def show(self, workdir: Path) -> None:
+        """Prints what is loaded, resampled, new and dropped, and writes it to `transfer.json`."""
+        numbers = {fate: sum(row.size for row in self.rows if row.fate == fate) for fate in FATES}
+        lines = [
+            [row.path, str(list(row.array.shape)), _told(row)]
+            for fate in FATES
+            for row in self.rows
+            if row.fate == fate
+        ]
+        averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in self.rows)
+        table(f"from {self.name}" + ", averaged weights" * averaged, ["array", "shape", ""], lines)
+        told = ", ".join(f"{number:,} {fate}" for fate, number in numbers.items() if number)
+        log.info("numbers from %s: %s", self.name, told)
+        rows = [
+            {"path": row.path, "fate": row.fate}
+            | {side: array._asdict() for side, array in (("here", row.here), ("there", row.there)) if array}
+            for row in self.rows
+        ]
+        facts = {"from": str(self.store.folder.parent), "step": self.step, "numbers": numbers, "arrays": rows}
+        replace_text(workdir / "transfer.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _told(row: Row) -> str:
+    """The fate of a row, and where it comes from if that is not the same path and shape."""
+    if row.here is None or row.there is None:
+        return row.fate
+    path = row.there.at.removeprefix("weights/").partition("/")[2]
+    other = [path] * (path != row.path) + [str(list(row.there.shape))] * (row.fate == "resampled")
+    return " ".join([row.fate, "from", *other] if other else [row.fate])
+
+
+def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
+    """What `init_from` names, compared with this run; reads no array. None where it names nothing.
+
+    Raises:
+      UserError: no such run or step, damaged files, or whatever `transfer.plan` finds.
+    """
+    if experiment.init_from is None:
+        return None
+    workdir, which = _parse(experiment.init_from)
+    store = Store(workdir, _checkpoints(workdir))
+    try:
+        step = store.choose(which)
+    except UserError as error:
+        raise error.inside(FIELD, "--step") from None
+    here = {
+        f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(split(layout.abstract)["weights"]).items()
+    }
+    axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
+    there = store.record(step)["arrays"]
+    source = f"{workdir} at step {step}"
+    rows = plan(experiment.transfer, variables(here), variables(there), tables, source)
+    return Origin(store, step, rows, experiment.transfer.resample)
+
+
+def _parse(text: str) -> tuple[Path, str]:
+    """WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP; a folder's own name may have an @ in it."""
+    workdir, at, which = text.rpartition("@")
+    if not at or Path(text).is_dir():
+        return Path(text), "last"
+    if which not in ("last", "best") and not which.isdigit():
+        raise UserError(FIELD, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
+    return Path(workdir), which
+
+
+def _checkpoints(workdir: Path) -> Checkpoints:
+    """The run's own word on which step is best; the rest of its config is not needed, nor any class it names."""
+    path = workdir / "config.json"
+    if not path.is_file():
+        raise UserError(FIELD, "the folder of a run (with a config.json)", str(workdir))
+    found = json.loads(path.read_text()).get("checkpoint")
+    return tree.from_json(found) if found else Checkpoints()
