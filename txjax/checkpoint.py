@@ -2,7 +2,7 @@
 
 A step is the folder `checkpoints/STEP/`:
 
-    arrays/        Orbax: `weights` (parameters, model state) and `training` (moments, counters)
+    arrays/        Orbax: `weights` (parameters, their averages, model state) and `training` (moments, counters)
     record.json    the data position, the metrics at this step, shapes and dtypes
     digests.json   a digest of every file, written last: a step without it was never finished
 """
@@ -47,8 +47,9 @@ class Checkpoints:
 
 def split(state: TrainState) -> dict[str, PyTree]:
     """The state as the two parts that are stored: what a model needs to run, and what only training needs."""
+    weights = {"params": state.params, "frozen": state.frozen, "model_state": state.model_state}
     return {
-        "weights": {"params": state.params, "frozen": state.frozen, "model_state": state.model_state},
+        "weights": weights | ({"ema": state.ema} if state.ema else {}),
         "training": {"step": state.step, "opt_state": state.opt_state, "skipped": state.skipped},
     }
 

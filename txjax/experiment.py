@@ -8,7 +8,7 @@ from txjax.data import Dataset
 from txjax.eval import Evaluation
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
-from txjax.optim import AdamW, Optimizer
+from txjax.optim import EMA, AdamW, Optimizer
 from txjax.sharding import Mesh
 from txjax.transfer import Transfer
 from txjax.types import setting
@@ -24,6 +24,7 @@ class Experiment:
       data: the examples to train on.
       evals: what is measured on the way, by name: `eval/NAME/loss` in the log.
       optimizer: with its schedule and its parameter groups.
+      ema: the average of weights that evaluations and later runs read; None = they read the weights themselves.
       mesh: how the run is laid out over devices.
       num_steps: updates of the whole run.
       batch_size: examples an update, over all devices and hosts.
@@ -45,6 +46,7 @@ class Experiment:
     data: Dataset
     evals: dict[str, Evaluation] = dataclasses.field(default_factory=dict)
     optimizer: Optimizer = dataclasses.field(default_factory=AdamW)
+    ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
     num_steps: int = setting(1000, at_least=1)
     batch_size: int = setting(32, at_least=1)

@@ -99,7 +99,7 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
         layout = lay_out(exp, built)
         found = find_origin(exp, layout)
         shutil.rmtree(copy / "checkpoints" / "30" / "arrays" / "training")  # moments are never read
-        state, fresh = found.begin(layout, exp.seed), layout.create(exp.seed)
+        state, fresh = found.begin(exp, layout), layout.create(exp.seed)
     expected, params, drawn = saved(source, 30), flat_paths(state.params), flat_paths(fresh.params)
     for path, place in flat_paths(layout.abstract.params).items():
         assert params[path].sharding.is_equivalent_to(place.sharding, place.ndim), path

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -15,8 +16,8 @@ from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
 from txjax.train.state import Layout
-from txjax.transfer import FATES, FIELD, Resample, Row, plan, variables
-from txjax.types import TrainState, UserError, flat_paths
+from txjax.transfer import FATES, FIELD, Row, plan, variables
+from txjax.types import PyTree, TrainState, UserError, flat_paths
 
 log = logging.getLogger("txjax")
 
@@ -28,47 +29,34 @@ class Origin:
     Attributes:
       step: the one that is taken.
       rows: what becomes of every array of this run and of that one.
-      resample: for the rows that are resampled.
     """
 
     store: Store
     step: int
     rows: list[Row]
-    resample: Resample | None
 
     @property
     def name(self) -> str:
         return f"{self.store.folder.parent} at step {self.step}"
 
-    def begin(self, layout: Layout, seed: int) -> TrainState:
+    def begin(self, experiment: Experiment, layout: Layout) -> TrainState:
         """The state before the first update: parameters of the other run, a fresh draw of the others."""
-        state = layout.create(seed)
-        drawn, places = (flat_paths(split(x)["weights"]) for x in (state, layout.abstract))
-        taken = {row.here.at.removeprefix("weights/"): row for row in self.rows if row.here and row.there}
-        for at in taken:
+        state, resample = layout.create(experiment.seed), experiment.transfer.resample
+        drawn, places = (flat_paths(_weights(x)) for x in (state, layout.abstract))
+        taken = [(row.here.at.removeprefix("weights/"), row.there, row) for row in self.rows if row.here and row.there]
+        for at, _, _ in taken:
             drawn[at].delete()  # its memory is for the one that comes
-        found = self._load({row.there.at: self._place(row, places[at].sharding) for at, row in taken.items()})
-        for at, row in taken.items():
-            array = found[row.there.at]
-            drawn[at] = self._fit(array, row, places[at].sharding) if row.fate == "resampled" else array
-        weights = jax.tree.unflatten(jax.tree.structure(split(state)["weights"]), drawn.values())
-        return dataclasses.replace(state, **weights)
-
-    def _place(self, row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
-        """What to load for a row; a table that will be resampled may not be divisible as it is, and is small."""
-        assert row.there is not None
-        whole = NamedSharding(place.mesh, PartitionSpec())
-        return jax.ShapeDtypeStruct(
-            row.there.shape, row.there.dtype, sharding=whole if row.fate == "resampled" else place
-        )
-
-    def _load(self, arrays: dict[str, jax.ShapeDtypeStruct]) -> dict[str, jax.Array]:
-        return flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(arrays, sep="/")))
-
-    def _fit(self, array: jax.Array, row: Row, place: NamedSharding) -> jax.Array:
-        assert row.here is not None and self.resample is not None
-        resample, rows = self.resample, row.here.shape[0]
-        return jax.jit(lambda table: resample(table, rows), out_shardings=place)(array)
+        wanted = {there.at: _wanted(row, places[at].sharding) for at, there, row in taken}
+        found = flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(wanted, sep="/")))
+        for at, there, row in taken:
+            drawn[at] = found[there.at]
+            if row.fate == "resampled":
+                assert resample is not None
+                fit = partial(resample, rows=places[at].shape[0])
+                drawn[at] = jax.jit(fit, out_shardings=places[at].sharding)(drawn[at])
+        weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
+        average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
+        return dataclasses.replace(state, **weights, ema=average)
 
     def show(self, workdir: Path) -> None:
         """Prints what is loaded, resampled, new and dropped, and writes it to `transfer.json`."""
@@ -90,6 +78,18 @@ class Origin:
         ]
         facts = {"from": str(self.store.folder.parent), "step": self.step, "numbers": numbers, "arrays": rows}
         replace_text(workdir / "transfer.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _weights(state: TrainState) -> dict[str, PyTree]:
+    """What a run may take over: all of the weights but the averages, which begin as copies of them."""
+    return split(dataclasses.replace(state, ema={}))["weights"]
+
+
+def _wanted(row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
+    """What to load for a row. A table to resample is loaded whole: it is small, and may not be divisible as it is."""
+    assert row.there is not None
+    here = place if row.fate == "loaded" else NamedSharding(place.mesh, PartitionSpec())
+    return jax.ShapeDtypeStruct(row.there.shape, row.there.dtype, sharding=here)
 
 
 def _told(row: Row) -> str:
@@ -115,15 +115,13 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
         step = store.choose(which)
     except UserError as error:
         raise error.inside(FIELD, "--step") from None
-    here = {
-        f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(split(layout.abstract)["weights"]).items()
-    }
+    here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
     axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
     tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
     there = store.record(step)["arrays"]
     source = f"{workdir} at step {step}"
     rows = plan(experiment.transfer, variables(here), variables(there), tables, source)
-    return Origin(store, step, rows, experiment.transfer.resample)
+    return Origin(store, step, rows)
 
 
 def _parse(text: str) -> tuple[Path, str]:

@@ -148,7 +148,7 @@ class Run:
         if origin is None:
             state = self.layout.create(self.experiment.seed)
         else:
-            state = origin.begin(self.layout, self.experiment.seed)
+            state = origin.begin(self.experiment, self.layout)
             if jax.process_index() == 0:
                 origin.show(folder)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
