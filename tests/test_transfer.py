@@ -137,3 +137,14 @@ def test_linear_on_the_line(old, new):
 def test_the_same_size_is_left_as_it_is():
     table = jnp.asarray(numbers(10, 6))
     np.testing.assert_allclose(Bicubic()(table, 10), table, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("old", "new"), [(14, 24), (16, 7)])
+def test_bicubic_agrees_with_torch(old, new):
+    torch = pytest.importorskip("torch")
+    table = numbers(1 + old * old, 8)
+    grid = torch.tensor(table[1:]).reshape(1, old, old, 8).permute(0, 3, 1, 2)
+    resized = torch.nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True)
+    expected = resized.permute(0, 2, 3, 1).reshape(new * new, 8).numpy()
+    np.testing.assert_allclose(Bicubic()(jnp.asarray(table), 1 + new * new)[1:], expected, atol=1e-5)

@@ -83,14 +83,15 @@ def test_it_is_exact_for_every_optimizer(kind):
     shapes, axes = traced(VIT, IMAGE)
     params, grads = (jax.tree.map(lambda x, s=seed: jnp.asarray(numbers(*x.shape, seed=s)), shapes) for seed in (1, 2))
     groups = (Group("head/.*", lr=0.5), Group("(?!head/).*"))
-    updates = []
-    for decay in (None, LayerDecay(decay=0.75)):
+
+    def second_update(params: dict, grads: dict, decay: LayerDecay | None) -> dict:
         optimizer = kind(schedule=Constant(), weight_decay=0.1, groups=groups, layer_decay=decay)
         transform = optimizer.build(10, axes, depth(optimizer, shapes, axes))
-        state = jax.jit(transform.init)(params)
-        for _ in range(2):
-            update, state = jax.jit(transform.update)(grads, state, params)
-        updates.append(flat_paths(update))
+        _, state = transform.update(grads, transform.init(params), params)
+        return transform.update(grads, state, params)[0]
+
+    both = jax.jit(lambda *given: [flat_paths(second_update(*given, d)) for d in (None, LayerDecay(decay=0.75))])
+    updates = both(params, grads)
     for path, plain in updates[0].items():
         factor = np.float32(1)
         if path.startswith("layers/"):

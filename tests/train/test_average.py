@@ -14,7 +14,7 @@ from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.objectives import NextToken
 from txjax.optim import EMA, AdamW, Constant, Group
-from txjax.sharding import Mesh
+from txjax.sharding import AXES, Mesh
 from txjax.train.init_from import find_origin
 from txjax.train.loop import train
 from txjax.train.restore import load_variables
@@ -84,7 +84,9 @@ def test_a_young_average_forgets_fast(t, d):
     assert float(EMA(decay=0.25, warmup=1.0).decay_at(np.int32(t))) == 0.25
 
 
-def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path):
+def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeypatch, capsys):
+    one = jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), AXES)  # compiles faster
+    monkeypatch.setattr(Mesh, "build", lambda self: one)
     exp = experiment()
     assert train(exp, tmp_path / "straight") == 0
     shutil.copytree(tmp_path / "straight", tmp_path / "stopped")
@@ -108,11 +110,14 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path):
 
         # A run that starts from this one takes the average, and its own begins there.
         later = experiment(init_from=str(tmp_path / "straight"), ema=EMA())
-        begun = find_origin(later, lay_out(later, built)).begin(later, lay_out(later, built))
+        origin = find_origin(later, lay_out(later, built))
+        begun = origin.begin(later, lay_out(later, built))
         for path, x in flat_paths(begun.params).items():
             np.testing.assert_array_equal(x, left[f"ema/{path}"], err_msg=path)
             np.testing.assert_array_equal(x, flat_paths(begun.ema)[path], err_msg=path)
         jit_step(later, lay_out(later, built))(begun, place(batch(0, 1.0), layout.batch))  # gives both away
+        origin.show(tmp_path)
+        assert "at step 4, averaged weights" in " ".join(capsys.readouterr().out.split())
 
 
 def test_without_an_average_nothing_of_it_is_kept():

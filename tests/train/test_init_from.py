@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from txjax import sharding, tree
+from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store, split
 from txjax.data import Images
 from txjax.experiment import Experiment
@@ -165,7 +166,7 @@ def test_a_damaged_step(source, tmp_path):
         origin(tuning(f"{copy}@30"))
 
 
-def test_weights_alone_can_be_started_from_and_not_gone_on_with(source, tmp_path):
+def test_weights_alone_can_be_started_from_and_not_gone_on_with(tmp_path, capsys):
     """Such as an import from elsewhere leaves: any config.json, and a checkpoint without moments."""
     experiment = pretraining()
     with sharding.use(experiment.mesh) as built:
@@ -179,6 +180,9 @@ def test_weights_alone_can_be_started_from_and_not_gone_on_with(source, tmp_path
             store.restore(layout.abstract)
     found = fates(tuning(tmp_path))
     assert found["norm_final/scale"] == "loaded" and found["head/kernel"] == "new"
+    assert main(["evaluate", f"--workdir={tmp_path}"]) == 2
+    assert f"a model alone in {tmp_path}'; start a run with --config.init_from" in capsys.readouterr().err
+    assert main(["checkpoint", "verify", f"--workdir={tmp_path}"]) == 0 and "good" in capsys.readouterr().out
 
 
 def test_the_transfer_is_part_of_the_config():

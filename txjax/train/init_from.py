@@ -10,12 +10,12 @@ import jax
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax import tree
-from txjax.checkpoint import Checkpoints, Store, split
+from txjax.checkpoint import Store, split
 from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
 from txjax.train.state import Layout
+from txjax.train.workdir import read_checkpoints
 from txjax.transfer import FATES, FIELD, Row, plan, variables
 from txjax.types import PyTree, TrainState, UserError, flat_paths
 
@@ -110,11 +110,12 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
     if experiment.init_from is None:
         return None
     workdir, which = _parse(experiment.init_from)
-    store = Store(workdir, _checkpoints(workdir))
     try:
+        store = Store(workdir, read_checkpoints(workdir))
         step = store.choose(which)
     except UserError as error:
-        raise error.inside(FIELD, "--step") from None
+        flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
+        raise error.inside(FIELD, flag) from None
     here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
     axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
     tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
@@ -132,12 +133,3 @@ def _parse(text: str) -> tuple[Path, str]:
     if which not in ("last", "best") and not which.isdigit():
         raise UserError(FIELD, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
     return Path(workdir), which
-
-
-def _checkpoints(workdir: Path) -> Checkpoints:
-    """The run's own word on which step is best; the rest of its config is not needed, nor any class it names."""
-    path = workdir / "config.json"
-    if not path.is_file():
-        raise UserError(FIELD, "the folder of a run (with a config.json)", str(workdir))
-    found = json.loads(path.read_text()).get("checkpoint")
-    return tree.from_json(found) if found else Checkpoints()
