@@ -10,7 +10,7 @@ FLOORS = [
     {"types", "files"},
     {"tree", "sharding", "log", "digest", "backend"},
     {"config", "nn", "data", "optim", "scaling"},
-    {"models", "objectives", "checkpoint"},
+    {"models", "objectives", "checkpoint", "transfer"},
     {"eval"},
     {"experiment"},
     {"train"},

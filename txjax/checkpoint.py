@@ -2,7 +2,7 @@
 
 A step is the folder `checkpoints/STEP/`:
 
-    arrays/        Orbax: `weights` (parameters, model state) and `training` (moments, counters)
+    arrays/        Orbax: `weights` (parameters, their averages, model state) and `training` (moments, counters)
     record.json    the data position, the metrics at this step, shapes and dtypes
     digests.json   a digest of every file, written last: a step without it was never finished
 """
@@ -47,8 +47,9 @@ class Checkpoints:
 
 def split(state: TrainState) -> dict[str, PyTree]:
     """The state as the two parts that are stored: what a model needs to run, and what only training needs."""
+    weights = {"params": state.params, "frozen": state.frozen, "model_state": state.model_state}
     return {
-        "weights": {"params": state.params, "frozen": state.frozen, "model_state": state.model_state},
+        "weights": weights | ({"ema": state.ema} if state.ema else {}),
         "training": {"step": state.step, "opt_state": state.opt_state, "skipped": state.skipped},
     }
 
@@ -126,8 +127,11 @@ class Store:
         Raises:
           UserError: the disk is full, now or since the last save was started.
         """
+        self.save_parts(step, split(state), record)
+
+    def save_parts(self, step: int, parts: dict[str, PyTree], record: dict[str, Any]) -> None:
+        """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
         self.wait()
-        parts = split(state)
         self._check_space(step, parts)
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
         shutil.rmtree(self.path(step), ignore_errors=True)
@@ -220,7 +224,15 @@ class Store:
         for step in reversed(tried):
             faults = self.faults(step)
             if not faults:
-                return join(self.load(step, split(abstract))), self.record(step)
+                record = self.record(step)
+                if not any(path.startswith("training/") for path in record["arrays"]):
+                    raise UserError(
+                        "--workdir",
+                        "a run that can go on",
+                        f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
+                        hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
+                    )
+                return join(self.load(step, split(abstract))), record
             aside = self.path(step).with_name(f"{step}.bad")
             log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
             shutil.rmtree(aside, ignore_errors=True)
@@ -232,11 +244,28 @@ class Store:
         return None
 
     def load(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-        """Some parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
+        """Whole parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
 
         Raises:
-          UserError: an array is missing, or has another shape or dtype: nothing is ever cast.
+          UserError: an array is missing or too much, or has another shape or dtype: nothing is ever lost or cast.
         """
+        self._check(step, abstract)
+        wanted = flat_paths(abstract)
+        extra = [p for p in self.record(step)["arrays"] if p.split("/")[0] in abstract and p not in wanted]
+        if extra:
+            raise UserError(f"checkpoint {step}", f"no array {extra[0]}", hint=_OTHER_MODEL)
+        return self._read(step, abstract)
+
+    def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
+        """The arrays of one step that are in `abstract`, placed as it says; no others are read.
+
+        Raises:
+          UserError: an array is missing, or has another shape or dtype.
+        """
+        self._check(step, abstract)
+        return self._read(step, abstract)
+
+    def _check(self, step: int, abstract: PyTree) -> None:
         stored = {path: tuple(spec) for path, spec in self.record(step)["arrays"].items()}
         for path, leaf in flat_paths(abstract).items():
             if path not in stored:
@@ -251,7 +280,12 @@ class Store:
                     f"{dtype}{shape}",
                     hint=_OTHER_MODEL,
                 )
-        return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
+
+    def _read(self, step: int, abstract: PyTree) -> dict[str, PyTree]:
+        context = ocp.Context()
+        context.pytree.loading.partial_load = True
+        with context:
+            return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
 
 
 _OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"

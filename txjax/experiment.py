@@ -8,8 +8,9 @@ from txjax.data import Dataset
 from txjax.eval import Evaluation
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
-from txjax.optim import AdamW, Optimizer
+from txjax.optim import EMA, AdamW, Optimizer
 from txjax.sharding import Mesh
+from txjax.transfer import Transfer
 from txjax.types import setting
 
 
@@ -23,6 +24,7 @@ class Experiment:
       data: the examples to train on.
       evals: what is measured on the way, by name: `eval/NAME/loss` in the log.
       optimizer: with its schedule and its parameter groups.
+      ema: the average of weights that evaluations and later runs read; None = they read the weights themselves.
       mesh: how the run is laid out over devices.
       num_steps: updates of the whole run.
       batch_size: examples an update, over all devices and hosts.
@@ -34,7 +36,9 @@ class Experiment:
       max_skips: updates in a row that `skip` drops before it stops the run too.
       checkpoint: when to save and what to keep.
       trackers: where the log goes besides metrics.jsonl.
-      init_from: a workdir whose newest good parameters this run starts from; None starts from a fresh draw.
+      init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
+        "WORKDIR@1500"; None starts from a fresh draw.
+      transfer: which of them, under which paths, and how learned positions are fitted to another size.
     """
 
     model: Any
@@ -42,6 +46,7 @@ class Experiment:
     data: Dataset
     evals: dict[str, Evaluation] = dataclasses.field(default_factory=dict)
     optimizer: Optimizer = dataclasses.field(default_factory=AdamW)
+    ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
     num_steps: int = setting(1000, at_least=1)
     batch_size: int = setting(32, at_least=1)
@@ -53,3 +58,4 @@ class Experiment:
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | None = None
+    transfer: Transfer = dataclasses.field(default_factory=Transfer)

@@ -96,6 +96,7 @@ class TrainState:
       model_state: the model's mutable collections (BatchNorm statistics and the like).
       opt_state: the optimizer's state, sharded like `params`.
       skipped: int32 [2], updates dropped for a non-finite loss or gradient: in a row until now, and in all.
+      ema: averages of `params`, float32, under the same paths; {} where the run keeps none.
     """
 
     step: jax.Array
@@ -104,6 +105,7 @@ class TrainState:
     model_state: PyTree
     opt_state: PyTree
     skipped: jax.Array
+    ema: PyTree = dataclasses.field(default_factory=dict)
 
 
 class UserError(ValueError):

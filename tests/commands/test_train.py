@@ -1,6 +1,7 @@
 """`txjax train` as its users meet it: real processes, real signals, files on a disk."""
 
 import json
+import shutil
 import signal
 import subprocess
 
@@ -171,12 +172,32 @@ def test_a_loss_that_explodes_stops_the_run_and_keeps_its_checkpoints(config, tm
 
 
 def test_a_run_can_start_from_the_parameters_of_another(config, straight_run, tmp_path):
-    flags = [f"--config.init_from={straight_run}", "--config.optimizer.peak_lr=1e-9", "--until=1"]
-    code, _, err = train(config, tmp_path / "next", *flags, "--config.evals.valid.every_steps=1")
+    source, workdir = shutil.copytree(straight_run, tmp_path / "source"), tmp_path / "next"
+    flags = [
+        f"--config.init_from={source}@best",
+        "--config.optimizer.peak_lr=1e-9",
+        "--config.evals.valid.every_steps=1",
+    ]
+    code, out, err = train(config, workdir, *flags, "--until=1")
     assert code == 0, err
-    score = rows(tmp_path / "next")[0]["eval/valid/loss"]
-    assert score == pytest.approx(rows(straight_run)[-1]["eval/valid/loss"], rel=1e-4)
-    code, _, err = train(config, tmp_path / "other", f"--config.init_from={straight_run}", "--config.model.width=32")
-    assert code == 2 and "txjax diff" in err
-    code, _, err = train(config, tmp_path / "none", f"--config.init_from={tmp_path}")
-    assert code == 2 and "config.json" in err
+    assert "layers/block/mlp/up/kernel" in out and "loaded" in out and "numbers from" in err
+    best = min(row["eval/valid/loss"] for row in rows(straight_run) if "eval/valid/loss" in row)
+    assert rows(workdir)[0]["eval/valid/loss"] == pytest.approx(best, rel=1e-4)
+    shutil.rmtree(source)  # it goes on from its own steps, and never looks there again
+    code, out, err = train(config, workdir, *flags, "--until=2")
+    assert code == 0 and "resuming at step 1" in err and "loaded" not in out, err
+    assert main(["evaluate", f"--workdir={workdir}"]) == 0
+
+
+def test_mistakes_of_init_from_leave_nothing(config, straight_run, tmp_path, capsys):
+    for flags, words in (
+        (
+            [f"--config.init_from={straight_run}", "--config.model.width=32"],
+            ["embed/embedding", "[256, 32]", "[256, 16]"],
+        ),
+        ([f"--config.init_from={tmp_path}"], ["config.init_from", "config.json"]),
+    ):
+        code = main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags])
+        err = capsys.readouterr().err
+        assert code == 2 and len(err.strip().splitlines()) == 1 and not (tmp_path / "run").exists(), err
+        assert all(word in err for word in words), err

@@ -19,9 +19,9 @@ def run(argv: list[str]) -> int:
 
     from txjax.checkpoint import Store
     from txjax.commands.table import table
-    from txjax.train.workdir import read_config
+    from txjax.train.workdir import read_checkpoints
 
-    store = Store(flags.workdir, read_config(flags.workdir).checkpoint)
+    store = Store(flags.workdir, read_checkpoints(flags.workdir))
     rows, best = [], store.best()
     for step in store.steps():
         files = [p for p in store.path(step).rglob("*") if p.is_file()]

@@ -47,10 +47,16 @@ def read(flags: argparse.Namespace) -> "Experiment":
     """The run's experiment; JAX is set up, nothing is loaded."""
     from txjax.backend import prepare
     from txjax.data.cache import cache_dir
+    from txjax.experiment import Experiment
     from txjax.train.workdir import read_config
+    from txjax.types import UserError
 
     prepare(cache_dir() / "programs")
-    return read_config(flags.workdir, tuple(flags.trust))
+    found = read_config(flags.workdir, tuple(flags.trust))
+    if not isinstance(found, Experiment):
+        hint = f"start a run with --config.init_from={flags.workdir}"
+        raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
+    return found
 
 
 @contextlib.contextmanager

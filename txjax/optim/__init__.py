@@ -1,10 +1,13 @@
-"""Optimizers, learning rate schedules and parameter groups: values of a config."""
+"""Optimizers, learning rate schedules, parameter groups and averages of weights: values of a config."""
 
+from txjax.optim.average import EMA
 from txjax.optim.groups import Group, assign, default_groups
+from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import SGD, Adafactor, AdamW, Lion, Muon, Optimizer
 from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
 
 __all__ = [
+    "EMA",
     "SGD",
     "Adafactor",
     "AdamW",
@@ -12,6 +15,7 @@ __all__ = [
     "Cosine",
     "Group",
     "InverseSquareRoot",
+    "LayerDecay",
     "Linear",
     "Lion",
     "Muon",

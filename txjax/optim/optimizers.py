@@ -4,13 +4,14 @@ All share one order: clip the global norm, find a direction, add the decay, mult
 
     parameter -= lr(s) * group.lr * (direction + weight_decay * group.weight_decay * parameter),
 
-so the weight decay is decoupled from the gradient (Loshchilov & Hutter 2019, AdamW) and, as in PyTorch, multiplied by
-the learning rate. States are float32 whatever the parameters are, and mirror them: a leaf of the state that belongs to
-a parameter ends in the parameter's path.
+where the factor of `layer_decay` multiplies `group.lr`. So the weight decay is decoupled from the gradient (Loshchilov
+& Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. States are float32 whatever the parameters
+are, and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's path.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,10 @@ import optax
 
 from txjax.optim.adafactor import scale_by_adafactor
 from txjax.optim.groups import Group, assign, default_groups, find
+from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
+from txjax.sharding import Axes
 from txjax.types import PyTree, path_name, setting
 
 
@@ -32,6 +35,7 @@ class Optimizer:
       weight_decay: fraction of a parameter that goes in one update, times the learning rate.
       clip: the largest global norm of a gradient; None never clips.
       groups: factors by parameter path; every parameter is in exactly one group.
+      layer_decay: smaller learning rates for lower layers; None = one for all.
     """
 
     peak_lr: float = setting(1e-3, above=0)
@@ -39,6 +43,7 @@ class Optimizer:
     weight_decay: float = setting(0.0, at_least=0)
     clip: float | None = setting(1.0, above=0)
     groups: tuple[Group, ...] = setting(factory=default_groups)
+    layer_decay: LayerDecay | None = None
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         """What to go down along, before decay and learning rate, given the parameters' logical axes."""
@@ -54,22 +59,35 @@ class Optimizer:
 
     def frozen(self, path: str) -> bool:
         """Whether the groups freeze this parameter."""
-        return not find(self.groups, path).trainable
+        return not self.trained(path)
 
-    def build(self, num_steps: int, axes: PyTree) -> optax.GradientTransformation:
+    def trained(self, path: str) -> bool:
+        """Whether the groups train it."""
+        return find(self.groups, path).trainable
+
+    def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:
+        """Layers of the model, from all its parameters by path, trainable or not; 0 where no `layer_decay` asks."""
+        return 0 if self.layer_decay is None else self.layer_decay.depth(axes, shapes)
+
+    def build(self, num_steps: int, axes: PyTree, depth: int = 0) -> optax.GradientTransformation:
         """The transformation for a run.
 
         Args:
           num_steps: updates of the whole run.
           axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
+          depth: as the method of this name says.
         """
 
-        def by_group(field: str) -> PyTree:
+        def by_path(factor: Callable[[str, Axes], Any]) -> PyTree:
             return jax.tree_util.tree_map_with_path(
-                lambda path, _: getattr(find(self.groups, path_name(path)), field), axes, is_leaf=_is_axes
+                lambda path, names: factor(path_name(path), names), axes, is_leaf=_is_axes
             )
 
-        lr, decay = by_group("lr"), by_group("weight_decay")
+        def rate(path: str, names: Axes) -> Any:
+            factor = find(self.groups, path).lr
+            return factor if self.layer_decay is None else factor * self.layer_decay.factor(path, names, depth)
+
+        lr, decay = by_path(rate), by_path(lambda path, _: find(self.groups, path).weight_decay)
 
         def add_decay(updates: PyTree, params: PyTree) -> PyTree:
             return jax.tree.map(lambda u, p, factor: u + self.weight_decay * factor * p, updates, params, decay)

@@ -5,13 +5,20 @@ import jax
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.experiment import Experiment
+from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import lay_out
 from txjax.tree import check_settings
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
 
-def check(experiment: Experiment) -> None:
+def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     """Ranges, mesh, data, the objective's needs, parameter groups, shapes of the whole state.
+
+    Args:
+      starts: the run is about to begin, so that `init_from` counts. (One that goes on never looks there again.)
+
+    Returns:
+      What the run starts from, None for a fresh draw.
 
     Raises:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
@@ -27,7 +34,8 @@ def check(experiment: Experiment) -> None:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)
     with sharding.use(experiment.mesh) as built:
-        lay_out(experiment, built)
+        layout = lay_out(experiment, built)
+        return find_origin(experiment, layout) if starts else None
 
 
 def _check_batch(experiment: Experiment, sizes: dict[str, int]) -> None:

@@ -18,8 +18,8 @@ from txjax.experiment import Experiment
 from txjax.log import Log, setup_logging
 from txjax.scaling.flops import peak
 from txjax.train.check import check
+from txjax.train.init_from import Origin
 from txjax.train.preemption import EXIT_CODE, Preemption
-from txjax.train.restore import load_weights
 from txjax.train.run_eval import evaluator, place
 from txjax.train.state import Layout, flops_per_step, lay_out, variables
 from txjax.train.step import jit_step
@@ -49,7 +49,7 @@ def train(
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
     notes = prepare(cache_dir() / "programs")
-    check(experiment)
+    origin = check(experiment, starts=not Store(Path(workdir)).steps())
     with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
         setup_logging(folder, jax.process_index())
         for note in notes:
@@ -61,7 +61,7 @@ def train(
         prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
         flops = flops_per_step(experiment)
         write_manifest(folder, prints, flops, layout.parameters)
-        with Run(experiment, folder, layout, source, evals, preemption, flops) as run:
+        with Run(experiment, folder, layout, source, evals, preemption, flops, origin) as run:
             return run.steps(until)
 
 
@@ -116,12 +116,13 @@ class Run:
         evals: dict[str, Source],
         preemption: Preemption,
         flops_per_step: int,
+        origin: Origin | None,
     ):
         self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
         self.flops_per_step = flops_per_step
         self.store = Store(folder, experiment.checkpoint)
         self.store.clean()
-        self.state, self.start = self._begin()
+        self.state, self.start = self._begin(folder, origin)
         self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, jax.process_index())
         self.meter = Meter()
         self.pending: Pending | None = None
@@ -137,18 +138,19 @@ class Run:
         finally:
             self.log.close()
 
-    def _begin(self) -> tuple[TrainState, int]:
+    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int]:
         """The newest good step of the workdir; else fresh parameters, or those of `init_from`."""
         restored = self.store.restore(self.layout.abstract)
         if restored is not None:
             state, record = restored
             log.info("resuming at step %d", record["step"])
             return state, int(record["step"])
-        state = self.layout.create(self.experiment.seed)
-        if self.experiment.init_from:
-            state = dataclasses.replace(
-                state, **load_weights(Path(self.experiment.init_from), "last", self.layout.abstract)[0]
-            )
+        if origin is None:
+            state = self.layout.create(self.experiment.seed)
+        else:
+            state = origin.begin(self.experiment, self.layout)
+            if jax.process_index() == 0:
+                origin.show(folder)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return state, 0
 

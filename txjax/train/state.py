@@ -38,8 +38,8 @@ def merge(a: PyTree, b: PyTree) -> PyTree:
 
 
 def variables(state: TrainState) -> dict[str, PyTree]:
-    """The state's model variables, as `model.apply` takes them."""
-    return {"params": merge(state.params, state.frozen), **state.model_state}
+    """The state's model variables, as `model.apply` takes them: averages of weights where the run keeps them."""
+    return {"params": merge(state.ema or state.params, state.frozen), **state.model_state}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +78,24 @@ def abstract_variables(experiment: Experiment) -> PyTree:
 
 
 def flops_per_step(experiment: Experiment) -> int:
-    """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward."""
+    """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward.
 
-    def forward(held: PyTree, batch: Batch) -> Any:
-        return experiment.objective(experiment.model, held, batch, jax.random.key(0), train=True)
+    Where parameters are frozen the gradient's own operations are counted instead: their gradients, and all that only
+    these would need, are never computed. (Then what `stack.remat` computes again below them counts too.)
+    """
+    objective, model, optimizer = experiment.objective, experiment.model, experiment.optimizer
 
-    spec = batch_spec(experiment.data, experiment.batch_size)
-    return 3 * count(forward, meta.unbox(abstract_variables(experiment)), spec)
+    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
+        variables = held | {"params": merge(params, held["params"])}
+        losses = objective(model, variables, batch, jax.random.key(0), train=True).losses
+        return jnp.stack([mean.total for mean in losses.values()]).sum()
+
+    held, spec = meta.unbox(abstract_variables(experiment)), batch_spec(experiment.data, experiment.batch_size)
+    params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
+    held = held | {"params": frozen}
+    if not frozen:
+        return 3 * count(forward, params, held, spec)
+    return count(jax.grad(forward), params, held, spec)
 
 
 def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
@@ -95,12 +106,13 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 
 def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use(experiment.mesh)`."""
-    mesh, optimizer = experiment.mesh, experiment.optimizer
+    mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)
     axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)
-    optimizer.assign(flat_paths(axes, is_leaf=_is_axes))
-    trainable = pick(axes, lambda path: not optimizer.frozen(path))
-    tx = optimizer.build(experiment.num_steps, trainable)
+    names = flat_paths(axes, is_leaf=_is_axes)
+    optimizer.assign(names)
+    depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
+    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth)
     spec = batch_spec(experiment.data, experiment.batch_size)
 
     def init(key: jax.Array) -> TrainState:
@@ -108,7 +120,7 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
         zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
         drawn = meta.unbox(_init(experiment, key, zeros))
         params = drawn.pop("params")
-        chosen = pick(params, lambda path: not optimizer.frozen(path))
+        chosen = pick(params, optimizer.trained)
         return TrainState(
             step=jnp.zeros((), jnp.int32),
             params=chosen,
@@ -116,20 +128,23 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
             model_state=drawn,
             opt_state=tx.init(chosen),
             skipped=jnp.zeros((2,), jnp.int32),
+            ema={} if ema is None else ema.begin(chosen),
         )
 
-    shapes = jax.eval_shape(init, jax.random.key(0))
+    traced = jax.eval_shape(init, jax.random.key(0))
     whole = NamedSharding(built, PartitionSpec())
-    params = sharding.shardings(axes, merge(shapes.params, shapes.frozen), mesh, built)
+    params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
+    trained = pick(params, optimizer.trained)
     placed = TrainState(
         step=whole,  # type: ignore[arg-type]
-        params=pick(params, lambda path: not optimizer.frozen(path)),
+        params=trained,
         frozen=pick(params, optimizer.frozen),
-        model_state=jax.tree.map(lambda _: whole, shapes.model_state),
-        opt_state=_like_params(shapes.opt_state, shapes.params, params, whole),
+        model_state=jax.tree.map(lambda _: whole, traced.model_state),
+        opt_state=_like_params(traced.opt_state, traced.params, params, whole),
         skipped=whole,  # type: ignore[arg-type]
+        ema=trained if ema else {},
     )
-    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, placed)
+    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, placed)
     return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh))
 
 

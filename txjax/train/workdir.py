@@ -18,6 +18,7 @@ import jax
 
 import txjax
 from txjax import tree
+from txjax.checkpoint import Checkpoints
 from txjax.files import replace_text
 from txjax.types import UserError
 
@@ -84,10 +85,24 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
     Raises:
       UserError: there is none.
     """
+    return tree.from_json(_read_json(workdir), trusted)
+
+
+def read_checkpoints(workdir: Path) -> Checkpoints:
+    """What the config says of checkpoints, the best one among them; the default where it says nothing (an import).
+
+    Raises:
+      UserError: there is no config.json.
+    """
+    found = _read_json(workdir).get("checkpoint")
+    return tree.from_json(found) if found else Checkpoints()
+
+
+def _read_json(workdir: Path) -> dict[str, Any]:
     path = Path(workdir) / "config.json"
     if not path.is_file():
         raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
-    return tree.from_json(json.loads(path.read_text()), trusted)
+    return json.loads(path.read_text())
 
 
 def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, parameters: int) -> None:

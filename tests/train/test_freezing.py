@@ -1,0 +1,85 @@
+"""A frozen backbone with a trained head: no moments, no gradients, nothing moved."""
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import sharding
+from txjax.checkpoint import Store
+from txjax.data import Images
+from txjax.experiment import Experiment
+from txjax.models.vision.vit import ViT
+from txjax.objectives import Classification
+from txjax.optim import AdamW, Constant, Group
+from txjax.train.run_eval import place
+from txjax.train.state import batch_spec, flops_per_step, lay_out
+from txjax.train.step import jit_step, make_step
+from txjax.types import flat_paths
+
+from made import numbers
+
+FROZEN = (Group(r"head/.*"), Group(r"(?!head/).*", trainable=False))
+HEAD = 32 * 10 + 10
+
+
+def experiment(groups=None) -> Experiment:
+    return Experiment(
+        model=ViT(patch=4, classes=10, width=32, depth=2, heads=2),
+        objective=Classification(),
+        data=Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,)),
+        optimizer=AdamW(schedule=Constant(), **({"groups": groups} if groups else {})),
+        batch_size=8,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The state before and after two updates of the head alone, and the folder where it was saved."""
+    exp, folder = experiment(FROZEN), tmp_path_factory.mktemp("probe")
+    data = {"image": numbers(8, 8, 8, 1), "label": np.arange(8, dtype=np.int32), "id": np.arange(8, dtype=np.int32)}
+    data["weights"] = np.ones(8, np.float32)
+    with sharding.use(exp.mesh) as built:
+        layout = lay_out(exp, built)
+        state, step = layout.create(0), jit_step(exp, layout)
+        before = jax.device_get(state)
+        for _ in range(2):
+            state, _ = step(state, place(data, layout.batch))
+        store = Store(folder)
+        store.save(2, state, {})
+        store.wait()
+    return before, state, store
+
+
+def test_only_the_head_moves(trained):
+    before, after, _ = trained
+    assert set(after.params) == {"head"}
+    for path, x in flat_paths(after.frozen).items():
+        np.testing.assert_array_equal(x, flat_paths(before.frozen)[path], err_msg=path)
+    assert (np.asarray(after.params["head"]["kernel"]) != before.params["head"]["kernel"]).any()
+
+
+def test_moments_are_the_heads_alone_in_memory_and_on_disk(trained):
+    _, state, store = trained
+    sizes = [x.nbytes for x in jax.tree.leaves(state.opt_state)]
+    assert sum(sizes) == 2 * 4 * HEAD + 2 * 4  # two float32 moments, and two counters
+    files = [p for p in (store.path(2) / "arrays" / "training").rglob("*") if p.is_file()]
+    frozen = sum(x.nbytes for x in jax.tree.leaves(state.frozen))
+    assert sum(p.stat().st_size for p in files) < frozen
+    moments = [p for p in store.record(2)["arrays"] if p.startswith("training/opt_state") and "/head/" in p]
+    assert len(moments) == 4
+
+
+def test_gradients_of_frozen_parameters_are_never_computed():
+    """One forward pass of the backbone and hardly more: its backward pass would cost twice as much again."""
+    operations, told = {}, {}
+    for name, groups in (("all", None), ("head", FROZEN)):
+        exp = experiment(groups)
+        with sharding.use(exp.mesh) as built:
+            layout = lay_out(exp, built)
+            batch = batch_spec(exp.data, exp.batch_size)
+            lowered = jax.jit(make_step(exp, layout)).lower(layout.abstract, batch)
+            operations[name] = lowered.cost_analysis()["flops"]
+            told[name] = flops_per_step(exp)
+    forward = told["all"] / 3
+    assert forward <= told["head"] < 1.1 * forward
+    assert operations["head"] < 0.45 * operations["all"]

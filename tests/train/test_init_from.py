@@ -1,0 +1,191 @@
+"""Parameters that come from another run: the right ones, in the right places, and mistakes told before a compile."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import sharding, tree
+from txjax.__main__ import main
+from txjax.checkpoint import Checkpoints, Store, split
+from txjax.data import Images
+from txjax.experiment import Experiment
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
+from txjax.nn import Learned
+from txjax.objectives import Classification, MaskedPatch
+from txjax.optim import AdamW, Constant, Group
+from txjax.sharding import Mesh
+from txjax.train.init_from import find_origin
+from txjax.train.state import lay_out, merge
+from txjax.transfer import Bicubic, Transfer
+from txjax.types import UserError, flat_paths
+
+from made import numbers
+
+DATA = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
+SIZES = dict(width=16, depth=2, heads=2)
+DECODER = dict(decoder_width=8, decoder_depth=1, decoder_heads=2)
+
+
+def pretraining(**fields) -> Experiment:
+    model = MAE(patch=2, positions=Learned(max_length=17), **SIZES, **DECODER)
+    frozen = (Group("pool/token", trainable=False), Group("(?!pool/token).*"))
+    return Experiment(
+        **dict(
+            model=model,
+            objective=MaskedPatch(rate=0.5),
+            data=DATA,
+            optimizer=AdamW(schedule=Constant(), groups=frozen),
+            checkpoint=Checkpoints(best="eval/test/loss", keep=3),
+            batch_size=8,
+        )
+        | fields
+    )
+
+
+def tuning(workdir: Path | str, patch: int = 2, **fields) -> Experiment:
+    model = ViT(patch=patch, classes=10, positions=Learned(max_length=(8 // patch) ** 2 + 1), **SIZES)
+    defaults = dict(model=model, objective=Classification(), data=DATA, init_from=str(workdir), batch_size=8, seed=5)
+    return Experiment(**defaults | fields)
+
+
+def fill(abstract, seed: int):
+    """The state with these shapes and made-up numbers, where `abstract` says."""
+    leaves, structure = jax.tree.flatten(abstract)
+    made = [numbers(*x.shape, seed=seed + i).astype(x.dtype) for i, x in enumerate(leaves)]
+    return jax.tree.unflatten(structure, [jax.device_put(n, x.sharding) for n, x in zip(made, leaves, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """The workdir of a pretraining run on 8-way data parallelism: steps 10 (the best) and 30."""
+    workdir = tmp_path_factory.mktemp("pretrained") / "run@home"
+    experiment = pretraining()
+    store = Store(workdir, experiment.checkpoint)
+    with sharding.use(experiment.mesh) as built:
+        abstract = lay_out(experiment, built).abstract
+        for step, loss in ((10, 1.0), (30, 2.0)):
+            store.save(step, fill(abstract, step), {"metrics": {"eval/test/loss": loss}})
+        store.wait()
+    (workdir / "config.json").write_text(json.dumps(tree.to_json(experiment)))
+    return workdir
+
+
+def origin(experiment: Experiment):
+    with sharding.use(experiment.mesh) as built:
+        return find_origin(experiment, lay_out(experiment, built))
+
+
+def fates(experiment: Experiment) -> dict[str, str]:
+    return {row.path: row.fate for row in origin(experiment).rows}
+
+
+def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
+    """The parameters of a step as they were saved: those of `fill`."""
+    experiment = pretraining()
+    with sharding.use(experiment.mesh) as built:
+        state = fill(lay_out(experiment, built).abstract, step)
+    return {path: np.asarray(x) for path, x in flat_paths(merge(state.params, state.frozen)).items()}
+
+
+def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, tmp_path, capsys):
+    copy = shutil.copytree(source, tmp_path / "copy")
+    exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), transfer=Transfer({"patch_embed": None}, Bicubic()))
+    with sharding.use(exp.mesh) as built:
+        layout = lay_out(exp, built)
+        found = find_origin(exp, layout)
+        shutil.rmtree(copy / "checkpoints" / "30" / "arrays" / "training")  # moments are never read
+        state, fresh = found.begin(exp, layout), layout.create(exp.seed)
+    expected, params, drawn = saved(source, 30), flat_paths(state.params), flat_paths(fresh.params)
+    for path, place in flat_paths(layout.abstract.params).items():
+        assert params[path].sharding.is_equivalent_to(place.sharding, place.ndim), path
+        if path.startswith(("patch_embed", "head")):
+            np.testing.assert_array_equal(params[path], drawn[path], err_msg=path)
+        elif path.startswith("positions"):
+            np.testing.assert_allclose(params[path], Bicubic()(expected[path], 65), atol=1e-5)
+        else:
+            np.testing.assert_array_equal(params[path], expected[path], err_msg=path)
+    for path, x in flat_paths((state.opt_state, state.step, state.skipped)).items():
+        np.testing.assert_array_equal(x, 0, err_msg=path)
+
+    found.show(tmp_path)
+    out = " ".join(capsys.readouterr().out.split())
+    for words in ("at step 30", "resampled from [17, 16]", "head/kernel", "[16, 10]", "new", "decoder/embed/kernel"):
+        assert words in out, out
+    told = json.loads((tmp_path / "transfer.json").read_text())
+    assert told["step"] == 30 and told["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
+    assert sum(told["numbers"][fate] for fate in ("loaded", "resampled", "new")) == layout.parameters
+    dropped = [row["path"] for row in told["arrays"] if row["fate"] == "dropped"]
+    assert dropped and all(path.startswith(("decoder/", "patch_embed/")) for path in dropped)
+
+
+@pytest.mark.parametrize(("which", "step"), [("", 30), ("@last", 30), ("@best", 10), ("@30", 30)])
+def test_a_step_by_name(source, which, step):
+    assert origin(tuning(f"{source}{which}")).step == step
+
+
+def test_what_was_frozen_there_is_trained_here(source):
+    assert fates(tuning(source))["pool/token"] == "loaded"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (dict(which="@11"), ["config.init_from: expected last, best", "[10, 30]", "11"]),
+        (dict(which="@bset"), ["WORKDIR@best or WORKDIR@STEP", "@bset"]),
+        (dict(patch=4), ["patch_embed/kernel", "[16, 16]", "[4, 16]", "transfer.prefixes={'patch_embed': None}"]),
+        (
+            dict(patch=1, transfer=Transfer({"patch_embed": None})),
+            ["positions/table/embedding to be float32[65, 16]", "float32[17, 16] in", "transfer.resample=Bicubic"],
+        ),
+        (dict(transfer=Transfer({"hed": None})), ["config.transfer.prefixes['hed']", "did you mean head"]),
+        (dict(transfer=Transfer({"": "decoder"})), ["layers/block", "to be float32[2, ", "[1, "]),
+    ],
+    ids=lambda v: str(list(v.values())[-1])[:30] if isinstance(v, dict) else "",
+)
+def test_mistakes_are_told_before_anything_compiles(source, change, words, monkeypatch):
+    monkeypatch.setattr(jax, "jit", None)
+    which = change.pop("which", "")
+    with pytest.raises(UserError) as error:
+        origin(tuning(f"{source}{which}", **change))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_damaged_step(source, tmp_path):
+    copy = shutil.copytree(source, tmp_path / "copy")
+    largest = max((copy / "checkpoints" / "30").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
+    largest.write_bytes(largest.read_bytes()[:-1])
+    assert origin(tuning(copy)).step == 10  # the newest good one
+    with pytest.raises(UserError, match="undamaged files"):
+        origin(tuning(f"{copy}@30"))
+
+
+def test_weights_alone_can_be_started_from_and_not_gone_on_with(tmp_path, capsys):
+    """Such as an import from elsewhere leaves: any config.json, and a checkpoint without moments."""
+    experiment = pretraining()
+    with sharding.use(experiment.mesh) as built:
+        layout = lay_out(experiment, built)
+        weights = {"weights": split(fill(layout.abstract, 0))["weights"]}
+        store = Store(tmp_path)
+        store.save_parts(0, weights, {})
+        store.wait()
+        (tmp_path / "config.json").write_text(json.dumps({"model": tree.to_json(experiment.model)}))
+        with pytest.raises(UserError, match=f"weights alone .*--config.init_from={tmp_path}"):
+            store.restore(layout.abstract)
+    found = fates(tuning(tmp_path))
+    assert found["norm_final/scale"] == "loaded" and found["head/kernel"] == "new"
+    assert main(["evaluate", f"--workdir={tmp_path}"]) == 2
+    assert f"a model alone in {tmp_path}'; start a run with --config.init_from" in capsys.readouterr().err
+    assert main(["checkpoint", "verify", f"--workdir={tmp_path}"]) == 0 and "good" in capsys.readouterr().out
+
+
+def test_the_transfer_is_part_of_the_config():
+    exp = tuning("somewhere", transfer=Transfer({"head": None, "enc": "layers"}, Bicubic(prefix=0)))
+    back = tree.from_json(json.loads(json.dumps(tree.to_json(exp))))
+    assert dataclasses.asdict(back.transfer) == dataclasses.asdict(exp.transfer)

@@ -1,0 +1,135 @@
+"""The parameters of another run: compared before anything compiles, loaded straight to where they will live."""
+
+import dataclasses
+import json
+import logging
+from functools import partial
+from pathlib import Path
+
+import jax
+from flax import traverse_util
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax.checkpoint import Store, split
+from txjax.experiment import Experiment
+from txjax.files import replace_text
+from txjax.log.table import table
+from txjax.train.state import Layout
+from txjax.train.workdir import read_checkpoints
+from txjax.transfer import FATES, FIELD, Row, plan, variables
+from txjax.types import PyTree, TrainState, UserError, flat_paths
+
+log = logging.getLogger("txjax")
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """A run to start from.
+
+    Attributes:
+      step: the one that is taken.
+      rows: what becomes of every array of this run and of that one.
+    """
+
+    store: Store
+    step: int
+    rows: list[Row]
+
+    @property
+    def name(self) -> str:
+        return f"{self.store.folder.parent} at step {self.step}"
+
+    def begin(self, experiment: Experiment, layout: Layout) -> TrainState:
+        """The state before the first update: parameters of the other run, a fresh draw of the others."""
+        state, resample = layout.create(experiment.seed), experiment.transfer.resample
+        drawn, places = (flat_paths(_weights(x)) for x in (state, layout.abstract))
+        taken = [(row.here.at.removeprefix("weights/"), row.there, row) for row in self.rows if row.here and row.there]
+        for at, _, _ in taken:
+            drawn[at].delete()  # its memory is for the one that comes
+        wanted = {there.at: _wanted(row, places[at].sharding) for at, there, row in taken}
+        found = flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(wanted, sep="/")))
+        for at, there, row in taken:
+            drawn[at] = found[there.at]
+            if row.fate == "resampled":
+                assert resample is not None
+                fit = partial(resample, rows=places[at].shape[0])
+                drawn[at] = jax.jit(fit, out_shardings=places[at].sharding)(drawn[at])
+        weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
+        average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
+        return dataclasses.replace(state, **weights, ema=average)
+
+    def show(self, workdir: Path) -> None:
+        """Prints what is loaded, resampled, new and dropped, and writes it to `transfer.json`."""
+        numbers = {fate: sum(row.size for row in self.rows if row.fate == fate) for fate in FATES}
+        lines = [
+            [row.path, str(list(row.array.shape)), _told(row)]
+            for fate in FATES
+            for row in self.rows
+            if row.fate == fate
+        ]
+        averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in self.rows)
+        table(f"from {self.name}" + ", averaged weights" * averaged, ["array", "shape", ""], lines)
+        told = ", ".join(f"{number:,} {fate}" for fate, number in numbers.items() if number)
+        log.info("numbers from %s: %s", self.name, told)
+        rows = [
+            {"path": row.path, "fate": row.fate}
+            | {side: array._asdict() for side, array in (("here", row.here), ("there", row.there)) if array}
+            for row in self.rows
+        ]
+        facts = {"from": str(self.store.folder.parent), "step": self.step, "numbers": numbers, "arrays": rows}
+        replace_text(workdir / "transfer.json", json.dumps(facts, indent=1) + "\n")
+
+
+def _weights(state: TrainState) -> dict[str, PyTree]:
+    """What a run may take over: all of the weights but the averages, which begin as copies of them."""
+    return split(dataclasses.replace(state, ema={}))["weights"]
+
+
+def _wanted(row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
+    """What to load for a row. A table to resample is loaded whole: it is small, and may not be divisible as it is."""
+    assert row.there is not None
+    here = place if row.fate == "loaded" else NamedSharding(place.mesh, PartitionSpec())
+    return jax.ShapeDtypeStruct(row.there.shape, row.there.dtype, sharding=here)
+
+
+def _told(row: Row) -> str:
+    """The fate of a row, and where it comes from if that is not the same path and shape."""
+    if row.here is None or row.there is None:
+        return row.fate
+    path = row.there.at.removeprefix("weights/").partition("/")[2]
+    other = [path] * (path != row.path) + [str(list(row.there.shape))] * (row.fate == "resampled")
+    return " ".join([row.fate, "from", *other] if other else [row.fate])
+
+
+def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
+    """What `init_from` names, compared with this run; reads no array. None where it names nothing.
+
+    Raises:
+      UserError: no such run or step, damaged files, or whatever `transfer.plan` finds.
+    """
+    if experiment.init_from is None:
+        return None
+    workdir, which = _parse(experiment.init_from)
+    try:
+        store = Store(workdir, read_checkpoints(workdir))
+        step = store.choose(which)
+    except UserError as error:
+        flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
+        raise error.inside(FIELD, flag) from None
+    here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
+    axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
+    there = store.record(step)["arrays"]
+    source = f"{workdir} at step {step}"
+    rows = plan(experiment.transfer, variables(here), variables(there), tables, source)
+    return Origin(store, step, rows)
+
+
+def _parse(text: str) -> tuple[Path, str]:
+    """WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP; a folder's own name may have an @ in it."""
+    workdir, at, which = text.rpartition("@")
+    if not at or Path(text).is_dir():
+        return Path(text), "last"
+    if which not in ("last", "best") and not which.isdigit():
+        raise UserError(FIELD, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
+    return Path(workdir), which
