@@ -60,6 +60,16 @@ def jit(function: Any, **options: Any) -> Any:
     return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
+def jit_once(function: Any, **options: Any) -> Any:
+    """`jax.jit` for what runs once: compiled in the least time. A CPU takes a third of the time at the lowest level."""
+    return jax.jit(function, compiler_options=_once(), **options)
+
+
+@functools.cache
+def _once() -> dict[str, Any]:
+    return compiler_options() and {"xla_backend_optimization_level": 0}
+
+
 def unroll(depth: int) -> int:
     """How many of `depth` layers one turn of a loop holds, where the config leaves it open.
 

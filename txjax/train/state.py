@@ -12,7 +12,7 @@ from flax import traverse_util
 from flax.core import meta
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax import sharding
+from txjax import backend, sharding
 from txjax.experiment import Experiment
 from txjax.scaling.flops import count
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
@@ -68,7 +68,7 @@ class Layout:
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
         placed = jax.tree.map(lambda x: x.sharding, self.abstract)
-        return jax.jit(self.init, out_shardings=placed)(jax.random.key(seed))
+        return backend.jit_once(self.init, out_shardings=placed)(jax.random.key(seed))
 
 
 def abstract_variables(experiment: Experiment) -> PyTree:
