@@ -10,7 +10,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
 
-from made import call, variables
+from made import call, forward, variables
 
 KEY = jax.random.key(1)
 
@@ -20,10 +20,10 @@ def test_greedy_text_is_the_argmax_of_the_whole_forward_pass():
     prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
     held = variables(model, prompt)
     written = jax.jit(lambda v, p: generate(model, v, p, 6, KEY, Sampling(temperature=0)))(held, prompt)
-    text, forward = prompt, jax.jit(model.apply)
+    text, apply = prompt, forward(model)
     for i in range(6):
         padded = np.pad(text, ((0, 0), (0, 6 - i)))  # one shape, one compile
-        logits = forward(held, padded)[:, text.shape[1] - 1]
+        logits = apply(held, padded)[:, text.shape[1] - 1]
         text = np.concatenate([text, np.asarray(logits.argmax(-1), np.int32)[:, None]], 1)
     np.testing.assert_array_equal(written, text[:, 3:])
 

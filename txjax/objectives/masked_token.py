@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.nn import Logits
 from txjax.objectives.base import Objective, correct, cross_entropy, example_keys, pick, run
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
 
@@ -55,7 +56,8 @@ class MaskedToken(Objective):
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
-        (logits, pair_logits), state = run(model, variables, inputs, batch, key, train)
+        (output, pair_logits), state = run(model, variables, inputs, batch, key, train)
+        logits = Logits.of(output).dense()
         weights = weights * chosen
         losses = {"masked_token": Mean.of(cross_entropy(logits, tokens), weights)}
         metrics = {"accuracy": Mean.of(correct(logits, tokens), weights)}

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import jax
 
+from txjax.nn import Logits
 from txjax.objectives.base import Objective, correct, cross_entropy, pick, run
 from txjax.types import Batch, Mean, Outcome, PyTree
 
@@ -19,7 +20,8 @@ class NextToken(Objective):
         return pick(batch, "tokens", "segments", "positions")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        logits, state = run(model, variables, self.inputs(batch), batch, key, train)
+        output, state = run(model, variables, self.inputs(batch), batch, key, train)
+        logits = Logits.of(output).dense()
         targets, weights = batch["targets"], batch["weights"]
         return Outcome(
             losses={"next_token": Mean.of(cross_entropy(logits, targets), weights)},

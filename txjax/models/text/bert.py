@@ -16,6 +16,7 @@ from txjax.nn import (
     LayerNorm,
     Learned,
     Linear,
+    Logits,
     Norm,
     Normal,
     Positions,
@@ -67,8 +68,8 @@ class Bert(Transformer, kw_only=True):
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> tuple[Float[Array, "B L V"], Float[Array, "B 2"] | None]:
-        """Logits of the token at each place, and those of the next-sentence head (None without one), float32.
+    ) -> tuple[Logits, Float[Array, "B 2"] | None]:
+        """Logits [B L V] of the token at each place, not yet computed, and those of the next-sentence head (or None).
 
         Args:
           segments: attention stays inside a segment; padding is 0. None = all tokens are real.

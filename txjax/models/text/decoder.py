@@ -6,7 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import (
@@ -18,6 +18,7 @@ from txjax.nn import (
     Head,
     LayerNorm,
     Learned,
+    Logits,
     Normal,
     Positions,
     RMSNorm,
@@ -53,8 +54,8 @@ class Decoder(Transformer, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> Float[Array, "B L V"]:
-        """Logits of the token after each one, float32.
+    ) -> Logits:
+        """Logits [B L V] of the token after each one, not yet computed.
 
         Args:
           segments: document numbers; attention stays inside a document. None = one document.
