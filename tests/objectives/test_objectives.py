@@ -64,8 +64,13 @@ def test_collections_and_dropout_keys() -> None:
 
 
 def corrupt(objective: MaskedToken, ids: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> Any:
+    """The tokens with some hidden, and where one was chosen: bool [B L]."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(KEY, ids)
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
+    hidden, places, among = jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
+    chosen = np.zeros(tokens.shape, bool)
+    np.put_along_axis(chosen, places, among, -1)
+    assert chosen.sum() == among.sum()  # no place twice
+    return hidden, chosen
 
 
 def test_masked_tokens_are_15_percent_80_10_10() -> None:
