@@ -10,23 +10,10 @@ import pytest
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
 
-from made import call, numbers, on_jax
+from made import Echo, call, numbers
 
 KEY = jax.random.key(0)
 B, L, V = 3, 4, 5
-
-
-class Echo:
-    """A model that gives `output`, and keeps what it was called with."""
-
-    patch = 2
-
-    def __init__(self, output: Any):
-        self.output = on_jax(output)
-
-    def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
-        self.variables, self.rngs, self.inputs = variables, rngs, inputs
-        return self.output if mutable is False else (self.output, {name: "changed" for name in mutable})
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
