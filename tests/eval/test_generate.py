@@ -28,6 +28,15 @@ def test_greedy_text_is_the_argmax_of_the_whole_forward_pass():
     np.testing.assert_array_equal(written, text[:, 3:])
 
 
+def test_logits_of_a_prompt_are_those_of_its_last_token():
+    model = Decoder(vocab=17, width=16, depth=1, heads=2)
+    prompt = jnp.zeros((2, 3), jnp.int32)
+    held = variables(model, prompt)
+    traced = jax.make_jaxpr(lambda v, p: generate(model, v, p, 6, KEY, Sampling(temperature=0)))(held, prompt)
+    assert "f32[2,17]" in str(traced) and "f32[6,17]" not in str(traced)
+    assert "f32[6,17]" in str(jax.make_jaxpr(lambda v, p: model.apply(v, p).dense())(held, prompt))
+
+
 def test_a_text_longer_than_the_model_has_positions_is_refused():
     model = Decoder(vocab=17, width=16, depth=1, heads=2, positions=Learned(max_length=8))
     prompt = np.zeros((1, 4), np.int32)

@@ -75,27 +75,43 @@ def test_gradients_of_chunks_are_summed_in_float32() -> None:
     np.testing.assert_array_equal(jax.jit(jax.grad(loss))(logits.kernel), [[length, 0]])
 
 
-def largest(chunk: int | None) -> int:
-    """Numbers in the largest array of the forward and the backward pass."""
-    shapes = Logits(*(jax.ShapeDtypeStruct(s, jnp.float32) for s in ((2, 64, 3), (3, 1000), (1000,))))
-    targets = jax.ShapeDtypeStruct((2, 64), jnp.int32)
+def equations(jaxpr: Any) -> Any:
+    """All operations, those of inner functions too."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for value in jax.tree.leaves(eqn.params, is_leaf=lambda v: hasattr(v, "eqns") or hasattr(v, "jaxpr")):
+            if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+                yield from equations(getattr(value, "jaxpr", value))
+
+
+def traced(chunk: int | None, dtype: str = "float32") -> list[Any]:
+    """The operations of the forward and the backward pass over logits [2 64 1000]."""
+    shapes = (((2, 64, 3), dtype), ((3, 1000), "float32"), ((1000,), "float32"))
+    logits, targets = Logits(*(jax.ShapeDtypeStruct(*s) for s in shapes)), jax.ShapeDtypeStruct((2, 64), jnp.int32)
 
     def loss(logits: Logits, targets: jax.Array) -> jax.Array:
         return logits.reduce(scores, targets, chunk=chunk)["loss"].sum()
 
-    def inside(jaxpr: Any) -> Any:
-        for eqn in jaxpr.eqns:
-            yield from (variable.aval.size for variable in eqn.outvars)
-            for value in jax.tree.leaves(eqn.params, is_leaf=lambda v: hasattr(v, "eqns") or hasattr(v, "jaxpr")):
-                if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
-                    yield from inside(getattr(value, "jaxpr", value))
+    return list(equations(jax.make_jaxpr(jax.grad(loss))(logits, targets).jaxpr))
 
-    return max(inside(jax.make_jaxpr(jax.grad(loss))(shapes, targets).jaxpr))
+
+def largest(chunk: int | None) -> int:
+    return max(variable.aval.size for eqn in traced(chunk) for variable in eqn.outvars)
 
 
 def test_no_pass_holds_more_logits_than_a_chunk() -> None:
     assert largest(None) == 2 * 64 * 1000
     assert largest(8) == 2 * 8 * 1000
+
+
+@pytest.mark.parametrize("chunk", [None, 8])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_products_are_of_the_features_dtype_and_sum_in_float32(chunk: int | None, dtype: str) -> None:
+    products = [eqn for eqn in traced(chunk, dtype) if eqn.primitive.name == "dot_general"]
+    assert len(products) == (3 if chunk is None else 4)  # a chunk is computed again
+    for eqn in products:
+        assert [variable.aval.dtype for variable in eqn.invars] == [jnp.dtype(dtype)] * 2
+        assert eqn.outvars[0].aval.dtype == jnp.float32 and eqn.outvars[0].aval.ndim == 2
 
 
 def test_the_compiled_step_needs_less_memory() -> None:

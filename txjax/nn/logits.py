@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,33 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.nn.linear import align, project
+from txjax.nn.linear import align
 from txjax.sharding import constrain
+
+
+@jax.custom_vjp
+def _product(x: Float[Array, "M D"], kernel: Float[Array, "D V"]) -> Float[Array, "M V"]:
+    """x . kernel in float32, of inputs in the dtype of x.
+
+    Its backward products sum in float32 and have inputs in the dtype of x too. Left to itself, the float32 gradient
+    of the logits makes them float32 products, which accelerators are slower at.
+    """
+    return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+def _forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, Any]:
+    return _product(x, kernel), (x, kernel)
+
+
+def _backward(held: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, kernel = held
+    gradient = gradient.astype(x.dtype)
+    of_x = jnp.matmul(gradient, kernel.astype(x.dtype).T, preferred_element_type=jnp.float32)
+    of_kernel = jnp.matmul(x.T, gradient, preferred_element_type=jnp.float32)
+    return of_x.astype(x.dtype), of_kernel.astype(kernel.dtype)
+
+
+_product.defvjp(_forward, _backward)
 
 _Leaf = Any  # an array, or what stands for one in a tree of shapes or shardings
 
@@ -43,7 +69,8 @@ class Logits:
         """The array, float32."""
         if self.kernel is None:
             return self.features.astype(jnp.float32)
-        logits = project(self.features, self.kernel, dtype=jnp.float32)
+        lead = self.features.shape[:-1]
+        logits = _product(self.features.reshape(math.prod(lead), -1), self.kernel).reshape(*lead, -1)
         return logits if self.bias is None else logits + align(self.bias, logits)
 
     def __getitem__(self, index: Any) -> Logits:
