@@ -10,7 +10,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
 
-from made import call, variables
+from made import call, forward, variables
 
 KEY = jax.random.key(1)
 
@@ -20,12 +20,21 @@ def test_greedy_text_is_the_argmax_of_the_whole_forward_pass():
     prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
     held = variables(model, prompt)
     written = jax.jit(lambda v, p: generate(model, v, p, 6, KEY, Sampling(temperature=0)))(held, prompt)
-    text, forward = prompt, jax.jit(model.apply)
+    text, apply = prompt, forward(model)
     for i in range(6):
         padded = np.pad(text, ((0, 0), (0, 6 - i)))  # one shape, one compile
-        logits = forward(held, padded)[:, text.shape[1] - 1]
+        logits = apply(held, padded)[:, text.shape[1] - 1]
         text = np.concatenate([text, np.asarray(logits.argmax(-1), np.int32)[:, None]], 1)
     np.testing.assert_array_equal(written, text[:, 3:])
+
+
+def test_logits_of_a_prompt_are_those_of_its_last_token():
+    model = Decoder(vocab=17, width=16, depth=1, heads=2)
+    prompt = jnp.zeros((2, 3), jnp.int32)
+    held = variables(model, prompt)
+    traced = jax.make_jaxpr(lambda v, p: generate(model, v, p, 6, KEY, Sampling(temperature=0)))(held, prompt)
+    assert "f32[2,17]" in str(traced) and "f32[6,17]" not in str(traced)
+    assert "f32[6,17]" in str(jax.make_jaxpr(lambda v, p: model.apply(v, p).dense())(held, prompt))
 
 
 def test_a_text_longer_than_the_model_has_positions_is_refused():

@@ -1,13 +1,12 @@
 """The encoder: both directions, padding that nobody sees, and its two heads."""
 
-import jax
 import numpy as np
 import pytest
 
 from txjax.models import Bert, NextSentence
 from txjax.nn import Init, Learned, Untied
 
-from made import call, shapes, variables
+from made import call, forward, shapes, variables
 
 V = 11
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
@@ -19,7 +18,7 @@ def bert(**fields: object) -> Bert:
 
 def test_padding_changes_nothing_for_the_rest() -> None:
     model = bert(next_sentence=NextSentence())
-    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    params, apply = variables(model, TOKENS), forward(model)
     segments = np.asarray([[1, 1, 1, 0, 0]] * 2, np.int32)
     logits, pair = apply(params, TOKENS, segments)
     assert logits.shape == (2, 5, V) and pair.shape == (2, 2)
@@ -30,7 +29,7 @@ def test_padding_changes_nothing_for_the_rest() -> None:
 
 def test_a_token_sees_both_sides_and_its_sentence() -> None:
     model = bert()
-    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    params, apply = variables(model, TOKENS), forward(model)
     logits, pair = apply(params, TOKENS)
     assert pair is None
     other = TOKENS.copy()

@@ -10,7 +10,7 @@ from txjax.models import Decoder, empty_cache, gpt, llama
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
 
-from made import call, shapes, variables
+from made import call, dense, forward, shapes, variables
 
 V, L = 11, 6
 TOKENS = np.random.default_rng(0).integers(0, V, (2, L)).astype(np.int32)
@@ -22,7 +22,7 @@ def decoder(**fields: object) -> Decoder:
 
 def test_no_token_sees_a_later_one() -> None:
     model = decoder()
-    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    params, apply = variables(model, TOKENS), forward(model)
     changed = TOKENS.copy()
     changed[:, 4:] = (changed[:, 4:] + 1) % V
     before, after = apply(params, TOKENS), apply(params, changed)
@@ -35,7 +35,7 @@ def test_packed_documents_are_as_if_alone(positions: Positions) -> None:
     model = decoder(positions=positions)
     segments = np.asarray([[1, 1, 1, 2, 2, 2]], np.int32)
     places = np.asarray([[0, 1, 2, 0, 1, 2]], np.int32)
-    params, apply = variables(model, TOKENS), jax.jit(model.apply)
+    params, apply = variables(model, TOKENS), forward(model)
     packed = apply(params, TOKENS[:1], segments, places)
     np.testing.assert_allclose(packed[:, :3], apply(params, TOKENS[:1, :3]), atol=1e-5)
     np.testing.assert_allclose(packed[:, 3:], apply(params, TOKENS[:1, 3:]), atol=1e-5)
@@ -45,14 +45,14 @@ def test_packed_documents_are_as_if_alone(positions: Positions) -> None:
 def test_cached_steps_give_the_logits_of_the_whole(positions: Positions) -> None:
     model = decoder(positions=positions)
     params = variables(model, TOKENS)["params"]
-    whole = jax.jit(model.apply)({"params": params}, TOKENS)
+    whole = forward(model)({"params": params}, TOKENS)
     cache = empty_cache(model, params, *TOKENS.shape)
     step = jax.jit(lambda cache, tokens: model.apply({"params": params, "cache": cache}, tokens, mutable=["cache"]))
     pieces = []
     for piece in (TOKENS[:, :3], *(TOKENS[:, i : i + 1] for i in range(3, L))):
         logits, state = step(cache, piece)
         cache = state["cache"]
-        pieces.append(logits)
+        pieces.append(logits.dense())
     np.testing.assert_allclose(jnp.concatenate(pieces, 1), whole, atol=1e-5)
     assert int(cache["index"]) == L
 
@@ -67,8 +67,8 @@ def test_prompts_of_different_lengths_are_padded_on_the_left() -> None:
     _, state = step(empty_cache(model, params, 2, L), padded, segments, places)
     following = np.asarray([[TOKENS[0, 4]], [TOKENS[1, 2]]])
     logits, _ = step(state["cache"], following, np.ones((2, 1), np.int32), np.asarray([[4], [2]], np.int32))
-    whole = jax.jit(model.apply)({"params": params}, TOKENS)
-    np.testing.assert_allclose(logits[:, 0], [whole[0, 4], whole[1, 2]], atol=1e-5)
+    whole = forward(model)({"params": params}, TOKENS)
+    np.testing.assert_allclose(logits[:, 0].dense(), [whole[0, 4], whole[1, 2]], atol=1e-5)
 
 
 def test_initialisation_makes_no_cache() -> None:
@@ -82,22 +82,22 @@ def test_bfloat16_is_of_activations_alone() -> None:
     cache = empty_cache(model, layout["params"], 2, L)
     assert cache["layers"]["block"]["attention"]["keys"].dtype == jnp.bfloat16
     params = variables(model, TOKENS)
-    logits = jax.jit(model.apply)(params, TOKENS)
+    logits = forward(model)(params, TOKENS)
     assert logits.dtype == jnp.float32
-    exact = jax.jit(decoder().apply)(params, TOKENS)
+    exact = forward(decoder())(params, TOKENS)
     assert 0 < float(abs(logits - exact).max()) < 0.1 * float(abs(exact).max())
 
 
 def test_a_mesh_changes_nothing() -> None:
     model, tokens = decoder(), jnp.tile(TOKENS, (2, 1))
     params = variables(model, tokens)
-    alone = jax.jit(model.apply)(params, tokens)
+    alone = forward(model)(params, tokens)
     mesh = sharding.Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()})
     with sharding.use(mesh) as built:
         boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), tokens))
         names = jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=lambda box: hasattr(box, "names"))
         split = jax.device_put(params, sharding.shardings(names, shapes(model, tokens), mesh, built))
-        np.testing.assert_allclose(jax.jit(model.apply)(split, tokens), alone, atol=1e-5)
+        np.testing.assert_allclose(forward(model)(split, tokens), alone, atol=1e-5)
 
 
 def test_fields_may_change_after_construction() -> None:
@@ -112,9 +112,9 @@ def test_fields_may_change_after_construction() -> None:
 def test_dropout_is_off_outside_training() -> None:
     model = decoder(dropout=0.5, attention=Attention(dropout=0.5))
     params, rngs = variables(model, TOKENS), {"dropout": jax.random.key(1, impl="rbg")}
-    noisy = jax.jit(lambda p: call(model.apply, p, TOKENS, train=True, rngs=rngs))(params)
-    still = jax.jit(decoder().apply)(params, TOKENS)
-    np.testing.assert_array_equal(jax.jit(model.apply)(params, TOKENS), still)
+    noisy = jax.jit(lambda p: dense(call(model.apply, p, TOKENS, train=True, rngs=rngs)))(params)
+    still = forward(decoder())(params, TOKENS)
+    np.testing.assert_array_equal(forward(model)(params, TOKENS), still)
     assert not np.allclose(noisy, still)
 
 

@@ -10,23 +10,10 @@ import pytest
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
 
-from made import call, numbers, on_jax
+from made import Echo, call, numbers
 
 KEY = jax.random.key(0)
 B, L, V = 3, 4, 5
-
-
-class Echo:
-    """A model that gives `output`, and keeps what it was called with."""
-
-    patch = 2
-
-    def __init__(self, output: Any):
-        self.output = on_jax(output)
-
-    def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
-        self.variables, self.rngs, self.inputs = variables, rngs, inputs
-        return self.output if mutable is False else (self.output, {name: "changed" for name in mutable})
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -64,8 +51,13 @@ def test_collections_and_dropout_keys() -> None:
 
 
 def corrupt(objective: MaskedToken, ids: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> Any:
+    """The tokens with some hidden, and where one was chosen: bool [B L]."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(KEY, ids)
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
+    hidden, places, among = jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
+    chosen = np.zeros(tokens.shape, bool)
+    np.put_along_axis(chosen, places, among, -1)
+    assert chosen.sum() == among.sum()  # no place twice
+    return hidden, chosen
 
 
 def test_masked_tokens_are_15_percent_80_10_10() -> None:

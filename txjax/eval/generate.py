@@ -55,7 +55,7 @@ def generate(
 
     def call(cache: PyTree, tokens: jax.Array) -> tuple[jax.Array, PyTree]:
         logits, changed = model.apply({**variables, "cache": cache}, tokens, mutable=["cache"])
-        return logits[:, -1], changed["cache"]
+        return logits[:, -1].dense(), changed["cache"]
 
     logits, cache = call(empty_cache(model, variables["params"], rows, given + length), prompt)
 

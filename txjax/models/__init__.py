@@ -1,9 +1,23 @@
 """The models: each is its own configuration."""
 
 from txjax.models.text.bert import Bert, NextSentence
+from txjax.models.text.classifier import BertClassifier, DecoderClassifier
 from txjax.models.text.decoder import Decoder, empty_cache, gpt, llama
 from txjax.models.vision.encoder import ClassToken, MeanPool
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
 
-__all__ = ["MAE", "Bert", "ClassToken", "Decoder", "MeanPool", "NextSentence", "ViT", "empty_cache", "gpt", "llama"]
+__all__ = [
+    "MAE",
+    "Bert",
+    "BertClassifier",
+    "ClassToken",
+    "Decoder",
+    "DecoderClassifier",
+    "MeanPool",
+    "NextSentence",
+    "ViT",
+    "empty_cache",
+    "gpt",
+    "llama",
+]

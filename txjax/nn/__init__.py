@@ -6,6 +6,7 @@ from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
+from txjax.nn.logits import Logits
 from txjax.nn.masks import causal_mask, segment_mask
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
@@ -39,6 +40,7 @@ __all__ = [
     "LayerNorm",
     "Learned",
     "Linear",
+    "Logits",
     "NoPositions",
     "Norm",
     "Normal",

@@ -6,7 +6,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.init import Init
-from txjax.nn.linear import Linear, align, parameter, project
+from txjax.nn.linear import parameter
+from txjax.nn.logits import Logits
 from txjax.types import setting
 
 
@@ -31,39 +32,47 @@ class Embed(nn.Module):
         """The rows of these numbers."""
         return self.embedding.astype(dtype)[ids]
 
-    def attend(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch V"]:
-        """The products with every row, float32: logits of a tied head (Press and Wolf 2017)."""
-        return project(x, self.embedding.T, dtype=jnp.float32)
-
 
 class Head(nn.Module):
-    """Turns features into logits over the vocabulary of `embed`, float32; new kernels are drawn by `initial`."""
+    """Turns features into logits over the vocabulary of `embed`; new kernels are drawn by `initial`."""
 
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Float[Array, "B L V"]:
-        """Logits, float32."""
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
+        """Logits [B L V], not yet computed."""
         raise NotImplementedError
 
 
 class Tied(Head):
-    """Logits by the embedding's own table."""
+    """Logits by the embedding's own table (Press and Wolf 2017)."""
 
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Float[Array, "B L V"]:
-        return embed.attend(x)
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
+        return Logits(x, embed.embedding.T)
 
 
 class TiedBias(Head):
     """Logits by the embedding's table and a bias a word (Devlin et al. 2019). Parameter `bias` [V]."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Float[Array, "B L V"]:
-        logits = embed.attend(x)
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
         bias = parameter(self, "bias", nn.initializers.zeros, (embed.vocab,), ("vocab",))
-        return logits + align(bias, logits)
+        return Logits(x, embed.embedding.T, bias)
 
 
 class Untied(Head):
     """Logits by a kernel of their own. Parameters `linear`."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Float[Array, "B L V"]:
-        return Linear((embed.vocab,), ("vocab",), use_bias=False, initial=initial, name="linear")(x, jnp.float32)
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
+        return Logits(x, _Kernel(x.shape[-1], embed.vocab, initial, name="linear")())
+
+
+class _Kernel(nn.Module):
+    """The kernel of a `Linear` from width to vocabulary, without the product."""
+
+    width: int
+    vocab: int
+    initial: Init
+
+    @nn.compact
+    def __call__(self) -> Float[Array, "D V"]:
+        draw = nn.initializers.normal(self.initial.std(self.width, self.vocab))
+        return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"))

@@ -1,17 +1,20 @@
 """What a model is trained to do: pure functions from a batch to sums and counts."""
 
-from txjax.objectives.base import Objective, correct, cross_entropy, example_keys, pick, run
-from txjax.objectives.classification import Classification
+from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.objectives.classification import Classification, Regression
+from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
 
 __all__ = [
     "Classification",
+    "CrossEntropy",
     "MaskedPatch",
     "MaskedToken",
     "NextToken",
     "Objective",
+    "Regression",
     "correct",
     "cross_entropy",
     "example_keys",

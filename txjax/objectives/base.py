@@ -1,11 +1,10 @@
 """What every objective is, and what several of them need."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
 
 from txjax.types import Batch, Outcome, PyTree
 
@@ -15,10 +14,15 @@ class Objective:
     """What is minimised: a pure function of a model, its variables and a batch.
 
     Attributes:
-      needs: keys that a batch must have.
+      needs: keys that a batch must have; "image | tokens" is one of them, or both.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """The needs that a batch with these keys leaves open."""
+        given = set(keys)
+        return [need for need in self.needs if not given & set(need.split(" | "))]
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
@@ -56,15 +60,3 @@ def pick(batch: Batch, *names: str) -> dict[str, jax.Array]:
 def example_keys(key: jax.Array, batch: Batch) -> jax.Array:
     """A key for each example [B], by its id alone."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, batch["id"])
-
-
-def cross_entropy(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """-log softmax(logits)[target] in nats, float32."""
-    logits = logits.astype(jnp.float32)
-    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    return jax.nn.logsumexp(logits, axis=-1) - chosen
-
-
-def correct(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """1 where the largest logit is the target's, else 0."""
-    return (jnp.argmax(logits, -1) == targets).astype(jnp.float32)

@@ -1,28 +1,71 @@
-"""Which class does an image belong to?"""
+"""Which class, or which number, belongs to an image or a text?"""
 
 import dataclasses
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 
-from txjax.objectives.base import Objective, correct, cross_entropy, pick, run
-from txjax.types import Batch, Mean, Outcome, PyTree
+from txjax.objectives.base import Objective, pick, run
+from txjax.objectives.losses import CrossEntropy
+from txjax.types import Batch, Mean, Outcome, PyTree, UserError
+
+
+class _OfExamples(Objective):
+    """What one array [B classes] says of each example: of an image, or of a text."""
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return pick(batch, "image", "tokens", "segments", "positions", "types")
+
+    def call(
+        self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool
+    ) -> tuple[jax.Array, PyTree]:
+        """The model's array, and its collections other than the parameters."""
+        output, state = run(model, variables, self.inputs(batch), batch, key, train)
+        if getattr(output, "ndim", None) != 2:
+            raise UserError(
+                "config.model",
+                f"one that gives an array [B classes] ({type(self).__name__} asks for it)",
+                type(model).__name__,
+                hint="ViT, BertClassifier and DecoderClassifier do",
+            )
+        return output, state
 
 
 @dataclasses.dataclass
-class Classification(Objective):
-    """Cross entropy of `label` in nats an example, and the accuracy, for any model from images to logits."""
+class Classification(_OfExamples):
+    """Cross entropy of `label` in nats an example, and the accuracy, for any model from images or texts to logits.
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image", "label", "weights")
+    Where the batch has `other_label` and `mix` (mixup, cutmix), both are means under these shares.
 
-    def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "image")
+    Attributes:
+      loss: what training adds to the cross entropy.
+    """
+
+    loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+
+    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        logits, state = run(model, variables, self.inputs(batch), batch, key, train)
-        label, weights = batch["label"], batch["weights"]
+        logits, state = self.call(model, variables, batch, key, train)
+        mixed = (batch["other_label"], batch["mix"]) if "mix" in batch else None
+        losses, metrics = self.loss("classification", logits, batch["label"], batch["weights"], train, mixed)
+        return Outcome(losses, metrics, state)
+
+
+@dataclasses.dataclass
+class Regression(_OfExamples):
+    """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
+
+    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+        numbers, state = self.call(model, variables, batch, key, train)
+        if numbers.shape[1] != 1:
+            raise UserError("config.model.classes", "1, the number that Regression asks for", numbers.shape[1])
+        error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         return Outcome(
-            losses={"classification": Mean.of(cross_entropy(logits, label), weights)},
-            metrics={"accuracy": Mean.of(correct(logits, label), weights)},
+            losses={"regression": Mean.of(jnp.square(error), weights)},
+            metrics={"absolute_error": Mean.of(jnp.abs(error), weights)},
             model_state=state,
         )

@@ -1,13 +1,16 @@
 """Masked language modelling: find the tokens that were hidden."""
 
 import dataclasses
+import math
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.objectives.base import Objective, correct, cross_entropy, example_keys, pick, run
+from txjax.nn import Logits
+from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
 
 
@@ -24,6 +27,7 @@ class MaskedToken(Objective):
       vocab: random tokens are drawn from [0, vocab).
       rate: share of the tokens that are chosen.
       mask, random: what happens to a chosen token.
+      loss: what training adds to the cross entropy of the chosen tokens.
     """
 
     mask_id: int = setting(at_least=0)
@@ -31,6 +35,7 @@ class MaskedToken(Objective):
     rate: float = setting(0.15, above=0, at_most=1)
     mask: float = setting(0.8, at_least=0, at_most=1)
     random: float = setting(0.1, at_least=0, at_most=1)
+    loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
 
@@ -39,26 +44,33 @@ class MaskedToken(Objective):
 
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
-    ) -> tuple[Int[Array, "L"], Bool[Array, "L"]]:
-        """One example's tokens with the chosen ones hidden, and which are chosen."""
+    ) -> tuple[Int[Array, "L"], Int[Array, "P"], Bool[Array, "P"]]:
+        """One example's tokens with the chosen ones hidden.
+
+        Returns:
+          The tokens; places, among them all that are chosen; and which of these places are chosen.
+        """
         choose, act, replace = jax.random.split(key, 3)
         real = weights > 0
         count = jnp.maximum(1, jnp.round(self.rate * real.sum())).astype(jnp.int32)
-        order = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))
-        chosen = (jnp.argsort(order) < count) & real
+        most = max(1, math.ceil(self.rate * len(tokens)))  # never below `count`, however either is rounded
+        places = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))[:most].astype(jnp.int32)
+        chosen = (jnp.arange(most) < count) & real[places]
         action = jax.random.uniform(act, tokens.shape)
         other = jax.random.randint(replace, tokens.shape, 0, self.vocab, tokens.dtype)
         hidden = jnp.where(action < self.mask, self.mask_id, jnp.where(action < self.mask + self.random, other, tokens))
-        return jnp.where(chosen, hidden, tokens), chosen
+        hidden = jnp.where(chosen, hidden[places], tokens[places])
+        return tokens.at[places].set(hidden, unique_indices=True), places, chosen
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         tokens, weights = batch["tokens"], batch["weights"]
-        corrupted, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
+        corrupted, places, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
         (logits, pair_logits), state = run(model, variables, inputs, batch, key, train)
-        weights = weights * chosen
-        losses = {"masked_token": Mean.of(cross_entropy(logits, tokens), weights)}
-        metrics = {"accuracy": Mean.of(correct(logits, tokens), weights)}
+        # Logits of the chosen places alone: one in seven, where the rate is BERT's.
+        targets, weights = (jnp.take_along_axis(x, places, axis=1) for x in (tokens, weights))
+        logits = Logits.of(logits).take(places)
+        losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
         if "next_sentence" in batch:
             if pair_logits is None:
                 raise UserError(

@@ -5,13 +5,20 @@ from typing import Any, ClassVar
 
 import jax
 
-from txjax.objectives.base import Objective, correct, cross_entropy, pick, run
-from txjax.types import Batch, Mean, Outcome, PyTree
+from txjax.objectives.base import Objective, pick, run
+from txjax.objectives.losses import CrossEntropy
+from txjax.types import Batch, Outcome, PyTree
 
 
 @dataclasses.dataclass
 class NextToken(Objective):
-    """Cross entropy of `targets` in nats a token, and the accuracy, both under `weights`."""
+    """Cross entropy of `targets` in nats a token, and the accuracy, both under `weights`.
+
+    Attributes:
+      loss: what training adds to the cross entropy, and how many logits are in memory at a time.
+    """
+
+    loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
 
@@ -20,9 +27,5 @@ class NextToken(Objective):
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         logits, state = run(model, variables, self.inputs(batch), batch, key, train)
-        targets, weights = batch["targets"], batch["weights"]
-        return Outcome(
-            losses={"next_token": Mean.of(cross_entropy(logits, targets), weights)},
-            metrics={"accuracy": Mean.of(correct(logits, targets), weights)},
-            model_state=state,
-        )
+        losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
+        return Outcome(losses, metrics, state)

@@ -59,7 +59,7 @@ def _check_data(field: str, experiment: Experiment, data: Dataset) -> None:
         raise error.inside(field, "data") from None
     spec, needs = data.spec(), experiment.objective.needs
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
-    missing = [key for key in needs if key not in spec]
+    missing = experiment.objective.missing(spec)
     if missing:
         raise UserError(
             field,

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.text.encoder import mean_of_real
 from txjax.models.transformer import Transformer
 from txjax.nn import (
     GPT2,
@@ -18,6 +19,7 @@ from txjax.nn import (
     Head,
     LayerNorm,
     Learned,
+    Logits,
     Normal,
     Positions,
     RMSNorm,
@@ -29,21 +31,50 @@ from txjax.nn import (
 from txjax.types import PyTree, setting
 
 
-class Decoder(Transformer, kw_only=True):
+class CausalText(Transformer, kw_only=True):
+    """Tokens through a stack in which none sees a later one.
+
+    Parameters: `embed`, `layers`, `norm_final`, and those of `positions`.
+
+    Attributes:
+      vocab: tokens V.
+    """
+
+    vocab: int = setting(at_least=1)
+    positions: Positions = dataclasses.field(default_factory=Rotary)
+
+    @nn.nowrap
+    def encode(
+        self,
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None,
+        positions: Int[Array, "B L"] | None,
+        train: bool,
+    ) -> tuple[Float[Array, "B L D"], Embed]:
+        """The features of the tokens, and their embedding, whose table a tied head reads.
+
+        Args:
+          segments: document numbers; attention stays inside a document; padding is 0. None = one document.
+          positions: of each token in its document; None = its place in the window.
+        """
+        embed = Embed(self.vocab, self.width, name="embed")
+        window = causal_window(self, tokens.shape, segments, positions)
+        x = self.positions.add(embed(tokens, self.dtype), window.positions)
+        return self.layers(x, window, train), embed
+
+
+class Decoder(CausalText, kw_only=True):
     """Predicts each next token from those before it.
 
-    Parameters: `embed`, `layers`, `norm_final`, and those of `positions` and `head`.
+    Parameters: those of `CausalText`, and `head`. Sows `features` [B D], the mean over the real tokens.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow those of the calls before.
     Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and carry the returned cache on.
 
     Attributes:
-      vocab: tokens V.
       head: how features become logits: `Tied`, `TiedBias`, `Untied`.
     """
 
-    vocab: int = setting(at_least=1)
-    positions: Positions = dataclasses.field(default_factory=Rotary)
     head: Head = dataclasses.field(default_factory=Tied)
 
     @nn.compact
@@ -53,17 +84,11 @@ class Decoder(Transformer, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> Float[Array, "B L V"]:
-        """Logits of the token after each one, float32.
-
-        Args:
-          segments: document numbers; attention stays inside a document. None = one document.
-          positions: of each token in its document; None = its place in the window.
-        """
-        embed = Embed(self.vocab, self.width, name="embed")
-        window = causal_window(self, tokens.shape, segments, positions)
-        x = self.positions.add(embed(tokens, self.dtype), window.positions)
-        return self.head(self.layers(x, window, train), embed, self.initial)
+    ) -> Logits:
+        """Logits [B L V] of the token after each one, not yet computed. The arguments are those of `encode`."""
+        x, embed = self.encode(tokens, segments, positions, train)
+        self.sow("intermediates", "features", mean_of_real(x, segments))
+        return self.head(x, embed, self.initial)
 
 
 def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:

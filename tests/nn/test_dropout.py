@@ -1,0 +1,45 @@
+"""Wherever a rate is set: units are zero with that probability, over 1 - rate otherwise (Srivastava et al. 2014)."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax.nn import MLP, Attention, Context, GatedMLP, Init
+
+from made import numbers, variables
+
+RATE = 0.3
+X = jnp.asarray(numbers(4, 16, 8))
+DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "dropout": RATE}
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        (MLP(**DRAWN), lambda train: train),
+        (GatedMLP(**DRAWN), lambda train: train),
+        (Attention(heads=2, **DRAWN), lambda train: Context(train=train)),
+    ],
+    ids=["hidden layer", "gated hidden layer", "attention weights"],
+)
+def test_inside_a_layer(module: Any, told: Any) -> None:
+    held = variables(module, X, told(False))
+
+    def dropped(train: bool, seed: int = 0) -> np.ndarray:
+        """What comes out of the dropout."""
+        rngs = {"dropout": jax.random.key(seed, impl="rbg")}
+        found = lambda m, _: isinstance(m, nn.Dropout)  # noqa: E731
+        _, state = module.apply(held, X, told(train), rngs=rngs, capture_intermediates=found, mutable=["intermediates"])
+        (leaf,) = jax.tree.leaves(state)
+        return np.asarray(leaf)
+
+    whole, some = dropped(False), dropped(True)
+    kept = some != 0
+    np.testing.assert_allclose(some, np.where(kept, whole / (1 - RATE), 0), rtol=1e-6)
+    size = (whole != 0).sum()
+    assert abs(kept.sum() / size - (1 - RATE)) < 4 * (RATE * (1 - RATE) / size) ** 0.5
+    assert ((dropped(True, 1) != 0) != kept).any()

@@ -1,0 +1,75 @@
+"""Classifiers of sentences and of pairs of sentences."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.models.text.decoder import CausalText
+from txjax.models.text.encoder import BertEncoder, pooled
+from txjax.nn import Linear
+from txjax.types import setting
+
+
+class BertClassifier(BertEncoder, kw_only=True):
+    """BERT fine-tuned (Devlin et al. 2019, 4.1): tanh of a linear map of the first token, dropout, a linear head.
+
+    Parameters: those of `BertEncoder` under the same paths as in `Bert`, `pooler` [D D] (in a `Bert` with pairs:
+    `next_sentence/pooler`), and `head` [D classes]. Sows `features` [B D], the pooler's output.
+
+    Attributes:
+      classes: how many; 1 = a number, for `objectives.Regression`.
+    """
+
+    classes: int = setting(at_least=1)
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None = None,
+        positions: Int[Array, "B L"] | None = None,
+        types: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> Float[Array, "B classes"]:
+        """Logits, float32. The arguments are those of `BertEncoder.encode`."""
+        x, _ = self.encode(tokens, segments, positions, types, train)
+        features = pooled(x, self.initial)
+        self.sow("intermediates", "features", features)
+        features = nn.Dropout(self.dropout, deterministic=not train)(features)
+        head = Linear((self.classes,), ("classes",), in_axes=("width",), initial=self.initial, name="head")
+        return head(features, jnp.float32)
+
+
+class DecoderClassifier(CausalText, kw_only=True):
+    """A decoder fine-tuned (Radford et al. 2018, 3.2): a linear head on the last token that is not padding.
+
+    Parameters: those of `CausalText` under the same paths as in `Decoder`, and `head` [D classes]. Sows `features`
+    [B D], what the head reads.
+
+    Attributes:
+      classes: how many; 1 = a number, for `objectives.Regression`.
+    """
+
+    classes: int = setting(at_least=1)
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None = None,
+        positions: Int[Array, "B L"] | None = None,
+        types: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> Float[Array, "B classes"]:
+        """Logits, float32. The arguments are those of `CausalText.encode`.
+
+        Args:
+          types: not read: the tokens between two sentences tell them apart.
+        """
+        x, _ = self.encode(tokens, segments, positions, train)
+        real = jnp.ones_like(tokens) if segments is None else segments > 0
+        last = jnp.max(real * jnp.arange(tokens.shape[1])[None], 1)
+        features = jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0]
+        self.sow("intermediates", "features", features)
+        features = nn.Dropout(self.dropout, deterministic=not train)(features)
+        return Linear((self.classes,), ("classes",), initial=self.initial, name="head")(features, jnp.float32)

@@ -1,0 +1,116 @@
+"""Logits that are not computed before somebody knows how little of them is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.nn.linear import align
+from txjax.sharding import constrain
+
+
+@jax.custom_vjp
+def _product(x: Float[Array, "M D"], kernel: Float[Array, "D V"]) -> Float[Array, "M V"]:
+    """x . kernel in float32, of inputs in the dtype of x.
+
+    Its backward products sum in float32 and have inputs in the dtype of x too. Left to itself, the float32 gradient
+    of the logits makes them float32 products, which accelerators are slower at.
+    """
+    return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
+
+
+def _forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, Any]:
+    return _product(x, kernel), (x, kernel)
+
+
+def _backward(held: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, kernel = held
+    gradient = gradient.astype(x.dtype)
+    of_x = jnp.matmul(gradient, kernel.astype(x.dtype).T, preferred_element_type=jnp.float32)
+    of_kernel = jnp.matmul(x.T, gradient, preferred_element_type=jnp.float32)
+    return of_x.astype(x.dtype), of_kernel.astype(kernel.dtype)
+
+
+_product.defvjp(_forward, _backward)
+
+_Leaf = Any  # an array, or what stands for one in a tree of shapes or shardings
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Logits:
+    """features . kernel + bias over the vocabulary, not yet computed.
+
+    Of all arrays of a language model the logits [B L V] are the largest. So choose positions first (`logits[:, -1]`,
+    `take`), and where only a few numbers a position are wanted, let `reduce` find them in chunks.
+
+    Attributes:
+      features: [*batch D], in the dtype of the product's inputs.
+      kernel: float32 [D V]; None = the features are the logits.
+      bias: float32 [V]; None = nothing.
+    """
+
+    features: _Leaf
+    kernel: _Leaf | None = None
+    bias: _Leaf | None = None
+
+    @staticmethod
+    def of(output: Any) -> Logits:
+        """What a model gave, as logits: they may be Logits or an array."""
+        return output if isinstance(output, Logits) else Logits(jnp.asarray(output))
+
+    def dense(self) -> Float[Array, "*batch V"]:
+        """The array, float32."""
+        if self.kernel is None:
+            return self.features.astype(jnp.float32)
+        lead = self.features.shape[:-1]
+        logits = _product(self.features.reshape(math.prod(lead), -1), self.kernel).reshape(*lead, -1)
+        return logits if self.bias is None else logits + align(self.bias, logits)
+
+    def __getitem__(self, index: Any) -> Logits:
+        """The logits at some of the positions: an index of the dimensions before V."""
+        return dataclasses.replace(self, features=self.features[index])
+
+    def take(self, places: Int[Array, "*batch P"]) -> Logits:
+        """The logits [*batch P V] at these places of each row of positions."""
+        features = jnp.take_along_axis(self.features, places[..., None], axis=-2)
+        return dataclasses.replace(self, features=features)
+
+    def reduce(self, function: Callable[..., Any], *rows: jax.Array, chunk: int | None = None) -> Any:
+        """function(logits [*batch V], *rows [*batch]), which gives an array, or a tree of arrays, [*batch].
+
+        Args:
+          chunk: positions of each row that are computed at a time; the backward pass computes them again, so that
+            neither pass holds more logits than [*batch without its last dimension, chunk, V]. None = all at once.
+        """
+        length = self.features.shape[-2]
+        if chunk is None or chunk >= length:
+            return function(self.dense(), *rows)
+        turns = -(-length // chunk)
+        axis = self.features.ndim - 2
+
+        def cut(x: jax.Array) -> jax.Array:
+            """[*batch ...] -> [turns *batch' chunk ...], the last positions filled up with zeros."""
+            filled = [(0, turns * chunk - length if i == axis else 0) for i in range(x.ndim)]
+            x = jnp.pad(x, filled).reshape(*x.shape[:axis], turns, chunk, *x.shape[axis + 1 :])
+            return jnp.moveaxis(x, axis, 0)
+
+        # Gathered once, not in every turn. It is cast in the turns: the gradients of all turns are summed in float32.
+        kernel = None if self.kernel is None else constrain(self.kernel, "width", "vocab")
+
+        @jax.checkpoint
+        def turn(features: jax.Array, *rows: jax.Array) -> Any:
+            return function(Logits(features, kernel, self.bias).dense(), *rows)
+
+        def join(x: jax.Array) -> jax.Array:
+            x = jnp.moveaxis(x, 0, axis)
+            return x.reshape(*x.shape[:axis], turns * chunk)[..., :length]
+
+        parts = jax.lax.map(lambda part: turn(*part), tuple(cut(x) for x in (self.features, *rows)))
+        return jax.tree.map(join, parts)

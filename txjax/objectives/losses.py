@@ -1,0 +1,90 @@
+"""Cross entropy, and what may be added to it."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.nn import Logits
+from txjax.types import Mean, setting
+
+Sums = tuple[dict[str, Mean], dict[str, Mean]]
+
+
+def cross_entropy(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """-log softmax(logits)[target] in nats, float32."""
+    logits = logits.astype(jnp.float32)
+    return jax.nn.logsumexp(logits, axis=-1) - _chosen(logits, targets)
+
+
+def correct(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """1 where the largest logit is the target's, else 0."""
+    return (jnp.argmax(logits, -1) == targets).astype(jnp.float32)
+
+
+def _chosen(logits: jax.Array, targets: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+
+
+@dataclasses.dataclass
+class CrossEntropy:
+    """Cross entropy in nats, and what training adds to it.
+
+    The additions are terms of the loss on their own, and exist in training only. So the term with the objective's
+    name is always the plain cross entropy, and so is the `loss` of an evaluation; `loss` in training is the sum of
+    all terms, which is what is minimised. With e = label_smoothing, Z = sum(exp(logits)) and p = softmax(logits):
+
+        label_smoothing   e * (-mean(log p) + log p[target])
+        z_loss            z_loss * log(Z)^2
+
+    Attributes:
+      label_smoothing: e. The sum with the cross entropy is that of the target distribution
+        (1 - e) * target + e / V (Szegedy et al. 2016, section 7).
+      z_loss: keeps log Z near 0 (Chowdhery et al. 2022, section 5: 1e-4).
+      chunk: positions of each row whose logits are computed at a time, so that those of a large vocabulary are never
+        all in memory; the backward pass computes them again. None = all at once.
+    """
+
+    label_smoothing: float = setting(0.0, at_least=0, below=1)
+    z_loss: float = setting(0.0, at_least=0)
+    chunk: int | None = setting(None, at_least=1)
+
+    def __call__(
+        self,
+        name: str,
+        logits: Logits | Float[Array, "*batch V"],
+        targets: Int[Array, "*batch"],
+        weights: Float[Array, "*batch"],
+        train: bool,
+        mixed: tuple[Int[Array, "*batch"], Float[Array, "*batch"]] | None = None,
+    ) -> Sums:
+        """The losses (the cross entropy as the term `name`, and the additions), and the metric `accuracy`.
+
+        Args:
+          mixed: another target, and the share of the first one; the rest is the other's (Zhang et al. 2018). Losses
+            and accuracy are the means under these shares.
+        """
+        function = functools.partial(self._parts, name, train)
+        parts = Logits.of(logits).reduce(function, targets, *(mixed or ()), chunk=self.chunk)
+        means = {part: Mean.of(values, weights) for part, values in parts.items()}
+        return means, {"accuracy": means.pop("accuracy")}
+
+    def _parts(
+        self, name: str, train: bool, logits: jax.Array, targets: jax.Array, other: Any = None, share: Any = None
+    ) -> dict[str, jax.Array]:
+        """The numbers of each position, by name."""
+
+        def mix(values: Any) -> jax.Array:
+            first = values(logits, targets)
+            return first if other is None else share * first + (1 - share) * values(logits, other)
+
+        log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_chosen)
+        parts = {name: log_z - chosen, "accuracy": mix(correct)}
+        if train and self.label_smoothing:
+            parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))
+        if train and self.z_loss:
+            parts["z_loss"] = self.z_loss * jnp.square(log_z)
+        return parts
