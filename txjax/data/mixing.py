@@ -61,18 +61,20 @@ class OneOf(Mixing):
 
     Attributes:
       ways: to mix.
-      weights: how often each is drawn, in proportion; None = equally often.
+      weights: how often each is drawn, in proportion.
     """
 
     ways: tuple[Mixing, ...] = setting(factory=lambda: (Mixup(), CutMix()))
-    weights: tuple[float, ...] | None = None
+    weights: tuple[float, ...] = (1.0, 1.0)
 
     def check(self) -> None:
-        if self.weights is not None and (len(self.weights) != len(self.ways) or min(self.weights) < 0):
-            raise UserError(
-                "data.mix.weights", f"a number of at least 0 for each of {len(self.ways)} ways", self.weights
-            )
+        if not self.ways:
+            raise UserError("data.mix.ways", "one way at least", self.ways)
+        for way in self.ways:
+            way.check()
+        if len(self.weights) != len(self.ways) or min(self.weights) < 0 or sum(self.weights) == 0:
+            raise UserError("data.mix.weights", f"{len(self.ways)} numbers of at least 0, not all 0", self.weights)
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        weights = None if self.weights is None else np.array(self.weights) / sum(self.weights)
-        return self.ways[rng.choice(len(self.ways), p=weights)](image, other, rng)
+        way = rng.choice(len(self.ways), p=np.array(self.weights) / sum(self.weights))
+        return self.ways[way](image, other, rng)
