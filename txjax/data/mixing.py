@@ -19,7 +19,7 @@ class Mixing:
         """Raises UserError for settings that cannot be."""
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-        """The mixed image, float32 [H W C], and the share of `image` in it."""
+        """The mixed image, float32 [H W C], and the share of `image` in it. Both images may be written to."""
         raise NotImplementedError
 
 
@@ -31,7 +31,10 @@ class Mixup(Mixing):
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         share = np.float32(rng.beta(self.alpha, self.alpha))
-        return share * image + (1 - share) * other, float(share)
+        image -= other  # in place: new arrays cost more than the sums
+        image *= share
+        image += other
+        return image, float(share)
 
 
 @dataclasses.dataclass
@@ -50,9 +53,8 @@ class CutMix(Mixing):
         rows, columns = int(height * side), int(width * side)
         top, left = int(rng.integers(height)) - rows // 2, int(rng.integers(width)) - columns // 2
         box = slice(max(top, 0), max(top + rows, 0)), slice(max(left, 0), max(left + columns, 0))
-        mixed = image.copy()
-        mixed[box] = other[box]
-        return mixed, 1 - mixed[box][..., 0].size / (height * width)
+        image[box] = other[box]
+        return image, 1 - image[box][..., 0].size / (height * width)
 
 
 @dataclasses.dataclass
