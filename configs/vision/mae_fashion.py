@@ -5,8 +5,9 @@
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared. Labels are
 not used. `vit_fashion.py` can start from the encoder.
 
-Cost: about 0 minutes on two CPU cores.
-Score: 0 mean squared error of normalised pixels on `test`.
+Cost: about 8 minutes on two CPU cores.
+Score: 0.519 mean squared error of normalised pixels on `test` (first 8 batches) after 1,000 steps
+(`--config.num_steps=1000`).
 """
 
 from txjax.checkpoint import Checkpoints

@@ -1,12 +1,12 @@
-"""A masked autoencoder's encoder, fine-tuned on ImageNet's labels: He et al. 2022, table 9. ViT-B/16, `:large`, `:huge`.
+"""Masked autoencoders fine-tuned on ImageNet's labels: He et al. 2022, table 9. ViT-B/16, `:large` or `:huge`.
 
     txjax train --config=configs/vision/mae_finetune_imagenet.py --workdir=runs/tuned --config.init_from=runs/mae_base
 
 Epochs, learning rates, layer and path rates of each size are those of the authors' commands, which reached the score.
-The class token is read, as in the paper. Three details are txjax's own: mixup and CutMix are drawn for each example, not
-each batch; RandAugment has the paper's 14 operations; erased pixels are uniform, not normal, noise.
+The class token is read, as in the paper. Three details are txjax's own: mixup and CutMix are drawn for each example,
+not each batch; RandAugment has the paper's 14 operations; erased pixels are uniform, not normal, noise.
 
-Cost: COST
+Cost: 1.4e19 FLOPs (large: 2.4e19, huge: 6.4e19), or 9 (17, 45) hours of an H100 at 40% of its peak; see docs/images.md.
 Score: 83.6% (base), 85.9% (large), 86.9% (huge) of `validation` (published, table 3; not run here).
 """
 

@@ -6,7 +6,8 @@
 The data is TFDS's `imagenet2012`. The crops' least area, 0.2, and the flips are those of the authors' code.
 `mae_finetune_imagenet.py` and `mae_linear_imagenet.py` start from here.
 
-Cost: COST
+Cost: 1.2e20 FLOPs (large: 2.5e20, huge: 6.0e20), or 84 (178, 418) hours of an H100 at 40% of its peak; see
+docs/images.md.
 Score: fine-tuned 83.6% (base), 85.9% (large), 86.9% (huge) of `validation` (published, table 3; not run here).
 """
 

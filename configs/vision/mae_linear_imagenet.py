@@ -5,7 +5,8 @@
 Two things differ from the paper: plain momentum in place of LARS, and no batch norm between features and head; the
 encoder's last norm is there. Gradients and moments exist for the head only.
 
-Cost: COST
+Cost: 4.1e18 FLOPs (large: 7.9e18, huge: 2.1e19), or 3 (6, 15) hours of an H100 at 40% of its peak; see
+docs/images.md.
 Score: 68.0% (base), 75.8% (large), 76.6% (huge) of `validation` (published, table 12, with LARS and batch norm; not
 run here).
 """

@@ -45,9 +45,9 @@ def get_config(variant: str = "") -> Experiment:
         ),
         objective=Classification(),
         data=Images(split="train", transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100), **fashion),
-        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=250)},
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500)},
         optimizer=optimizer,
-        num_steps=500,
+        num_steps=1000,
         batch_size=64,
         log_every_steps=25,
     )

@@ -1,4 +1,4 @@
-"""Plain ViTs on ImageNet's labels, as published: ViT-S/16 of Beyer et al. 2022, and `:base`, `:large`, `:huge` of He et al.
+"""Plain ViTs on ImageNet, as published: ViT-S/16 of Beyer et al. 2022; `:base`, `:large`, `:huge` of He et al. 2022.
 
     txjax train --config=configs/vision/vit_imagenet.py --workdir=runs/vit_small
     txjax train --config=configs/vision/vit_imagenet.py:base --workdir=runs/vit_base
@@ -7,7 +7,8 @@ The small one is "Better plain ViT baselines" (section 2), 90 epochs. The others
 regularisation, 300 or 200 epochs, an average of the weights. Both pool by the mean over patches or the class token as
 their authors did, and have fixed positions.
 
-Cost: COST
+Cost: 3.2e18 FLOPs (base: 4.1e19, large: 9.5e19, huge: 2.6e20), or 2 (28, 66, 181) hours of an H100 at 40% of its
+peak; see docs/images.md.
 Score: 76.5% (small; 80% after 300 epochs) of `validation` (published; not run here); 82.3% (base), 82.6% (large),
 83.1% (huge) (published, He et al. 2022, table 3; not run here).
 """
