@@ -1,6 +1,6 @@
 """From one data set to another at higher resolution: ten scanned digits of each class, brought to 16x16 pixels.
 
-    txjax train --config=configs/vision/vit_digits_large.py --workdir=runs/digits --config.init_from=runs/vit_fashion_small
+    txjax train --config=configs/vision/vit_digits_large.py --workdir=runs/digits --config.init_from=runs/small
 
 The other half is `vit_fashion_small.py`: its 7x7 learned positions are resampled to 8x8, its head is left. Without
 `init_from` the same model learns from scratch.

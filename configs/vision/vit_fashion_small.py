@@ -1,6 +1,6 @@
 """A tiny ViT of all of `fashion_mnist` at half its size, 14x14 pixels: what `vit_digits_large.py` starts from.
 
-    txjax train --config=configs/vision/vit_fashion_small.py --workdir=runs/vit_fashion_small
+    txjax train --config=configs/vision/vit_fashion_small.py --workdir=runs/small
 
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
 
