@@ -16,7 +16,6 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.mae import MAE
-from txjax.nn import Stack
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
@@ -37,7 +36,6 @@ def get_config() -> Experiment:
             decoder_width=64,
             decoder_depth=1,
             decoder_heads=2,
-            stack=Stack(unroll=4),
         ),
         objective=MaskedPatch(rate=0.75),
         data=fashion("train", Flip()),

@@ -25,7 +25,7 @@ from txjax.data import (
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
-from txjax.nn import Sinusoidal2D
+from txjax.nn import PreNorm, Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -61,7 +61,13 @@ def get_config(variant: str = "base") -> Experiment:
     train = imagenet("train", RandomResizedCrop(224), Flip(), augment, RandomErasing(0.25), mix=OneOf())
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(
-        model=ViT(**sizes[variant], classes=1000, positions=Sinusoidal2D(), dtype="bfloat16"),
+        model=ViT(
+            **sizes[variant],
+            classes=1000,
+            positions=Sinusoidal2D(),
+            block=PreNorm(drop_path=drop_path),
+            dtype="bfloat16",
+        ),
         objective=Classification(),
         data=train,
         evals={"valid": Evaluation(data=validation, every_steps=2500)},

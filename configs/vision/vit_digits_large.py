@@ -14,7 +14,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned, Stack
+from txjax.nn import Learned
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -40,7 +40,6 @@ def get_config() -> Experiment:
             heads=4,
             pool=MeanPool(),
             positions=Learned(max_length=64),
-            stack=Stack(unroll=4),
         ),
         objective=Classification(),
         data=digits("train", PadCrop(2), subset=Subset(per_class=10)),

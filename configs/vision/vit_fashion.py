@@ -20,7 +20,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Sinusoidal2D, Stack
+from txjax.nn import Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine, Group
 
@@ -41,7 +41,6 @@ def get_config(variant: str = "") -> Experiment:
             heads=4,
             pool=MeanPool(),
             positions=Sinusoidal2D(),
-            stack=Stack(unroll=4),
         ),
         objective=Classification(),
         data=Images(split="train", transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100), **fashion),

@@ -13,7 +13,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned, Stack
+from txjax.nn import Learned
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -38,7 +38,6 @@ def get_config() -> Experiment:
             heads=4,
             pool=MeanPool(),
             positions=Learned(max_length=49),
-            stack=Stack(unroll=4),
         ),
         objective=Classification(),
         data=fashion("train", Flip()),
