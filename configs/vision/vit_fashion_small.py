@@ -4,8 +4,8 @@
 
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
 
-Cost: COST
-Score: SCORE
+Cost: 3.7e12 FLOPs, about 2 minutes on two CPU cores.
+Score: 74.8% of `test` where it was stopped after 334 of its 1,000 steps.
 """
 
 from txjax.data import Flip, Images, Resize, Transform
