@@ -137,6 +137,14 @@ def test_files_that_cannot_be_used(file, tmp_path):
         config.load(str(tmp_path / "bad.py"), [])
 
 
+def test_a_variant_that_the_file_does_not_list(file, tmp_path):
+    assert config.load(f"{file}:wide", []).model.width == 64
+    (tmp_path / "listed.py").write_text(FILE + 'VARIANTS = ("wide",)\n')
+    assert config.load(f"{tmp_path}/listed.py:wide", []).model.width == 64
+    with pytest.raises(UserError, match="--config: expected a variant of .*listed.py, got 'wode'; did you mean wide"):
+        config.load(f"{tmp_path}/listed.py:wode", [])
+
+
 def test_json_and_back(file):
     run = config.load(file, ["--config.model.kv_heads=2"])
     written = json.loads(json.dumps(tree.to_json(run)))

@@ -50,6 +50,9 @@ def _read(source: str) -> Any:
         get_config = getattr(module, "get_config", None)
         if get_config is None:
             raise UserError("--config", "a Python file that defines get_config()", str(path))
+        known = getattr(module, "VARIANTS", (variant,))
+        if variant and variant not in known:
+            raise UserError("--config", f"a variant of {path}", variant, near_misses(variant, known) or known)
         return get_config(variant) if variant else get_config()
     except UserError:
         raise

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from txjax.data import CenterCrop, Flip, Images, PadCrop, Resize
+from txjax.data import CenterCrop, Flip, Images, Mixup, PadCrop, Resize
 from txjax.data.keys import example_rng
 from txjax.types import UserError
 
@@ -49,6 +49,26 @@ def test_draws_are_keyed_by_seed_epoch_and_example():
     assert len({image(seed, epoch).tobytes() for seed in range(4) for epoch in range(4)}) > 8
 
 
+def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
+    settings = dict(transforms=(PadCrop(2), Flip()), mix=Mixup())
+    kept = Images(**settings).open()
+    monkeypatch.setattr("txjax.data.images.MEMORY", 0)
+    read = Images(**settings).open()
+    reads = []
+    for source in (kept, read):
+        decoded = source._decoded
+        monkeypatch.setattr(
+            source, "_decoded", lambda i, decoded=decoded, source=source: reads.append(source) or decoded(i)
+        )
+    for epoch in (1, 1, 2):
+        for index in range(3):
+            rng, again = example_rng(0, epoch, index), example_rng(0, epoch, index)
+            one, other = kept.example(index, epoch, rng), read.example(index, epoch, again)
+            for key in one:
+                np.testing.assert_array_equal(one[key], other[key])
+    assert reads.count(read) == 18 and reads.count(kept) <= 9
+
+
 def test_pad_crop_shifts_by_up_to_pad_and_reaches_every_place():
     image = np.arange(1, 10, dtype=np.uint8).reshape(3, 3, 1)
     padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
@@ -81,7 +101,7 @@ def test_center_crop_cuts_the_middle():
 def test_images_of_another_size_need_resize():
     with pytest.raises(UserError, match=r"data.shape: .*\(8, 8, 1\).*got \(16, 16, 1\).*Resize"):
         Images(shape=(16, 16, 1)).open()
-    with pytest.raises(UserError, match="channels stay"):
+    with pytest.raises(UserError, match=r"Channels\(count\)"):
         Images(shape=(8, 8, 3)).open()
     assert Images(shape=(16, 16, 1), transforms=(Resize(16),)).open().example(0, 0, None)["image"].shape == (16, 16, 1)
 

@@ -1,77 +1,19 @@
-"""Labelled images, and what may be done to them before they are normalised."""
+"""Labelled images: transformed, normalised, mixed, in this order."""
 
 import dataclasses
+import hashlib
 
 import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Dataset, Example, Source, require
+from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.mixing import Mixing
+from txjax.data.subset import Subset
+from txjax.data.transforms import Transform
 from txjax.types import UserError, setting, spec
 
-
-@dataclasses.dataclass
-class Transform:
-    """A change to an image, uint8 [H W C]. Every draw comes from `rng`, which is keyed by example and epoch."""
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError
-
-    def check(self) -> None:
-        """Raises UserError where this transform cannot work here."""
-
-
-@dataclasses.dataclass
-class PadCrop(Transform):
-    """Pads every side with `pad` black pixels and cuts the old size out at a random place."""
-
-    pad: int = setting(1, at_least=0)
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        top, left = rng.integers(2 * self.pad + 1, size=2)
-        padded = np.pad(image, ((self.pad, self.pad), (self.pad, self.pad), (0, 0)))
-        return padded[top : top + image.shape[0], left : left + image.shape[1]]
-
-
-@dataclasses.dataclass
-class Flip(Transform):
-    """Swaps left and right with probability 1/2."""
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return image[:, ::-1] if rng.random() < 0.5 else image
-
-
-@dataclasses.dataclass
-class Resize(Transform):
-    """Brings the shorter side to `size` pixels, bicubic and antialiased; height : width stays as it is."""
-
-    size: int = setting(224, at_least=1)
-
-    def check(self) -> None:
-        require("PIL", "pillow", "data.transforms")
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        from PIL import Image
-
-        height, width, channels = image.shape
-        scale = self.size / min(height, width)
-        size = round(width * scale), round(height * scale)
-        picture = Image.fromarray(image[..., 0] if channels == 1 else image)
-        return np.asarray(picture.resize(size, Image.Resampling.BICUBIC)).reshape(size[1], size[0], channels)
-
-
-@dataclasses.dataclass
-class CenterCrop(Transform):
-    """Cuts `size` x `size` pixels out of the middle."""
-
-    size: int = setting(224, at_least=1)
-
-    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        top, left = (image.shape[0] - self.size) // 2, (image.shape[1] - self.size) // 2
-        if min(top, left) < 0:
-            hint = "put Resize before it"
-            raise UserError("data.transforms", f"CenterCrop of at most {min(image.shape[:2])}", self.size, hint=hint)
-        return image[top : top + self.size, left : left + self.size]
+MEMORY = 256 << 20  # bytes of decoded images; a set that fits is decoded once
 
 
 @dataclasses.dataclass
@@ -79,7 +21,7 @@ class Images(Dataset):
     """Images with a class.
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, and 0 where
-    the set gives no label (-1).
+    the set gives no label (-1). With `mix` also other_label int32 [] and mix float32 [], the share of `label`.
 
     Attributes:
       shape: height, width and channels, after the transforms.
@@ -89,6 +31,8 @@ class Images(Dataset):
       mean: of one or of each channel.
       std: of one or of each channel.
       transforms: applied in this order; those of training only belong in the training set's config only.
+      mix: a second example in the same image; None leaves them apart. For training only, too.
+      subset: a few examples of each class; None takes the whole split.
     """
 
     name: str = "txjax_digits"
@@ -100,14 +44,20 @@ class Images(Dataset):
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
     transforms: tuple[Transform, ...] = ()
+    mix: Mixing | None = None
+    subset: Subset | None = None
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         scalars = {"id": spec((), "int32"), "label": spec((), "int32"), "weights": spec((), "float32")}
+        if self.mix is not None:
+            scalars |= {"other_label": spec((), "int32"), "mix": spec((), "float32")}
         return scalars | {"image": spec(tuple(self.shape), "float32")}
 
     def check(self) -> None:
         features = records.check(self.name, self.split, self.data_dir)
-        records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
+        image = records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
+        if np.dtype(image.np_dtype) != np.uint8:
+            raise UserError("data.image_feature", "an image of 8 bits a channel", f"one of {np.dtype(image.np_dtype)}")
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
@@ -118,6 +68,8 @@ class Images(Dataset):
             raise UserError("data.std", "numbers above 0", self.std)
         for transform in self.transforms:
             transform.check()
+        if self.mix is not None:
+            self.mix.check()
 
     def open(self) -> Source:
         self.check()
@@ -130,27 +82,57 @@ class ImageSource:
     """The images of a split, by number."""
 
     def __init__(self, images: Images):
+        def read(*features: str) -> records.Records:
+            return records.Records(images.name, images.split, images.data_dir, features)
+
         self._images = images
-        self._records = records.Records(
-            images.name, images.split, images.data_dir, [images.image_feature, images.label_feature]
-        )
+        self._records = read(images.image_feature, images.label_feature)
+        self._numbers: np.ndarray | None = None  # of the records that count; None = all
         self.fingerprint = self._records.fingerprint
-        self._mean, self._std = np.array(images.mean, np.float32), np.array(images.std, np.float32)
+        if images.subset is not None:
+            self._numbers = images.subset.choose(read(images.label_feature), images.label_feature, images.classes)
+            content = self.fingerprint.encode() + self._numbers.tobytes()
+            self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
+        # (pixel / 255 - mean) / std as one product and one sum, over whole rows: those over three channels are slow.
+        _, width, channels = images.shape
+        std, mean = (np.tile(np.broadcast_to(x, channels), width) for x in (images.std, images.mean))
+        self._scale, self._shift = (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._keeps = len(self) * self._decoded(0)[0].nbytes <= MEMORY
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._records) if self._numbers is None else len(self._numbers)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        record = self._records[index]
-        pixels = record[self._images.image_feature]
+        image, label = self._read(index, rng)
+        if self._images.mix is None:
+            return {"image": image, "label": label, "weights": np.array(label >= 0, np.float32)}
+        other, other_label = self._read(int(rng.integers(len(self))), rng)
+        image, share = self._images.mix(image, other, rng)
+        return {
+            "image": image,
+            "label": label,
+            "other_label": other_label,
+            "mix": np.array(share, np.float32),
+            "weights": np.array(min(label, other_label) >= 0, np.float32),
+        }
+
+    def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """An image, transformed and normalised, and its label, int32 []."""
+        pixels, label = self._kept.get(index) or self._decoded(index)
+        if self._keeps:
+            self._kept[index] = pixels, label
         for transform in self._images.transforms:
             pixels = transform(pixels, rng)
         if pixels.shape != tuple(self._images.shape):
-            hint = "set data.shape, or bring it there by transforms=(Resize(size), CenterCrop(size)); channels stay"
+            hint = "set data.shape, or bring it there by transforms=(Resize(size), CenterCrop(size), Channels(count))"
             raise UserError("data.shape", f"{pixels.shape} as of image {index}", tuple(self._images.shape), hint=hint)
-        label = np.int32(record[self._images.label_feature])
-        return {
-            "image": (pixels.astype(np.float32) / 255 - self._mean) / self._std,
-            "label": np.asarray(label),
-            "weights": np.asarray(label >= 0, np.float32),
-        }
+        image = pixels.reshape(len(pixels), -1).astype(np.float32)
+        image *= self._scale
+        image += self._shift
+        return image.reshape(pixels.shape), label
+
+    def _decoded(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """An image as the set holds it, uint8 [H W C], and its label, int32 []."""
+        record = self._records[index if self._numbers is None else int(self._numbers[index])]
+        return record[self._images.image_feature], np.array(record[self._images.label_feature], np.int32)

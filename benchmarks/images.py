@@ -1,0 +1,91 @@
+"""What an image costs before the step: decoding, transforms, normalisation, mixing, in one thread and by the loader.
+
+    python benchmarks/images.py [--examples=200]
+
+The images are made up, about as large as ImageNet's, and decoded in place of the embedded digits. CPU time is that of
+the whole process; the speed of the loader, with all its threads, is by the clock.
+"""
+
+import io
+import sys
+import time
+
+import numpy as np
+from PIL import Image
+
+from txjax.commands.parser import Parser
+from txjax.commands.table import table
+from txjax.data import (
+    CenterCrop,
+    Flip,
+    Images,
+    OneOf,
+    RandAugment,
+    RandomErasing,
+    RandomResizedCrop,
+    Resize,
+    Transform,
+    train_batches,
+)
+from txjax.data.keys import example_rng
+
+
+def photo(seed: int) -> bytes:
+    """A JPEG of 500x375 pixels: blurred noise with some grain."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(256, size=(24, 32, 3), dtype=np.uint8))
+    smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC)).astype(int)
+    buffer = io.BytesIO()
+    grainy = (smooth + rng.integers(-12, 13, size=smooth.shape)).clip(0, 255).astype(np.uint8)
+    Image.fromarray(grainy).save(buffer, format="jpeg", quality=90)
+    return buffer.getvalue()
+
+
+PHOTOS = [photo(seed) for seed in range(16)]
+
+
+class Decode(Transform):
+    """A photo in place of the digit."""
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(Image.open(io.BytesIO(PHOTOS[rng.integers(len(PHOTOS))])))
+
+
+def images(*transforms: Transform, size: int = 224, mix: OneOf | None = None) -> Images:
+    return Images(shape=(size, size, 3), transforms=(Decode(), *transforms), mix=mix, mean=(0.5,) * 3, std=(0.2,) * 3)
+
+
+def main() -> None:
+    parser = Parser("benchmarks/images.py", __doc__)
+    parser.add_argument("--examples", type=int, default=200)
+    examples = parser.parse_args(sys.argv[1:]).examples
+    crop, augment = RandomResizedCrop(224), RandAugment(magnitude=9, deviation=0.5, probability=0.5)
+    recipes = {
+        "decoded, evaluation": images(Resize(256), CenterCrop(224)),
+        "crop, flip": images(crop, Flip()),
+        "crop, flip, RandAugment, erasing": images(crop, Flip(), augment, RandomErasing()),
+        "the same, mixed": images(crop, Flip(), augment, RandomErasing(), mix=OneOf()),
+    }
+    rows = []
+    for name, data in recipes.items():
+        source = data.open()
+        source.example(0, 1, example_rng(0, 1, 0))
+        before = time.process_time()
+        for i in range(examples):
+            source.example(i, 1, example_rng(0, 1, i))
+        cost = (time.process_time() - before) / examples
+        batches = train_batches(source, batch_size=16, seed=0)
+        next(batches)
+        started = time.perf_counter()
+        for _ in range(examples // 16):
+            next(batches)
+        speed = examples // 16 * 16 / (time.perf_counter() - started)
+        batches.close()
+        rows.append([name, f"{1e3 * cost:.1f}", f"{1 / cost:.0f}", f"{speed:.0f}"])
+    size = np.mean([len(p) for p in PHOTOS]) / 1e3
+    columns = ["recipe", "ms of CPU an image", "images a second of CPU", "loader, images/s"]
+    table(f"JPEGs of 500x375 pixels, {size:.0f} kB", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""A small masked autoencoder of `fashion_mnist`: three patches in four are hidden, their pixels predicted.
+
+    txjax train --config=configs/vision/mae_fashion.py --workdir=runs/mae_fashion
+
+The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared. Labels are
+not used. `vit_fashion.py` can start from the encoder.
+
+Cost: about 8 minutes on two CPU cores.
+Score: 0.519 mean squared error of normalised pixels on `test` (first 8 batches) after 1,000 steps
+(`--config.num_steps=1000`).
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Flip, Images
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.vision.encoder import MeanPool
+from txjax.models.vision.mae import MAE
+from txjax.objectives import MaskedPatch
+from txjax.optim import AdamW, Cosine
+
+
+def get_config() -> Experiment:
+    def fashion(split: str, *transforms: Flip) -> Images:
+        return Images(
+            name="fashion_mnist", split=split, shape=(28, 28, 1), mean=(0.286,), std=(0.353,), transforms=transforms
+        )
+
+    return Experiment(
+        model=MAE(
+            patch=4,
+            width=128,
+            depth=4,
+            heads=4,
+            pool=MeanPool(),
+            decoder_width=64,
+            decoder_depth=1,
+            decoder_heads=2,
+        ),
+        objective=MaskedPatch(rate=0.75),
+        data=fashion("train", Flip()),
+        evals={"test": Evaluation(data=fashion("test"), every_steps=1000, max_batches=8)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=200, final=0.0)),
+        checkpoint=Checkpoints(every_steps=1000),
+        num_steps=3000,
+        batch_size=64,
+        log_every_steps=50,
+    )

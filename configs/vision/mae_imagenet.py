@@ -1,0 +1,62 @@
+"""Masked autoencoders of ImageNet, as published: He et al. 2022, table 8, 1,600 epochs. ViT-B/16, `:large` or `:huge`.
+
+    txjax train --config=configs/vision/mae_imagenet.py --workdir=runs/mae_base
+    txjax train --config=configs/vision/mae_imagenet.py:large --workdir=runs/mae_large
+
+The data is TFDS's `imagenet2012`. The crops' least area, 0.2, and the flips are those of the authors' code.
+`mae_finetune_imagenet.py` and `mae_linear_imagenet.py` start from here.
+
+Cost: 1.2e20 FLOPs (large: 2.5e20, huge: 6.0e20), or 84 (178, 418) hours of an H100 at 40% of its peak; see
+docs/images.md.
+Score: fine-tuned 83.6% (base), 85.9% (large), 86.9% (huge) of `validation` (published, table 3; not run here).
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize, Transform
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.vision.mae import MAE
+from txjax.objectives import MaskedPatch
+from txjax.optim import AdamW, Cosine
+
+VARIANTS = ("large", "huge")
+BATCH = 4096
+STEPS_PER_EPOCH = 1_281_167 / BATCH
+
+
+def get_config(variant: str = "base") -> Experiment:
+    def imagenet(split: str, *transforms: Transform) -> Images:
+        return Images(
+            name="imagenet2012",
+            split=split,
+            shape=(224, 224, 3),
+            classes=1000,
+            mean=(0.485, 0.456, 0.406),
+            std=(0.229, 0.224, 0.225),
+            transforms=transforms,
+        )
+
+    sizes = {
+        "base": dict(patch=16, width=768, depth=12, heads=12),
+        "large": dict(patch=16, width=1024, depth=24, heads=16),
+        "huge": dict(patch=14, width=1280, depth=32, heads=16),
+    }
+    validation = imagenet("validation", Resize(256), CenterCrop(224))
+    return Experiment(
+        model=MAE(**sizes[variant], decoder_width=512, decoder_depth=8, decoder_heads=16, dtype="bfloat16"),
+        objective=MaskedPatch(rate=0.75),
+        data=imagenet("train", RandomResizedCrop(224, area=(0.2, 1.0)), Flip()),
+        evals={"valid": Evaluation(data=validation, every_steps=10_000)},
+        optimizer=AdamW(
+            peak_lr=1.5e-4 * BATCH / 256,
+            b1=0.9,
+            b2=0.95,
+            weight_decay=0.05,
+            clip=None,
+            schedule=Cosine(warmup_steps=round(40 * STEPS_PER_EPOCH), final=0.0),
+        ),
+        checkpoint=Checkpoints(every_steps=2500),
+        num_steps=round(1600 * STEPS_PER_EPOCH),
+        batch_size=BATCH,
+        log_every_steps=100,
+    )

@@ -1,0 +1,51 @@
+"""From one data set to another at higher resolution: ten scanned digits of each class, brought to 16x16 pixels.
+
+    txjax train --config=configs/vision/vit_digits_large.py --workdir=runs/digits --config.init_from=runs/small
+
+The other half is `vit_fashion_small.py`: its 7x7 learned positions are resampled to 8x8, its head is left. Without
+`init_from` the same model learns from scratch.
+
+Cost: about 1 minute on two CPU cores.
+Score: 85.2% of the held-out digits, from step 334 of the other half; 74.7% from scratch (one seed each).
+"""
+
+from txjax.data import Images, PadCrop, Resize, Subset, Transform
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.vision.encoder import MeanPool
+from txjax.models.vision.vit import ViT
+from txjax.nn import Learned
+from txjax.objectives import Classification
+from txjax.optim import AdamW, Cosine
+
+
+def get_config() -> Experiment:
+    def digits(split: str, *transforms: Transform, subset: Subset | None = None) -> Images:
+        return Images(
+            name="txjax_digits",
+            split=split,
+            shape=(16, 16, 1),
+            mean=(0.3,),
+            std=(0.35,),
+            transforms=(Resize(16), *transforms),
+            subset=subset,
+        )
+
+    return Experiment(
+        model=ViT(
+            patch=2,
+            classes=10,
+            width=64,
+            depth=4,
+            heads=4,
+            pool=MeanPool(),
+            positions=Learned(max_length=64),
+        ),
+        objective=Classification(),
+        data=digits("train", PadCrop(2), subset=Subset(per_class=10)),
+        evals={"test": Evaluation(data=digits("test"), every_steps=100, batch_size=99)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
+        num_steps=300,
+        batch_size=50,
+        log_every_steps=25,
+    )

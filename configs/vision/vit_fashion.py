@@ -1,0 +1,53 @@
+"""A small ViT on 1,000 labelled images of `fashion_mnist`, a hundred of each class; `test` is whole.
+
+    txjax train --config=configs/vision/vit_fashion.py --workdir=runs/vit_fashion
+
+That is from scratch. `--config.init_from=runs/mae_fashion` starts from the encoder of `mae_fashion.py`, and the
+variant `probe` trains a linear classifier of its frozen features:
+
+    txjax train --config=configs/vision/vit_fashion.py --workdir=runs/tuned --config.init_from=runs/mae_fashion
+    txjax train --config=configs/vision/vit_fashion.py:probe --workdir=runs/probe --config.init_from=runs/mae_fashion
+
+`--config.seed=1 --config.data.subset.seed=1` is another draw and another thousand. The data is TFDS's `fashion_mnist`;
+`--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
+
+Cost: about 4 minutes on two CPU cores.
+Score: of `test`, after 320 steps (`--config.num_steps=320`), one seed: 70.6% from scratch; from `mae_fashion` after
+only 1,000 steps 72.8%, and 69.6% as `probe`.
+"""
+
+from txjax.data import Flip, Images, PadCrop, Subset
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.vision.encoder import MeanPool
+from txjax.models.vision.vit import ViT
+from txjax.nn import Sinusoidal2D
+from txjax.objectives import Classification
+from txjax.optim import AdamW, Cosine, Group
+
+VARIANTS = ("probe",)
+
+
+def get_config(variant: str = "") -> Experiment:
+    fashion = dict(name="fashion_mnist", shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    optimizer = AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0))
+    if variant == "probe":
+        optimizer.groups = Group(r"head/.*", lr=10.0, weight_decay=0.0), Group(r"(?!head/).*", trainable=False)
+    return Experiment(
+        model=ViT(
+            patch=4,
+            classes=10,
+            width=128,
+            depth=4,
+            heads=4,
+            pool=MeanPool(),
+            positions=Sinusoidal2D(),
+        ),
+        objective=Classification(),
+        data=Images(split="train", transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100), **fashion),
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500)},
+        optimizer=optimizer,
+        num_steps=1000,
+        batch_size=64,
+        log_every_steps=25,
+    )

@@ -1,0 +1,82 @@
+"""Two examples in one image: mixup and CutMix, and a draw between them.
+
+The partner is any example of the set, drawn with the example's own generator, so a batch does not depend on how it is
+split over hosts. (timm mixes a batch with its own reverse.) Reading the partner doubles the cost of an example.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from txjax.types import UserError, setting
+
+
+@dataclasses.dataclass
+class Mixing:
+    """A way to mix two normalised images."""
+
+    def check(self) -> None:
+        """Raises UserError for settings that cannot be."""
+
+    def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        """The mixed image, float32 [H W C], and the share of `image` in it. Both images may be written to."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class Mixup(Mixing):
+    """share * image + (1 - share) * other, share ~ Beta(alpha, alpha) (Zhang et al. 2018, 2)."""
+
+    alpha: float = setting(0.8, above=0)
+
+    def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        share = np.float32(rng.beta(self.alpha, self.alpha))
+        image -= other  # in place: new arrays cost more than the sums
+        image *= share
+        image += other
+        return image, float(share)
+
+
+@dataclasses.dataclass
+class CutMix(Mixing):
+    """A box of the other image in this one (Yun et al. 2019, 3.1).
+
+    With lambda ~ Beta(alpha, alpha) the box has the image's proportions and a share 1 - lambda of its area, and its
+    centre is uniform; what lies outside the image is cut off, and `share` is what is left of `image` then.
+    """
+
+    alpha: float = setting(1.0, above=0)
+
+    def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        height, width, _ = image.shape
+        side = np.sqrt(1 - rng.beta(self.alpha, self.alpha))
+        rows, columns = int(height * side), int(width * side)
+        top, left = int(rng.integers(height)) - rows // 2, int(rng.integers(width)) - columns // 2
+        box = slice(max(top, 0), max(top + rows, 0)), slice(max(left, 0), max(left + columns, 0))
+        image[box] = other[box]
+        return image, 1 - image[box][..., 0].size / (height * width)
+
+
+@dataclasses.dataclass
+class OneOf(Mixing):
+    """One of several ways, drawn for each example; timm's switch between mixup and CutMix, which draws for each batch.
+
+    Attributes:
+      ways: to mix.
+      weights: how often each is drawn, in proportion.
+    """
+
+    ways: tuple[Mixing, ...] = setting(factory=lambda: (Mixup(), CutMix()))
+    weights: tuple[float, ...] = (1.0, 1.0)
+
+    def check(self) -> None:
+        if not self.ways:
+            raise UserError("data.mix.ways", "one way at least", self.ways)
+        for way in self.ways:
+            way.check()
+        if len(self.weights) != len(self.ways) or min(self.weights) < 0 or sum(self.weights) == 0:
+            raise UserError("data.mix.weights", f"{len(self.ways)} numbers of at least 0, not all 0", self.weights)
+
+    def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        way = rng.choice(len(self.ways), p=np.array(self.weights) / sum(self.weights))
+        return self.ways[way](image, other, rng)

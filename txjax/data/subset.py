@@ -1,0 +1,47 @@
+"""A few labelled examples of each class: what a method makes of little."""
+
+import dataclasses
+
+import numpy as np
+
+from txjax.data.keys import hash32
+from txjax.data.records import Records
+from txjax.types import UserError, setting
+
+
+@dataclasses.dataclass
+class Subset:
+    """The first `per_class` records of every class in a random order of the split, in that order.
+
+    It depends on the data, the seed and `per_class` alone, and the subset of a smaller `per_class` lies inside that of
+    a larger one. Records are read (their labels alone are decoded) until every class is full: few, where the classes
+    are about equally frequent.
+
+    Attributes:
+      per_class: examples of each class.
+      seed: of the order; another seed is another subset.
+    """
+
+    per_class: int = setting(100, at_least=1)
+    seed: int = setting(0, at_least=0)
+
+    def choose(self, records: Records, label_feature: str, classes: int) -> np.ndarray:
+        """The numbers of the chosen records, int64 [per_class * classes].
+
+        Raises:
+          UserError: a class has fewer records.
+        """
+        from grain.experimental import index_shuffle  # slow to import; configs needn't wait for it
+
+        chosen, counts = [], np.zeros(classes, np.int64)
+        key = hash32("subset", self.seed)
+        for place in range(len(records)):
+            number = index_shuffle(index=place, max_index=len(records) - 1, seed=key, rounds=4)
+            label = int(records[number][label_feature])
+            if label >= 0 and counts[label] < self.per_class:
+                chosen.append(number)
+                counts[label] += 1
+                if len(chosen) == self.per_class * classes:
+                    return np.array(chosen)
+        rare = int(counts.argmin())
+        raise UserError("data.subset.per_class", f"at most the {counts[rare]} records of class {rare}", self.per_class)

@@ -1,0 +1,205 @@
+"""What may be done to an image before it is normalised: crops, flips, sizes, channels, holes."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from txjax.data.dataset import require
+from txjax.types import UserError, setting
+
+Box = tuple[int, int, int, int]  # top, left, height, width
+
+
+@dataclasses.dataclass
+class Transform:
+    """A change to an image, uint8 [H W C]. Every draw comes from `rng`, which is keyed by example and epoch."""
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The new image, uint8 [H W C]; the one that came stays as it is."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Raises UserError where this transform cannot work here."""
+
+
+@dataclasses.dataclass
+class PadCrop(Transform):
+    """Pads every side with `pad` black pixels and cuts the old size out at a random place."""
+
+    pad: int = setting(1, at_least=0)
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        top, left = rng.integers(2 * self.pad + 1, size=2)
+        height, width, channels = image.shape
+        padded = np.zeros((height + 2 * self.pad, width + 2 * self.pad, channels), np.uint8)
+        padded[self.pad : self.pad + height, self.pad : self.pad + width] = image
+        return padded[top : top + height, left : left + width]
+
+
+@dataclasses.dataclass
+class Flip(Transform):
+    """Swaps left and right with probability 1/2."""
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if rng.random() >= 0.5:
+            return image
+        flipped = np.empty_like(image)
+        for channel in range(image.shape[2]):  # four times as fast as all at once
+            flipped[..., channel] = image[:, ::-1, channel]
+        return flipped
+
+
+@dataclasses.dataclass
+class Resize(Transform):
+    """Brings the shorter side to `size` pixels, bicubic and antialiased; height : width stays as it is."""
+
+    size: int = setting(224, at_least=1)
+
+    def check(self) -> None:
+        require("PIL", "pillow", "data.transforms")
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        height, width, _ = image.shape
+        scale = self.size / min(height, width)
+        return resized(image, round(height * scale), round(width * scale))
+
+
+@dataclasses.dataclass
+class CenterCrop(Transform):
+    """Cuts `size` x `size` pixels out of the middle."""
+
+    size: int = setting(224, at_least=1)
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        top, left = (image.shape[0] - self.size) // 2, (image.shape[1] - self.size) // 2
+        if min(top, left) < 0:
+            hint = "put Resize before it"
+            raise UserError("data.transforms", f"CenterCrop of at most {min(image.shape[:2])}", self.size, hint=hint)
+        return image[top : top + self.size, left : left + self.size]
+
+
+@dataclasses.dataclass
+class RandomResizedCrop(Transform):
+    """A random box of the image, brought to `size` x `size` pixels, bicubic and antialiased (Szegedy et al. 2015, 6).
+
+    Its area is uniform in `area` times the image's, its width : height log-uniform in `ratio`, its place uniform. Where
+    ten such boxes don't fit, it is the largest in the middle whose width : height lies in `ratio`, as in torchvision.
+    """
+
+    size: int = setting(224, at_least=1)
+    area: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+    def check(self) -> None:
+        require("PIL", "pillow", "data.transforms")
+        check_box("RandomResizedCrop", self.area, self.ratio)
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        box = draw_box(rng, image.shape[0], image.shape[1], self.area, self.ratio)
+        top, left, height, width = box or middle_box(image.shape[0], image.shape[1], self.ratio)
+        return resized(image[top : top + height, left : left + width], self.size, self.size)
+
+
+@dataclasses.dataclass
+class RandomErasing(Transform):
+    """Noise, uniform in [0, 255] a number, in a random box of the image (Zhong et al. 2020, algorithm 1, RE-R).
+
+    The box is drawn as `RandomResizedCrop`'s, which is timm's way (the paper draws width : height uniformly); where ten
+    boxes don't fit, nothing is erased. timm erases after normalisation, with normal noise.
+
+    Attributes:
+      probability: of erasing anything.
+      area: of the box, as a share of the image's.
+      ratio: width : height.
+    """
+
+    probability: float = setting(0.25, at_least=0, at_most=1)
+    area: tuple[float, float] = (0.02, 1 / 3)
+    ratio: tuple[float, float] = (0.3, 10 / 3)
+
+    def check(self) -> None:
+        check_box("RandomErasing", self.area, self.ratio)
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if rng.random() >= self.probability:
+            return image
+        box = draw_box(rng, image.shape[0], image.shape[1], self.area, self.ratio)
+        if box is None:
+            return image
+        top, left, height, width = box
+        image = image.copy()
+        image[top : top + height, left : left + width] = rng.integers(
+            256, size=(height, width, image.shape[2]), dtype=np.uint8
+        )
+        return image
+
+
+@dataclasses.dataclass
+class Channels(Transform):
+    """Brings an image to `count` channels: grey to colour by repetition, colour to grey by ITU-R 601's luma."""
+
+    count: int = setting(3, choices=(1, 3))
+
+    def check(self) -> None:
+        require("PIL", "pillow", "data.transforms")
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if image.shape[2] == self.count:
+            return image
+        picture = to_picture(image, "Channels")
+        return to_array(picture.convert("L" if self.count == 1 else "RGB"))
+
+
+def draw_box(
+    rng: np.random.Generator, height: int, width: int, area: tuple[float, float], ratio: tuple[float, float]
+) -> Box | None:
+    """A random box inside an image: area uniform, width : height log-uniform, place uniform. None after ten misfits."""
+    for _ in range(10):
+        pixels = rng.uniform(*area) * height * width
+        shape = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        rows, columns = round(math.sqrt(pixels / shape)), round(math.sqrt(pixels * shape))
+        if 0 < rows <= height and 0 < columns <= width:
+            return int(rng.integers(height - rows + 1)), int(rng.integers(width - columns + 1)), rows, columns
+    return None
+
+
+def middle_box(height: int, width: int, ratio: tuple[float, float]) -> Box:
+    """The largest box in the middle of an image whose width : height lies in `ratio`."""
+    rows, columns = height, width
+    if width < ratio[0] * height:
+        rows = round(width / ratio[0])
+    elif width > ratio[1] * height:
+        columns = round(height * ratio[1])
+    return (height - rows) // 2, (width - columns) // 2, rows, columns
+
+
+def check_box(owner: str, area: tuple[float, float], ratio: tuple[float, float]) -> None:
+    """Raises UserError for ranges that no box has."""
+    if not (len(area) == 2 and 0 < area[0] <= area[1] <= 1):
+        raise UserError("data.transforms", f"{owner}.area to be two rising numbers in (0, 1]", area)
+    if not (len(ratio) == 2 and 0 < ratio[0] <= ratio[1]):
+        raise UserError("data.transforms", f"{owner}.ratio to be two rising numbers above 0", ratio)
+
+
+def to_picture(image: np.ndarray, owner: str) -> Any:
+    """An image, uint8 [H W C] of one or three channels, as Pillow's. Raises UserError, naming `owner`, for others."""
+    from PIL import Image
+
+    if image.shape[2] not in (1, 3):
+        raise UserError("data.transforms", f"images of 1 or 3 channels for {owner}", f"{image.shape[2]} channels")
+    return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+
+
+def to_array(picture: Any) -> np.ndarray:
+    """A picture of Pillow's as uint8 [H W C]."""
+    array = np.asarray(picture)
+    return array[..., None] if array.ndim == 2 else array
+
+
+def resized(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The image at another size, bicubic and antialiased."""
+    from PIL import Image
+
+    return to_array(to_picture(image, "resizing").resize((width, height), Image.Resampling.BICUBIC))
