@@ -26,8 +26,8 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
 from txjax.nn import PreNorm, Sinusoidal2D
-from txjax.objectives import Classification
-from txjax.optim import AdamW, Cosine
+from txjax.objectives import Classification, CrossEntropy
+from txjax.optim import AdamW, Cosine, LayerDecay
 
 VARIANTS = ("large", "huge")
 BATCH = 1024
@@ -68,7 +68,7 @@ def get_config(variant: str = "base") -> Experiment:
             block=PreNorm(drop_path=drop_path),
             dtype="bfloat16",
         ),
-        objective=Classification(),
+        objective=Classification(loss=CrossEntropy(label_smoothing=0.1)),
         data=train,
         evals={"valid": Evaluation(data=validation, every_steps=2500)},
         optimizer=AdamW(
@@ -77,6 +77,7 @@ def get_config(variant: str = "base") -> Experiment:
             b2=0.999,
             weight_decay=0.05,
             clip=None,
+            layer_decay=LayerDecay(decay=layer_decay),
             schedule=Cosine(warmup_steps=round(5 * STEPS_PER_EPOCH), final=0.0),
         ),
         checkpoint=Checkpoints(every_steps=2500, best="eval/valid/accuracy", best_mode="max"),

@@ -17,6 +17,7 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import Learned
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
+from txjax.transfer import Bicubic, Transfer
 
 
 def get_config() -> Experiment:
@@ -45,6 +46,7 @@ def get_config() -> Experiment:
         data=digits("train", PadCrop(2), subset=Subset(per_class=10)),
         evals={"test": Evaluation(data=digits("test"), every_steps=100, batch_size=99)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
+        transfer=Transfer(prefixes={"head": None}, resample=Bicubic(prefix=0)),
         num_steps=300,
         batch_size=50,
         log_every_steps=25,

@@ -20,8 +20,8 @@ from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
 from txjax.nn import PreNorm, Sinusoidal2D
-from txjax.objectives import Classification
-from txjax.optim import AdamW, Cosine
+from txjax.objectives import Classification, CrossEntropy
+from txjax.optim import EMA, AdamW, Cosine
 
 VARIANTS = ("base", "large", "huge")
 IMAGES = 1_281_167
@@ -44,14 +44,17 @@ def get_config(variant: str = "small") -> Experiment:
     return small() if variant == "small" else table_11(variant)
 
 
-def run(model: ViT, train: Images, optimizer: AdamW, batch_size: int, epochs: int) -> Experiment:
+def run(
+    model: ViT, train: Images, optimizer: AdamW, batch_size: int, epochs: int, smoothing: float, ema: EMA | None
+) -> Experiment:
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(
         model=model,
-        objective=Classification(),
+        objective=Classification(loss=CrossEntropy(label_smoothing=smoothing)),
         data=train,
         evals={"valid": Evaluation(data=validation, every_steps=2500)},
         optimizer=optimizer,
+        ema=ema,
         checkpoint=Checkpoints(every_steps=2500, best="eval/valid/accuracy", best_mode="max"),
         num_steps=round(epochs * IMAGES / batch_size),
         batch_size=batch_size,
@@ -84,6 +87,8 @@ def small() -> Experiment:
         ),
         batch_size=1024,
         epochs=90,
+        smoothing=0.0,
+        ema=None,
     )
 
 
@@ -115,4 +120,6 @@ def table_11(variant: str) -> Experiment:
         ),
         batch_size=batch_size,
         epochs=300 if variant == "base" else 200,
+        smoothing=0.1,
+        ema=EMA(decay=0.9999),
     )
