@@ -20,8 +20,8 @@ def run(argv: list[str]) -> int:
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
     with opened(flags, experiment) as found:
-        evaluate = evaluator(experiment, found.batch)
-        scores = {name: evaluate(name, found.variables) for name in experiment.evals}
+        evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
+        scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
     if flags.json:
         flat = {f"eval/{name}/{k}": v for name, values in scores.items() for k, v in values.items()}
         print(json.dumps({"step": found.step, **flat}))
