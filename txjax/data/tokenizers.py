@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import hashlib
+import json
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,13 @@ class Tokenizer:
         """The id of a special token. Raises UserError where there is none of that name."""
         raise NotImplementedError
 
+    def token_bytes(self) -> np.ndarray | None:
+        """Bytes of UTF-8 that each id stands for, int32 [vocab], 0 for special tokens; None where it cannot be said.
+
+        The numbers of a text's tokens add up to the bytes of the text as `encode` normalises it.
+        """
+        return None
+
     def fingerprint(self) -> str:
         """A hash of all that `encode` depends on."""
         settings = repr((type(self).__name__, dataclasses.astuple(self)))
@@ -67,6 +76,9 @@ class Bytes(Tokenizer):
 
     def vocab(self) -> int:
         return 256 + len(self.specials)
+
+    def token_bytes(self) -> np.ndarray | None:
+        return np.repeat(np.array([1, 0], np.int32), [256, len(self.specials)])
 
     def special(self, name: str) -> int:
         return 256 + _place(name, self.specials)
@@ -107,6 +119,9 @@ class Characters(Tokenizer):
     def vocab(self) -> int:
         return len(self.alphabet) + len(self.specials)
 
+    def token_bytes(self) -> np.ndarray | None:
+        return np.array([*(len(c.encode()) for c in self.alphabet), *(0 for _ in self.specials)], np.int32)
+
     def special(self, name: str) -> int:
         return len(self.alphabet) + _place(name, self.specials)
 
@@ -145,6 +160,20 @@ class TokenizerFile(Tokenizer):
             raise UserError("data.tokenizer.path", f"a tokenizer with the token {name}", self.path, near)
         return found
 
+    def token_bytes(self) -> np.ndarray | None:
+        library = self._load()
+        size = _token_size(json.loads(library.to_str()).get("decoder"))
+        if size is None:
+            return None
+        sizes = np.zeros(self.vocab(), np.int32)
+        for token, number in library.get_vocab(with_added_tokens=False).items():
+            sizes[number] = size(token)
+        for number, added in library.get_added_tokens_decoder().items():
+            rewritten = added.normalized and library.normalizer is not None
+            text = library.normalizer.normalize_str(added.content) if rewritten else added.content
+            sizes[number] = 0 if added.special else len(text.replace("▁", " ").encode())
+        return sizes
+
     def fingerprint(self) -> str:
         self.check()
         return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
@@ -170,6 +199,17 @@ def _from_file(path: str, changed: int) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def _token_size(decoder: dict[str, Any] | None) -> Callable[[str], int] | None:
+    """The bytes of text that a token of a `tokenizer.json` stands for, told from how the file says to decode it."""
+    parts = (decoder or {}).get("decoders", [decoder or {}])
+    if any(part.get("type") == "ByteLevel" for part in parts):
+        return len  # each character stands for one byte
+    metaspace = any(part.get("type") == "Metaspace" or part.get("pattern") == {"String": "▁"} for part in parts)
+    if not metaspace:
+        return None  # WordPiece and the like do not say where there were spaces
+    return lambda token: 1 if re.fullmatch(r"<0x[0-9A-F]{2}>", token) else len(token.replace("▁", " ").encode())
 
 
 def _codes(text: str) -> np.ndarray:

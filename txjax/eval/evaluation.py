@@ -51,7 +51,7 @@ def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Ba
 
 def means(sums: Iterable[Sums]) -> dict[str, float]:
     """The scores of all batches together. Batches are added in float64: a float32 count ends at 2^24 tokens."""
-    losses, metrics = ({k: _value(m) for k, m in part.items()} for part in add(sums))
+    losses, metrics = ({k: mean_of(m) for k, m in part.items()} for part in add(sums))
     return {"loss": sum(losses.values()), **metrics} | (losses if len(losses) > 1 else {})
 
 
@@ -65,5 +65,6 @@ def add(trees: Iterable[PyTree]) -> PyTree:
     return total
 
 
-def _value(mean: Mean) -> float:
+def mean_of(mean: Mean) -> float:
+    """The mean of a sum and a count on the host; 0 where nothing was counted."""
     return float(mean.total) / float(mean.count) if mean.count else 0.0

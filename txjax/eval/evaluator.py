@@ -12,6 +12,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.data import Dataset, Source, eval_batches
+from txjax.files import replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
 
@@ -91,6 +92,18 @@ class Context:
                     yield jax.device_get(started.popleft())
             while started:
                 yield jax.device_get(started.popleft())
+
+    def put(self, tree: PyTree) -> PyTree:
+        """numpy arrays that every host has, whole on every device."""
+        return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), tree)
+
+    def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
+        """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does."""
+        if self.folder is None or jax.process_index() > 0:
+            return
+        path = self.folder / kind / self.name / f"{step}.{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_bytes(path, content)
 
 
 @dataclasses.dataclass
