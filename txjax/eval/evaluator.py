@@ -27,6 +27,17 @@ def place(batch: dict[str, Any], sharding: NamedSharding) -> Batch:
     return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
 
 
+def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTree]:
+    """What a model gives for a batch of one, and its variables, `intermediates` among them: shapes and dtypes alone."""
+
+    def call(batch: Batch) -> tuple[Any, PyTree]:
+        rngs = {name: jax.random.key(0) for name in ("params", "dropout")}
+        return model.init_with_output(rngs, **objective.inputs(batch), mutable=True)
+
+    spec = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
+    return jax.eval_shape(call, spec)
+
+
 @dataclasses.dataclass(frozen=True)
 class Context:
     """What an evaluator may use of a run.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
 
@@ -25,7 +25,7 @@ def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[
     return _sown(seen, model).astype(jnp.float32)
 
 
-def _sown(seen: PyTree, model: Any) -> jax.Array:
+def _sown(seen: PyTree, model: Any) -> Any:
     found = [x for path, x in flat_paths(seen.get("intermediates", {})).items() if "features" in path.split("/")]
     if len(found) != 1:
         raise UserError("config.model", 'a model that sows "features"', type(model).__name__)
@@ -74,10 +74,7 @@ class Frozen(Evaluator):
             raise error.inside("eval.train", "data") from None
         if missing := [key for key in self.needs(objective) if key not in bank.spec()]:
             raise UserError("eval.train", f"examples with {', '.join(missing)}", type(bank).__name__)
-        batch = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in self.data.spec().items()}
-        rngs = {name: jax.random.key(0) for name in ("params", "dropout")}
-        seen = jax.eval_shape(lambda b: model.init(rngs, **objective.inputs(b), mutable=True), batch)
-        _sown(seen, model)
+        _sown(outline(model, objective, self.data)[1], model)
 
     def bank(self, train: Dataset) -> Dataset:
         """The labelled training examples, for a run that trains on `train`."""

@@ -9,7 +9,7 @@ from jaxtyping import Num
 
 from txjax.data import Dataset
 from txjax.data.dataset import require
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, near_misses
 
@@ -91,6 +91,11 @@ class Predictions(Evaluator):
             raise UserError("eval.metrics", f"f1_macro for {classes} classes", "f1", hint="f1 is of class 1 of two")
         if known is CLASSES:
             require("sklearn", "scikit-learn", "eval.metrics")
+        output, _ = outline(model, objective, self.data)
+        shape = getattr(output, "shape", ())
+        if len(shape) != 2 or (known is NUMBERS and shape[1] != 1):
+            expected = "a model that gives [B classes]" if known is CLASSES else "a model that gives [B 1]"
+            raise UserError("config.model", expected, type(model).__name__)
 
     def start(self, context: Context) -> Evaluate:
         answer = self._answer()
