@@ -3,15 +3,14 @@
 import dataclasses
 import functools
 import hashlib
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from txjax.data.token_bytes import token_bytes
 from txjax.types import UserError, near_misses
 
 Text = str | bytes  # bytes are UTF-8
@@ -161,18 +160,7 @@ class TokenizerFile(Tokenizer):
         return found
 
     def token_bytes(self) -> np.ndarray | None:
-        library = self._load()
-        size = _token_size(json.loads(library.to_str()).get("decoder"))
-        if size is None:
-            return None
-        sizes = np.zeros(self.vocab(), np.int32)
-        for token, number in library.get_vocab(with_added_tokens=False).items():
-            sizes[number] = size(token)
-        for number, added in library.get_added_tokens_decoder().items():
-            rewritten = added.normalized and library.normalizer is not None
-            text = library.normalizer.normalize_str(added.content) if rewritten else added.content
-            sizes[number] = 0 if added.special else len(text.replace("▁", " ").encode())
-        return sizes
+        return token_bytes(self._load())
 
     def fingerprint(self) -> str:
         self.check()
@@ -199,17 +187,6 @@ def _from_file(path: str, changed: int) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
-
-
-def _token_size(decoder: dict[str, Any] | None) -> Callable[[str], int] | None:
-    """The bytes of text that a token of a `tokenizer.json` stands for, told from how the file says to decode it."""
-    parts = (decoder or {}).get("decoders", [decoder or {}])
-    if any(part.get("type") == "ByteLevel" for part in parts):
-        return len  # each character stands for one byte
-    metaspace = any(part.get("type") == "Metaspace" or part.get("pattern") == {"String": "▁"} for part in parts)
-    if not metaspace:
-        return None  # WordPiece and the like do not say where there were spaces
-    return lambda token: 1 if re.fullmatch(r"<0x[0-9A-F]{2}>", token) else len(token.replace("▁", " ").encode())
 
 
 def _codes(text: str) -> np.ndarray:

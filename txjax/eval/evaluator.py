@@ -27,6 +27,11 @@ def place(batch: dict[str, Any], sharding: NamedSharding) -> Batch:
     return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
 
 
+def missing(needs: tuple[str, ...], data: Dataset) -> list[str]:
+    """The needs that a data set leaves open."""
+    return [need for need in needs if not set(need.split(" | ")) & set(data.spec())]
+
+
 def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTree]:
     """What a model gives for a batch of one, and its variables, `intermediates` among them: shapes and dtypes alone."""
 
@@ -134,7 +139,7 @@ class Evaluator:
     max_batches: int | None = setting(None, at_least=1)
 
     def needs(self, objective: Objective) -> tuple[str, ...]:
-        """Keys that a batch of `data` must have. `objective` is the run's."""
+        """Keys that a batch of `data` must have, "a | b" for one of two. `objective` is the run's."""
         return objective.needs
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, missing, outline
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
 
@@ -63,8 +63,9 @@ class Frozen(Evaluator):
     max_train: int | None = setting(None, at_least=1)
 
     def needs(self, objective: Objective) -> tuple[str, ...]:
-        inputs = jax.eval_shape(objective.inputs, dict.fromkeys(objective.needs, spec((1,), "float32")))
-        return (*inputs, "label", "weights")
+        names = [name for need in objective.needs for name in need.split(" | ")]
+        inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
+        return (*(need for need in objective.needs if set(need.split(" | ")) & set(inputs)), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         bank = self.bank(train)
@@ -72,18 +73,19 @@ class Frozen(Evaluator):
             bank.check()
         except UserError as error:
             raise error.inside("eval.train", "data") from None
-        if missing := [key for key in self.needs(objective) if key not in bank.spec()]:
-            raise UserError("eval.train", f"examples with {', '.join(missing)}", type(bank).__name__)
+        if needs := missing(self.needs(objective), bank):
+            raise UserError("eval.train", f"examples with {', '.join(needs)}", type(bank).__name__)
         _sown(outline(model, objective, self.data)[1], model)
 
     def bank(self, train: Dataset) -> Dataset:
         """The labelled training examples, for a run that trains on `train`."""
         if self.train is not None:
             return self.train
-        if train.name != self.data.name:
-            hint = f"the run trains on {train.name}, not on {self.data.name}"
-            raise UserError("eval.train", "the labelled examples to compare with", None, hint=hint)
-        return dataclasses.replace(self.data, split=train.split)
+        here, there = getattr(self.data, "name", None), getattr(train, "name", None)
+        if here is None or here != there:
+            hint = f"it trains on {there}, and this evaluator's data is {here}"
+            raise UserError("eval.train", "labelled examples, as the run's own are others", None, hint=hint)
+        return dataclasses.replace(self.data, split=train.split)  # type: ignore[call-arg]
 
     def start(self, context: Context) -> Evaluate:
         bank: Source = self.bank(context.train).open()

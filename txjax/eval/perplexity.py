@@ -33,7 +33,7 @@ class Perplexity(Evaluator):
         return self.objective.needs
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        if not hasattr(self.data, "tokenizer"):
+        if getattr(self.data, "tokenizer", None) is None:
             raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:

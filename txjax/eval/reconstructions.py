@@ -40,6 +40,8 @@ class Reconstructions(Evaluator):
         channels = self.data.spec()["image"].shape[-1]
         if channels not in (1, 3):
             raise UserError("eval.data", "images of 1 or 3 channels", channels)
+        if not (hasattr(self.data, "mean") and hasattr(self.data, "std")):
+            raise UserError("eval.data", "images with `mean` and `std`, to undo", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:
         model, objective, seed = context.model, context.objective, context.seed

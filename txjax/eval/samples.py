@@ -39,6 +39,8 @@ class Samples(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if "targets" not in objective.needs:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
+        if getattr(self.data, "tokenizer", None) is None:
+            raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:
         model, tokenizer = context.model, self.data.tokenizer  # type: ignore[attr-defined]

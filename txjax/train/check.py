@@ -6,6 +6,7 @@ import jax
 
 from txjax import sharding
 from txjax.data import Dataset
+from txjax.eval.evaluator import missing
 from txjax.experiment import Experiment
 from txjax.train.state import lay_out
 from txjax.tree import check_settings
@@ -58,13 +59,12 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
         raise error.inside(field, "data") from None
     spec = data.spec()
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
-    missing = [key for key in needs if key not in spec]
-    if missing:
+    if open_needs := missing(needs, data):
         raise UserError(
             field,
             f"examples with {', '.join(needs)} ({type(asker).__name__} asks for them)",
             f"{type(data).__name__} with {', '.join(spec)}",
-            near_misses(missing[0], spec),
+            near_misses(open_needs[0], spec),
         )
     vocab, known = data.vocab(), getattr(experiment.model, "vocab", None)
     if vocab is not None and known is not None and known < vocab:
