@@ -13,7 +13,9 @@ from txjax import sharding
 from txjax.data import Dataset
 from txjax.eval import Evaluator
 from txjax.experiment import Experiment
+from txjax.nn import patchify
 from txjax.objectives import Objective
+from txjax.objectives.masked_patch import normalised
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
 from txjax.types import spec
@@ -78,6 +80,18 @@ class Net(nn.Module):
         x = image.reshape(len(image), -1)[:, : self.features] * scale[None, None]
         self.sow("intermediates", "features", x)
         return x[:, : self.outputs]
+
+
+class Painter:
+    """Paints what is asked for, times a number."""
+
+    patch = 2
+
+    def __init__(self, target: str):
+        self.target = {"normalised": normalised, "pixels": lambda patches: patches}[target]
+
+    def apply(self, variables, image, keep, train):
+        return self.target(patchify(image, self.patch)) * variables["params"]["scale"][None, None, None]
 
 
 HELD = {"params": {"scale": jnp.ones(())}}

@@ -6,32 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import IMAGES, Net, Pictures, measure
+from evaluated import IMAGES, Net, Painter, Pictures, measure
 from PIL import Image
 
 from txjax.eval import Reconstructions
 from txjax.eval.pictures import GAP, SIDE, grid
 from txjax.eval.reconstructions import GREY, unnormalised
 from txjax.experiment import Experiment
-from txjax.nn import patchify
 from txjax.objectives import Classification, MaskedPatch
 from txjax.objectives.masked_patch import normalised
 from txjax.train.check import check
 from txjax.types import UserError
 
 from made import call, numbers
-
-
-class Painter:
-    """Paints what is asked for, times a number."""
-
-    patch = 2
-
-    def __init__(self, target: str):
-        self.target = {"normalised": normalised, "pixels": lambda patches: patches}[target]
-
-    def apply(self, variables, image, keep, train):
-        return self.target(patchify(image, self.patch)) * variables["params"]["scale"][None, None, None]
 
 
 def tiles(content: bytes, rows: int, columns: int) -> np.ndarray:

@@ -24,7 +24,8 @@ AHEAD = 2  # batches that the devices are given before the host reads the first 
 
 def place(batch: dict[str, Any], sharding: NamedSharding) -> Batch:
     """A host's share of a batch, put on its devices."""
-    return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
+    with jax.transfer_guard_host_to_device("allow"):  # of several hosts, JAX takes this for an oversight
+        return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
 
 
 def missing(needs: tuple[str, ...], data: Dataset) -> list[str]:
@@ -111,7 +112,8 @@ class Context:
 
     def put(self, tree: PyTree) -> PyTree:
         """numpy arrays that every host has, whole on every device."""
-        return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), tree)
+        with jax.transfer_guard_host_to_device("allow"):
+            return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), tree)
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does."""
