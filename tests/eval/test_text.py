@@ -1,11 +1,10 @@
 """Perplexity by its formula, and the texts that a model writes."""
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import Pictures, measure
+from evaluated import Bigrams, Pictures, measure
 
 from txjax.data import Bytes, Characters, NextTokenWindows
 from txjax.eval import Perplexity, Samples, Sampling
@@ -21,18 +20,6 @@ from made import numbers
 TEXT = NextTokenWindows(split="validation", length=16, tokenizer=Bytes(specials=("<end>",)))
 TABLE = numbers(257, 257)
 HELD = {"params": {"table": jnp.asarray(TABLE)}}
-
-
-class Bigrams(nn.Module):
-    """Looks the logits of the next token up, by the token."""
-
-    vocab: int = 257
-
-    @nn.compact
-    def __call__(self, tokens, segments=None, positions=None, train=False):
-        if self.is_mutable_collection("cache"):
-            self.variable("cache", "nothing", jnp.zeros, ())
-        return self.param("table", nn.initializers.zeros, (257, 257))[tokens]
 
 
 @pytest.mark.parametrize("batch_size", [8, 24])
