@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import txjax.nn
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.eval import Evaluator
@@ -91,7 +92,8 @@ class Bigrams(nn.Module):
     def __call__(self, tokens, segments=None, positions=None, train=False):
         if self.is_mutable_collection("cache"):
             self.variable("cache", "nothing", jnp.zeros, ())
-        return self.param("table", nn.initializers.zeros, (257, 257))[tokens]
+        logits = self.param("table", nn.initializers.zeros, (257, 257))[tokens]
+        return txjax.nn.Logits(logits) if hasattr(txjax.nn, "Logits") else logits
 
 
 class Painter:

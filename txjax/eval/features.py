@@ -81,11 +81,11 @@ class Frozen(Evaluator):
         """The labelled training examples, for a run that trains on `train`."""
         if self.train is not None:
             return self.train
-        here, there = getattr(self.data, "name", None), getattr(train, "name", None)
-        if here is None or here != there:
-            hint = f"it trains on {there}, and this evaluator's data is {here}"
+        mine, theirs = (getattr(data, "name", None) for data in (self.data, train))
+        if mine is None or mine != theirs:
+            hint = f"it trains on {theirs}, and this evaluator's data is {mine}"
             raise UserError("eval.train", "labelled examples, as the run's own are others", None, hint=hint)
-        return dataclasses.replace(self.data, split=train.split)  # type: ignore[call-arg]
+        return dataclasses.replace(self.data, **{"split": vars(train)["split"]})
 
     def start(self, context: Context) -> Evaluate:
         bank: Source = self.bank(context.train).open()
