@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from txjax import backend
 from txjax.data import Dataset, Source, eval_batches
 from txjax.files import replace_bytes
 from txjax.objectives import Objective
@@ -84,7 +85,7 @@ class Context:
         the run's model and seed.
         """
         if name not in self.programs:
-            self.programs[name] = jax.jit(function, out_shardings=self.whole)
+            self.programs[name] = backend.jit(function, out_shardings=self.whole)
         return self.programs[name]
 
     def over(

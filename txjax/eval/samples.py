@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from txjax import backend
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.generate import Sampling, generate
@@ -54,7 +55,7 @@ class Samples(Evaluator):
             key = jax.random.fold_in(jax.random.key(context.seed), number)
             return generate(model, variables, tokens, self.length, key, self.sampling)
 
-        program = jax.jit(write, out_shardings=context.whole)
+        program = backend.jit(write, out_shardings=context.whole)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             parts = []
