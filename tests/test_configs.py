@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from txjax import config, sharding, tree
-from txjax.eval.evaluation import make_eval_step
+from txjax.eval.evaluation import sums_of
 from txjax.train.check import check
 from txjax.train.state import batch_spec, lay_out, variables
 from txjax.train.step import make_step
@@ -57,9 +57,9 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         assert {"loss", "grad_norm", "lr", "skipped"} <= set(metrics)
         assert all(m.shape in ((), (2,)) for m in metrics.values())
         for evaluation in experiment.evals.values():
-            step = make_eval_step(experiment.model, experiment.objective, experiment.seed)
+            sums = sums_of(experiment.model, experiment.objective, experiment.seed)
             held = variables(layout.abstract)
-            jax.eval_shape(lambda v, b: step(v, b, None), held, batch_spec(evaluation.data, 8))  # noqa: B023
+            jax.eval_shape(sums, held, batch_spec(evaluation.data, 8))
 
 
 def test_json_round_trip(experiment):

@@ -17,7 +17,7 @@ import pytest
 import txjax.models
 import txjax.objectives
 from txjax.models.transformer import Transformer
-from txjax.objectives import Objective
+from txjax.objectives import Objective, unmet
 from txjax.types import BATCH_KEYS
 
 from made import on_jax, shapes, variables
@@ -101,7 +101,7 @@ OBJECTIVES = subclasses(txjax.objectives, Objective)
 def suits(model: Any, objective: Objective) -> bool:
     """The objective calls the model and understands what it gives."""
     given = fitted(model, objective, 1, 2, 3)
-    if objective.missing(given):
+    if unmet(objective.needs, given):
         return False
     try:
         made = shapes(model, **objective.inputs(given))
@@ -131,9 +131,9 @@ def test_each_is_found_and_has_a_partner() -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
-    assert "id" in kind.needs and objective.missing([]) == list(kind.needs)
+    assert "id" in kind.needs and unmet(objective.needs, []) == list(kind.needs)
     for keys in itertools.product(*(need.split(" | ") for need in kind.needs)):
-        assert set(keys) <= set(BATCH_KEYS) and not objective.missing(keys)
+        assert set(keys) <= set(BATCH_KEYS) and not unmet(objective.needs, keys)
         assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
 
 

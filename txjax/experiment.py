@@ -5,7 +5,7 @@ from typing import Any
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset
-from txjax.eval import Evaluation
+from txjax.eval import Evaluator
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer
@@ -44,7 +44,7 @@ class Experiment:
     model: Any
     objective: Objective
     data: Dataset
-    evals: dict[str, Evaluation] = dataclasses.field(default_factory=dict)
+    evals: dict[str, Evaluator] = dataclasses.field(default_factory=dict)
     optimizer: Optimizer = dataclasses.field(default_factory=AdamW)
     ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)

@@ -15,9 +15,14 @@ def flush(path: Path) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Replaces a whole file in one step."""
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Replaces a whole file in one step."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
+    with temporary.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(path)

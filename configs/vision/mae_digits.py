@@ -8,7 +8,7 @@ Score: 0.406 mean squared error of normalised pixels on held-out digits; 0.561 a
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Images
-from txjax.eval import Evaluation
+from txjax.eval import Evaluation, Reconstructions
 from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
 from txjax.objectives import MaskedPatch
@@ -31,7 +31,10 @@ def get_config() -> Experiment:
         ),
         objective=MaskedPatch(rate=0.75),
         data=digits("train"),
-        evals={"test": Evaluation(data=digits("test"), every_steps=250)},
+        evals={
+            "test": Evaluation(data=digits("test"), every_steps=250),
+            "painted": Reconstructions(data=digits("test"), every_steps=250),
+        },
         optimizer=AdamW(peak_lr=2e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
         checkpoint=Checkpoints(every_steps=250, best="eval/test/loss"),
         num_steps=1500,

@@ -1,8 +1,10 @@
 """The report of real folders: its pictures, its page, its JSON, its complaints."""
 
+import base64
 import html.parser
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +129,28 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="config.json: expected JSON"):
         report.run([str(run)])
     assert not (run / "report").exists()
+
+
+def test_pictures_and_samples_of_every_run(tmp_path: Path) -> None:
+    a, b = make_run(tmp_path / "a"), make_run(tmp_path / "b")
+    for step in (*range(1, 41), 50):  # 50 is after the last row: of a run that was started anew
+        for kind, ending, content in (
+            ("pictures", "png", b"picture %d" % step),
+            ("samples", "txt", b"<text %d>" % step),
+        ):
+            path = a / kind / "valid" / f"{step}.{ending}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    (a / "pictures" / "valid" / "notes.txt").write_text("none of ours")
+    assert report.run([str(a), str(b)]) == 0
+    text = (a / "report" / "index.html").read_text()
+    pictures = [base64.b64decode(link.partition(",")[2]).decode() for link in Page(text).links[2:]]
+    assert pictures == [f"picture {step}" for step in (40, 1, 8, 16, 23, 31, 39)]
+    shown = [int(word) for word in re.findall(r"&lt;text (\d+)&gt;", text)]
+    assert shown == [40, 39, 31, 23, 16, 8, 1] and "<h3>a valid</h3>" in text and "b valid" not in text
+    assert "<h2>Pictures</h2>" not in page_of(b)
+
+
+def page_of(run: Path) -> str:
+    assert report.run([str(run)]) == 0
+    return (run / "report" / "index.html").read_text()

@@ -3,17 +3,20 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from txjax import sharding
 from txjax.data import Images
 from txjax.eval import Evaluation
+from txjax.eval.evaluation import means
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
 from txjax.objectives import Classification
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
+from txjax.types import Mean
 
 from made import call, variables
 
@@ -43,7 +46,7 @@ def test_the_mean_is_over_examples_and_not_over_batches(experiment):
     for batch_size in (64, 40, 296):  # 297 examples: the last batch is never full
         experiment.evals["test"] = dataclasses.replace(experiment.evals["test"], batch_size=batch_size)
         with sharding.use(Mesh()) as built:
-            scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held)
+            scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
         assert scores.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(scores[name], value, rtol=2e-6, err_msg=f"{name} {batch_size}")
@@ -53,10 +56,43 @@ def test_max_batches(experiment):
     held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     experiment.evals["test"] = Evaluation(data=experiment.data, batch_size=8, max_batches=2)
     with sharding.use(Mesh()) as built:
-        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held)
+        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
     source = experiment.data.open()
     examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(16)]
     logits = call(experiment.model.apply, held, np.stack([e["image"] for e in examples]))
     correct = np.asarray(logits.argmax(-1)) == np.stack([e["label"] for e in examples])
     assert scores["accuracy"] == correct.mean()
     assert jax.device_count() == 8
+
+
+def test_counts_beyond_float32_stay_exact():
+    def batch(total, count):
+        return {"tokens": Mean(jnp.float32(total), jnp.float32(count))}, {}
+
+    assert jnp.float32(2**24) + 1 == 2**24
+    assert means([batch(2**24, 2**24), batch(0, 1), batch(0, 2)]) == {"loss": 2**24 / (2**24 + 3)}
+
+
+def test_another_objective_than_the_run_has(experiment):
+    """The same program for equal objectives, another for another."""
+
+    @dataclasses.dataclass
+    class Doubled(Classification):
+        factor: float = 2.0
+
+        def __call__(self, *args, **kwargs):
+            traced.append(self.factor)
+            seen = super().__call__(*args, **kwargs)
+            losses = {name: Mean(self.factor * mean.total, mean.count) for name, mean in seen.losses.items()}
+            return dataclasses.replace(seen, losses=losses)
+
+    traced: list[float] = []
+    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    few = {"data": experiment.data, "batch_size": 16, "max_batches": 1}
+    objectives = {"a": None, "b": Doubled(), "c": Doubled(), "d": Doubled(factor=3.0)}
+    evals = {name: Evaluation(**few, objective=objective) for name, objective in objectives.items()}
+    with sharding.use(Mesh()) as built:
+        measure = evaluator(dataclasses.replace(experiment, evals=evals), sharding.batch_sharding(built, Mesh()))
+        loss = {name: measure(name, held, 0)["loss"] for name in evals}
+    np.testing.assert_allclose([loss["b"], loss["c"], loss["d"]], np.array([2, 2, 3]) * loss["a"], rtol=1e-6)
+    assert traced == [2.0, 3.0]

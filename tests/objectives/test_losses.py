@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression
+from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, unmet
 from txjax.types import UserError
 
 from made import Echo, call, numbers
@@ -122,6 +122,6 @@ def test_what_is_no_classifier_is_refused_by_name() -> None:
 
 
 def test_a_need_may_be_met_in_two_ways() -> None:
-    assert not Classification().missing(["id", "tokens", "label", "weights"])
-    assert not Classification().missing(["id", "image", "label", "weights"])
-    assert Classification().missing(["id", "label", "weights"]) == ["image | tokens"]
+    assert not unmet(Classification.needs, ["id", "tokens", "label", "weights"])
+    assert not unmet(Classification.needs, ["id", "image", "label", "weights"])
+    assert unmet(Classification.needs, ["id", "label", "weights"]) == ["image | tokens"]

@@ -13,6 +13,7 @@ def run(argv: list[str]) -> int:
     import jax
 
     from txjax.commands.table import table
+    from txjax.log import plain
     from txjax.train.run_eval import evaluator
     from txjax.types import UserError
 
@@ -20,13 +21,15 @@ def run(argv: list[str]) -> int:
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
     with opened(flags, experiment) as found:
-        evaluate = evaluator(experiment, found.batch)
-        scores = {name: evaluate(name, found.variables) for name in experiment.evals}
+        evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
+        scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
+    files = sorted(str(path) for path in flags.workdir.glob(f"*/*/{found.step}.*") if path.parent.name in scores)
     if flags.json:
         flat = {f"eval/{name}/{k}": v for name, values in scores.items() for k, v in values.items()}
-        print(json.dumps({"step": found.step, **flat}))
+        print(json.dumps(plain({"step": found.step, **flat}) | {"files": files}))
     else:
         rows = [[name, metric, f"{value:.4f}"] for name, values in scores.items() for metric, value in values.items()]
         title = f"step {found.step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
         table(title, ["set", "metric", "value"], rows)
+        print("\n".join(files))
     return 0

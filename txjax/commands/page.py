@@ -1,6 +1,5 @@
 """One HTML page about runs, with everything in it: no other file, no network, light and dark."""
 
-import base64
 import html
 import io
 from collections.abc import Mapping, Sequence
@@ -8,6 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from txjax.commands.gallery import STYLE as GALLERY_STYLE
+from txjax.commands.gallery import gallery, png_address
 from txjax.commands.runs import Run
 from txjax.log import Value
 from txjax.tree import flatten
@@ -36,12 +37,14 @@ tr:last-child td { border-bottom: 0; }
 
 
 def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
-    """The page: pictures (PNG, for light and dark screens), final scores, what differs in the configs, versions."""
+    """The page: curves (PNG, for light and dark screens), what evaluators made, scores, configs, versions."""
     title = " · ".join(run.name for run in runs)
     parts = [
         f"<h1>{_text(title)}</h1><p>{_text(_subtitle(runs))}</p>",
-        f'<div class="card"><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark)}">'
-        f'<img alt="curves of loss, learning rate, gradient norm and throughput" src="{_data(light)}"></picture></div>',
+        f'<div class="card"><picture><source media="(prefers-color-scheme: dark)" srcset="{png_address(dark)}">'
+        '<img alt="curves of loss, learning rate, gradient norm and throughput" '
+        f'src="{png_address(light)}"></picture></div>',
+        gallery(runs),
         _section("Final metrics", runs, [scores(run) for run in runs]),
     ]
     configs = [flatten(run.config) if run.config else {} for run in runs]
@@ -52,9 +55,8 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
         parts.append(_section("Config", runs, configs))
     body = "\n".join(parts)
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_text(title)}</title>'
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n'
-    )
+    head += f"<style>{STYLE}{GALLERY_STYLE}</style>"
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 def scores(run: Run) -> dict[str, Value]:
@@ -112,10 +114,6 @@ def _section(title: str, runs: Sequence[Run], columns: Sequence[Mapping[str, Any
     cells = [[name, *(shown(column[name]) if name in column else "–" for column in columns)] for name in names]
     rows = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in cells)
     return f'<h2>{title}</h2>\n<div class="card"><table><tr>{head}</tr>\n{rows}</table></div>'
-
-
-def _data(picture: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(picture).decode()
 
 
 def _text(text: str) -> str:

@@ -42,6 +42,15 @@ class Run:
         """The last value of every metric."""
         return {key: next(row[key] for row in reversed(self.rows) if key in row) for key in self.metrics()}
 
+    def made(self, kind: str) -> dict[str, dict[int, Path]]:
+        """The files `KIND/NAME/STEP.*` of the run by name and step, increasing, up to the last row of its log."""
+        end = int(self.rows[-1]["step"]) if self.rows else 0
+        found = {}
+        for folder in sorted((self.workdir / kind).glob("*/")):
+            files = {int(path.stem): path for path in folder.iterdir() if path.stem.isdecimal()}
+            found[folder.name] = {step: files[step] for step in sorted(files) if step <= end}
+        return {name: files for name, files in found.items() if files}
+
 
 def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
     """The runs in these folders. Raises UserError for a folder that holds no run, or two times the same one."""

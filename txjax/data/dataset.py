@@ -2,7 +2,7 @@
 
 import dataclasses
 import importlib.util
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -12,6 +12,7 @@ from txjax.types import UserError
 Example = dict[str, np.ndarray]
 
 
+@runtime_checkable
 class Source(Protocol):
     """Examples by number. It is read by several threads at once.
 

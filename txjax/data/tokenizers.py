@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.data.token_bytes import token_bytes
 from txjax.types import UserError, near_misses
 
 Text = str | bytes  # bytes are UTF-8
@@ -42,6 +43,13 @@ class Tokenizer:
         """The id of a special token. Raises UserError where there is none of that name."""
         raise NotImplementedError
 
+    def token_bytes(self) -> np.ndarray | None:
+        """Bytes of UTF-8 that each id stands for, int32 [vocab], 0 for special tokens; None where it cannot be said.
+
+        The numbers of a text's tokens add up to the bytes of the text as `encode` normalises it.
+        """
+        return None
+
     def fingerprint(self) -> str:
         """A hash of all that `encode` depends on."""
         settings = repr((type(self).__name__, dataclasses.astuple(self)))
@@ -67,6 +75,9 @@ class Bytes(Tokenizer):
 
     def vocab(self) -> int:
         return 256 + len(self.specials)
+
+    def token_bytes(self) -> np.ndarray | None:
+        return np.repeat(np.array([1, 0], np.int32), [256, len(self.specials)])
 
     def special(self, name: str) -> int:
         return 256 + _place(name, self.specials)
@@ -107,6 +118,9 @@ class Characters(Tokenizer):
     def vocab(self) -> int:
         return len(self.alphabet) + len(self.specials)
 
+    def token_bytes(self) -> np.ndarray | None:
+        return np.array([*(len(c.encode()) for c in self.alphabet), *(0 for _ in self.specials)], np.int32)
+
     def special(self, name: str) -> int:
         return len(self.alphabet) + _place(name, self.specials)
 
@@ -144,6 +158,9 @@ class TokenizerFile(Tokenizer):
             near = near_misses(name, self._load().get_vocab(with_added_tokens=True))
             raise UserError("data.tokenizer.path", f"a tokenizer with the token {name}", self.path, near)
         return found
+
+    def token_bytes(self) -> np.ndarray | None:
+        return token_bytes(self._load())
 
     def fingerprint(self) -> str:
         self.check()

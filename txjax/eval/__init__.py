@@ -1,1 +1,26 @@
-from txjax.eval.evaluation import Evaluation as Evaluation
+"""What is measured on the way, as config values; `docs/evaluation.md` tells how they work."""
+
+from txjax.eval.evaluation import Evaluation
+from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.generate import Sampling
+from txjax.eval.linear_probe import LinearProbe
+from txjax.eval.nearest_neighbours import NearestNeighbours
+from txjax.eval.perplexity import Perplexity
+from txjax.eval.predictions import GLUE, Predictions
+from txjax.eval.reconstructions import Reconstructions
+from txjax.eval.samples import Samples
+
+__all__ = [
+    "GLUE",
+    "Context",
+    "Evaluate",
+    "Evaluation",
+    "Evaluator",
+    "LinearProbe",
+    "NearestNeighbours",
+    "Perplexity",
+    "Predictions",
+    "Reconstructions",
+    "Samples",
+    "Sampling",
+]

@@ -5,53 +5,66 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
-from txjax.data import Dataset
-from txjax.types import Batch, Mean, PyTree, setting
+from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.objectives import Objective
+from txjax.types import Batch, Mean, PyTree
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
 
 
 @dataclasses.dataclass
-class Evaluation:
-    """What is measured, and when. The run's own objective is computed without dropout.
+class Evaluation(Evaluator):
+    """The mean of an objective, computed without dropout.
+
+    Scores: `loss` (the sum of the terms' means), each term if there are several, and the objective's metrics.
 
     Attributes:
-      data: the examples; every one counts once.
-      every_steps: training steps between two evaluations; the last step is always evaluated.
-      batch_size: examples at a time; None takes the run's.
-      max_batches: stop after this many batches; None reads all.
+      objective: None takes the run's.
     """
 
-    data: Dataset
-    every_steps: int = setting(100, at_least=1)
-    batch_size: int | None = setting(None, at_least=1)
-    max_batches: int | None = setting(None, at_least=1)
+    objective: Objective | None = None
+
+    def needs(self, objective: Objective) -> tuple[str, ...]:
+        return (self.objective or objective).needs
+
+    def start(self, context: Context) -> Evaluate:
+        objective = self.objective or context.objective
+        sums = context.program(f"sums of {objective}", sums_of(context.model, objective, context.seed))
+
+        def evaluate(variables: PyTree, step: int) -> dict[str, float]:
+            return means(context.over(sums, variables, context.source, self.max_batches))
+
+        return evaluate
 
 
-def make_eval_step(model: Any, objective: Any, seed: int) -> Callable[[PyTree, Batch, Sums | None], Sums]:
-    """A pure function that adds a batch's sums to those before. Draws depend on the example alone, not on the step."""
+def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Batch], Sums]:
+    """A pure function that gives a batch's sums. Draws depend on the example alone, not on the step."""
 
-    def eval_step(variables: PyTree, batch: Batch, before: Sums | None) -> Sums:
+    def sums(variables: PyTree, batch: Batch) -> Sums:
         seen = objective(model, variables, batch, jax.random.key(seed), train=False)
-        sums = (seen.losses, seen.metrics)
-        if before is None:
-            return sums
-        return jax.tree.map(jnp.add, before, sums)
+        return seen.losses, seen.metrics
 
-    return eval_step
+    return sums
 
 
-def mean_over(eval_step: Any, variables: PyTree, batches: Iterable[Batch]) -> dict[str, float]:
-    """`loss` (the sum of the terms' means), each term if there are several, and the objective's metrics."""
-    sums: Sums | None = None
-    for batch in batches:
-        sums = eval_step(variables, batch, sums)
-    assert sums is not None, "an evaluation without a batch"
-    losses, metrics = ({k: _value(m) for k, m in part.items()} for part in jax.device_get(sums))
+def means(sums: Iterable[Sums]) -> dict[str, float]:
+    """The scores of all batches together. Batches are added in float64: a float32 count ends at 2^24 tokens."""
+    losses, metrics = ({k: mean_of(m) for k, m in part.items()} for part in add(sums))
     return {"loss": sum(losses.values()), **metrics} | (losses if len(losses) > 1 else {})
 
 
-def _value(mean: Mean) -> float:
+def add(trees: Iterable[PyTree]) -> PyTree:
+    """The sum of equal trees of numbers, float64."""
+    total = None
+    for tree in trees:
+        tree = jax.tree.map(np.float64, tree)
+        total = tree if total is None else jax.tree.map(np.add, total, tree)
+    assert total is not None, "an evaluation without a batch"
+    return total
+
+
+def mean_of(mean: Mean) -> float:
+    """The mean of a sum and a count on the host; 0 where nothing was counted."""
     return float(mean.total) / float(mean.count) if mean.count else 0.0

@@ -1,6 +1,6 @@
 """What a model is trained to do: pure functions from a batch to sums and counts."""
 
-from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.objectives.base import Objective, example_keys, pick, run, unmet
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
@@ -20,4 +20,5 @@ __all__ = [
     "example_keys",
     "pick",
     "run",
+    "unmet",
 ]

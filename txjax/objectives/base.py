@@ -19,11 +19,6 @@ class Objective:
 
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def missing(self, keys: Iterable[str]) -> list[str]:
-        """The needs that a batch with these keys leaves open."""
-        given = set(keys)
-        return [need for need in self.needs if not given & set(need.split(" | "))]
-
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
         raise NotImplementedError
@@ -38,6 +33,12 @@ class Objective:
           train: dropout is active and mutable collections change.
         """
         raise NotImplementedError
+
+
+def unmet(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """The needs (`a`, or `a | b` for either) that a batch with these keys doesn't meet."""
+    given = set(keys)
+    return [need for need in needs if not given & set(need.split(" | "))]
 
 
 def run(

@@ -1,10 +1,13 @@
 """Everything that can be wrong with an experiment and be known before the first compile. Read-only."""
 
+from typing import Any
+
 import jax
 
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.experiment import Experiment
+from txjax.objectives import unmet
 from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import lay_out
 from txjax.tree import check_settings
@@ -26,9 +29,14 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     check_settings(experiment)
     sizes = experiment.mesh.sizes(jax.device_count())
     _check_batch(experiment, sizes)
-    _check_data("config.data", experiment, experiment.data)
-    for name, evaluation in experiment.evals.items():
-        _check_data(f"config.evals.{name}.data", experiment, evaluation.data)
+    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
+    for name, evaluator in experiment.evals.items():
+        needs = evaluator.needs(experiment.objective)
+        _check_data(f"config.evals.{name}.data", experiment, evaluator.data, evaluator, needs)
+        try:
+            evaluator.check(experiment.model, experiment.objective, experiment.data)
+        except UserError as error:
+            raise error.inside(f"config.evals.{name}", "eval") from None
     _check_best(experiment)
     for tracker in experiment.trackers:
         tracker.check()
@@ -52,18 +60,17 @@ def _check_batch(experiment: Experiment, sizes: dict[str, int]) -> None:
             raise UserError(field, f"a multiple of mesh.data * mesh.fsdp = {copies}{cut}", size)
 
 
-def _check_data(field: str, experiment: Experiment, data: Dataset) -> None:
+def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:
     try:
         data.check()
     except UserError as error:
         raise error.inside(field, "data") from None
-    spec, needs = data.spec(), experiment.objective.needs
+    spec = data.spec()
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
-    missing = experiment.objective.missing(spec)
-    if missing:
+    if missing := unmet(needs, spec):
         raise UserError(
             field,
-            f"examples with {', '.join(needs)} ({type(experiment.objective).__name__} asks for them)",
+            f"examples with {', '.join(needs)} ({type(asker).__name__} asks for them)",
             f"{type(data).__name__} with {', '.join(spec)}",
             near_misses(missing[0], spec),
         )

@@ -127,7 +127,7 @@ class Run:
         self.meter = Meter()
         self.pending: Pending | None = None
         self.step_fn = jit_step(experiment, layout)
-        self.evaluate = evaluator(experiment, layout.batch, evals)
+        self.evaluate = evaluator(experiment, layout.batch, evals, folder)
 
     def __enter__(self) -> "Run":
         return self
@@ -183,7 +183,7 @@ class Run:
                     jax.block_until_ready(metrics)
                     with self.meter.paused():
                         for name in due:
-                            scores = self.evaluate(name, variables(self.state))
+                            scores = self.evaluate(name, variables(self.state), step)
                             self.pending.extra |= {f"eval/{name}/{k}": v for k, v in scores.items()}
                 stop = self.preemption.asked or step == until
                 if step % experiment.checkpoint.every_steps == 0 or step == end or stop:

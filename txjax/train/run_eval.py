@@ -1,47 +1,46 @@
 """Evaluations of an experiment: the same code while it trains and from its workdir afterwards."""
 
-import contextlib
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-import jax
 from jax.sharding import NamedSharding
 
-from txjax import backend
-from txjax.data import Source, eval_batches
-from txjax.eval.evaluation import make_eval_step, mean_over
+from txjax.data import Source
+from txjax.eval.evaluator import Context, Program
+from txjax.eval.evaluator import place as place
 from txjax.experiment import Experiment
-from txjax.types import Batch, PyTree
-
-
-def place(batch: dict[str, Any], sharding: NamedSharding) -> Batch:
-    """A host's share of a batch, put on its devices."""
-    return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
+from txjax.types import PyTree
 
 
 def evaluator(
-    experiment: Experiment, sharding: NamedSharding, sources: dict[str, Source] | None = None
-) -> Callable[[str, PyTree], dict[str, float]]:
-    """A function (name, variables) -> scores for `experiment.evals`; compiles once for each shape of batch.
+    experiment: Experiment,
+    sharding: NamedSharding,
+    sources: dict[str, Source] | None = None,
+    folder: Path | None = None,
+) -> Callable[[str, PyTree, int], dict[str, float]]:
+    """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
     Args:
-      sources: the opened data sets by name; None opens them when they are first asked for.
+      sharding: of a batch.
+      sources: the opened data sets by name; None opens them.
+      folder: the workdir, where pictures and texts go; None writes none.
     """
-    opened = {} if sources is None else sources
-    step = backend.jit(make_eval_step(experiment.model, experiment.objective, experiment.seed))
-
-    def evaluate(name: str, variables: PyTree) -> dict[str, float]:
-        evaluation = experiment.evals[name]
-        if name not in opened:
-            opened[name] = evaluation.data.open()
-        batches = eval_batches(
-            opened[name],
-            batch_size=evaluation.batch_size or experiment.batch_size,
-            process_index=jax.process_index(),
-            process_count=jax.process_count(),
+    programs: dict[str, Program] = {}
+    started = {
+        name: evaluator.start(
+            Context(
+                name=name,
+                model=experiment.model,
+                objective=experiment.objective,
+                seed=experiment.seed,
+                train=experiment.data,
+                source=evaluator.data.open() if sources is None else sources[name],
+                batch_size=evaluator.batch_size or experiment.batch_size,
+                sharding=sharding,
+                folder=folder,
+                programs=programs,
+            )
         )
-        limit = evaluation.max_batches or 2**62
-        with contextlib.closing(batches):
-            return mean_over(step, variables, (place(b, sharding) for _, b in zip(range(limit), batches, strict=False)))
-
-    return evaluate
+        for name, evaluator in experiment.evals.items()
+    }
+    return lambda name, variables, step: started[name](variables, step)

@@ -1,0 +1,100 @@
+"""What every evaluator of the package must keep. A new file is found and tested by itself."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import math
+import pkgutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from evaluated import HELD, Net, Pictures, measure
+
+import txjax.eval
+from txjax import tree
+from txjax.data import NextTokenWindows
+from txjax.eval import Evaluator
+from txjax.experiment import Experiment
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.mae import MAE
+from txjax.objectives import Classification, MaskedPatch, NextToken
+from txjax.sharding import Mesh
+from txjax.train.check import check
+from txjax.types import UserError
+
+from made import variables
+
+TEXT = NextTokenWindows(split="validation", length=16)
+WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)
+PAINTER = MAE(patch=2, width=8, depth=1, heads=2, decoder_width=8, decoder_depth=1, decoder_heads=2)
+# Values for the fields of an evaluator that make it quick.
+FIELDS = {"length": 3, "max_train": 30, "count": 4}
+RUNS = {
+    "text": Experiment(model=WRITER, objective=NextToken(), data=TEXT, batch_size=16),
+    "classes": Experiment(model=Net(), objective=Classification(), data=Pictures(split="train"), batch_size=16),
+    "patches": Experiment(model=PAINTER, objective=MaskedPatch(), data=Pictures(), batch_size=16),
+}
+EXAMPLES = {"text": TEXT, "classes": Pictures(), "patches": Pictures()}
+
+
+def held(name: str):
+    if name == "classes":
+        return HELD
+    example = np.zeros((1, 4), np.int32) if name == "text" else np.zeros((1, 4, 4, 1), np.float32)
+    return jax.tree.map(jnp.asarray, variables(RUNS[name].model, example))
+
+
+def kinds() -> list[type[Evaluator]]:
+    found = set()
+    for info in pkgutil.walk_packages(txjax.eval.__path__, "txjax.eval."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if inspect.isclass(value) and issubclass(value, Evaluator) and value not in (Evaluator, *value.__bases__):
+                found.add(value)
+    return sorted((kind for kind in found if not kind.__subclasses__()), key=lambda kind: kind.__name__)
+
+
+def build(kind: type[Evaluator], name: str, **fields) -> Evaluator:
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(data=EXAMPLES[name], **{k: v for k, v in FIELDS.items() if k in names} | fields)
+
+
+def suits(kind: type[Evaluator], name: str) -> bool:
+    try:
+        check(dataclasses.replace(RUNS[name], evals={"x": build(kind, name)}))
+    except UserError:
+        return False
+    return True
+
+
+def test_each_is_found_and_suits_a_run():
+    assert len(kinds()) >= 7
+    assert {kind for kind in kinds() if any(suits(kind, name) for name in RUNS)} == set(kinds())
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_contract(kind, tmp_path):
+    """Scores are finite numbers that neither batches, nor hosts' devices, nor an earlier evaluation change."""
+    for name in RUNS:
+        if not suits(kind, name):
+            continue
+        run, evaluator = RUNS[name], build(kind, name)
+        written = json.dumps(tree.to_json(evaluator))
+        assert json.dumps(tree.to_json(tree.from_json(json.loads(written), ("evaluated",)))) == written
+        assert not [field.name for field in tree.settings(evaluator) if isinstance(field.type, str)]
+        limit = {"max_batches": 4} if name == "text" else {}  # 64 windows of many
+        found = []
+        for i, fields in enumerate(({}, {"batch_size": 8, "max_batches": 8} if limit else {"batch_size": 40})):
+            evaluation = build(kind, name, **limit | fields)
+            folder = tmp_path / str(i)
+            mesh = Mesh(data=2, fsdp=4) if i else None
+            scores = measure(run.model, run.objective, evaluation, held(name), folder, mesh, data=run.data)
+            assert all(type(value) is float and math.isfinite(value) for value in scores.values())
+            files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            assert scores or files
+            assert all(path.split("/")[1] == "x" and path.split("/")[2].startswith("7.") for path in files)
+            found.append((scores, files))
+        assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+        assert found[0][1] == found[1][1]

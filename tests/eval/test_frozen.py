@@ -1,0 +1,75 @@
+"""Nearest neighbours and the linear probe: the papers' formulas and scikit-learn on the same features."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, measure
+from sklearn.linear_model import LogisticRegression
+
+from txjax.eval import LinearProbe, NearestNeighbours
+from txjax.experiment import Experiment
+from txjax.objectives import Classification
+from txjax.train.check import check
+from txjax.types import UserError
+
+FEATURES = IMAGES.reshape(len(IMAGES), -1)[:, :5].astype(np.float64)
+TRAIN = Pictures(split="train")
+
+
+def neighbours(bank: np.ndarray, k: int, temperature: float) -> float:
+    """Accuracy on all labelled examples, as Wu et al. 2018 write it."""
+    unit = FEATURES / np.linalg.norm(FEATURES, axis=1, keepdims=True)
+    right = []
+    for i in np.flatnonzero(LABELS >= 0):
+        similarity = unit[bank] @ unit[i]
+        nearest = np.argsort(-similarity)[:k]
+        votes = [np.exp(similarity[nearest] / temperature) @ (LABELS[bank][nearest] == c) for c in range(CLASSES)]
+        right.append(np.argmax(votes) == LABELS[i])
+    return float(np.mean(right))
+
+
+@pytest.mark.parametrize(("k", "temperature", "batch_size"), [(1, 0.07, 16), (5, 0.5, 8), (1000, 0.1, 56)])
+def test_nearest_neighbours(k, temperature, batch_size):
+    evaluation = NearestNeighbours(data=Pictures(), k=k, temperature=temperature, batch_size=batch_size)
+    scores = measure(Net(), Classification(), evaluation, data=TRAIN)
+    bank = np.flatnonzero(LABELS[:40] >= 0)
+    assert scores == {"accuracy": pytest.approx(neighbours(bank, k, temperature), rel=1e-6)}
+
+
+def test_the_training_examples_may_be_fewer_and_are_spread_over_the_split():
+    evaluation = NearestNeighbours(data=Pictures(), train=TRAIN, max_train=11, k=1)
+    chosen = np.arange(11) * 40 // 11
+    bank = chosen[LABELS[chosen] >= 0]
+    expected = neighbours(bank, 1, 0.07)
+    assert measure(Net(), Classification(), evaluation)["accuracy"] == pytest.approx(expected, rel=1e-6)
+    assert expected != neighbours(np.flatnonzero(LABELS[:11] >= 0), 1, 0.07)
+
+
+def test_linear_probe():
+    scores = measure(Net(), Classification(), LinearProbe(data=Pictures(), penalty=0.5), data=TRAIN)
+    bank, real = np.flatnonzero(LABELS[:40] >= 0), LABELS >= 0
+    x = (FEATURES - FEATURES[bank].mean(0)) / FEATURES[bank].std(0)
+    probe = LogisticRegression(C=2.0, max_iter=1000).fit(x[bank], LABELS[bank])
+    assert scores["accuracy"] == pytest.approx(probe.score(x[real], LABELS[real]))
+    assert scores["train_accuracy"] == pytest.approx(probe.score(x[bank], LABELS[bank]))
+
+
+@pytest.mark.parametrize("kind", [LinearProbe, NearestNeighbours])
+def test_mistakes_are_named_before_anything_compiles(kind):
+    class Silent(Net):
+        def sow(self, *args, **kwargs):
+            return False
+
+    def refuse(said, model=None, data=TRAIN, **fields):
+        evaluation = kind(**{"data": Pictures()} | fields)
+        with pytest.raises(UserError, match=said):
+            check(
+                Experiment(
+                    model=model or Net(), objective=Classification(), data=data, evals={"x": evaluation}, batch_size=16
+                )
+            )
+
+    refuse('config.model: expected a model that sows "features"', model=Silent())
+    refuse("config.evals.x.train.*it trains on other", data=dataclasses.replace(TRAIN, name="other"))
+    refuse("config.evals.x.train: expected examples with label", train=Pictures(classes=None))

@@ -1,0 +1,67 @@
+"""Two hosts measure what one does, and one of them writes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from evaluated import Net, Painter, Pictures, measure
+
+from txjax.eval import Evaluation, NearestNeighbours, Predictions, Reconstructions
+from txjax.objectives import Classification, MaskedPatch
+
+HOST = """
+import json, sys
+import jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+from test_hosts import scores
+from pathlib import Path
+assert jax.process_count() == 2 and jax.local_device_count() == 2
+print(json.dumps(scores(Path(sys.argv[3]))))
+"""
+
+
+def scores(folder: Path) -> dict[str, dict[str, float]]:
+    kinds = {
+        "mean": Evaluation(data=Pictures()),
+        "predictions": Predictions(data=Pictures(), metrics=("accuracy", "f1_macro", "matthews")),
+        "neighbours": NearestNeighbours(data=Pictures(), k=3),
+    }
+    found = {name: measure(Net(), Classification(), kind, data=Pictures(split="train")) for name, kind in kinds.items()}
+    pictures = Reconstructions(data=Pictures(), count=5)
+    return found | {"pictures": measure(Painter("pixels"), MaskedPatch(target="pixels"), pictures, folder=folder)}
+
+
+@pytest.mark.slow
+def test_two_hosts_find_what_one_does(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    paths = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+    environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(paths)}
+    hosts = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOST, address, str(i), str(tmp_path / str(i))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for i in range(2)
+    ]
+    here = scores(tmp_path / "here")
+    told = [host.communicate(timeout=240) for host in hosts]
+    for host, (out, err) in zip(hosts, told, strict=True):
+        assert host.returncode == 0, err
+        there = json.loads(out.splitlines()[-1])
+        assert there.keys() == here.keys()
+        for name, values in here.items():
+            assert there[name] == pytest.approx(values, rel=1e-6)
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png"))
+    assert files == ["0/pictures/x/7.png", "here/pictures/x/7.png"]
+    assert (tmp_path / files[0]).read_bytes() == (tmp_path / files[1]).read_bytes()

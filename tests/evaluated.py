@@ -1,0 +1,134 @@
+"""Small data sets and models to evaluate, which need no files and little compiling."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import txjax.nn
+from txjax import sharding
+from txjax.data import Dataset
+from txjax.eval import Evaluator
+from txjax.experiment import Experiment
+from txjax.nn import patchify
+from txjax.objectives import Objective
+from txjax.objectives.masked_patch import normalised
+from txjax.sharding import Mesh
+from txjax.train.run_eval import evaluator
+from txjax.types import spec
+
+from made import numbers
+
+N, CLASSES = 53, 3
+LABELS = np.random.default_rng(1).integers(0, CLASSES, N).astype(np.int32)
+LABELS[::7] = -1  # examples without a label
+IMAGES = numbers(N, 4, 4, 1) + np.float32(0.5) * LABELS[:, None, None, None].astype(np.float32)
+VALUES = numbers(N, seed=2) + IMAGES[:, 0, 0, 0]
+
+
+@dataclasses.dataclass
+class Pictures(Dataset):
+    """53 images of 4 x 4 pixels, some without a label; without `classes`, with a number in place of the label."""
+
+    name: str = "made"
+    split: str = "test"
+    classes: int | None = CLASSES
+    mean: tuple[float, ...] = (0.4,)
+    std: tuple[float, ...] = (0.2,)
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        answer = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
+        return {"id": spec((), "int32"), "image": spec((4, 4, 1), "float32"), "weights": spec((), "float32")} | answer
+
+    def check(self) -> None:
+        pass
+
+    def open(self) -> "PictureSource":
+        return PictureSource(self)
+
+
+class PictureSource:
+    """All of them; or the first 40, in the split `train`."""
+
+    fingerprint = "made"
+
+    def __init__(self, data: Pictures):
+        self.data = data
+
+    def __len__(self) -> int:
+        return 40 if self.data.split == "train" else N
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        found = {"image": IMAGES[index], "weights": np.float32(LABELS[index] >= 0)}
+        if self.data.classes is None:
+            return found | {"value": VALUES[index]}
+        return found | {"label": np.int32(LABELS[index] % self.data.classes)}
+
+
+class Net(nn.Module):
+    """Features are the first pixels; logits are the first features."""
+
+    outputs: int = CLASSES
+    features: int = 5
+
+    @nn.compact
+    def __call__(self, image: jax.Array, train: bool = False) -> jax.Array:
+        scale = self.param("scale", nn.initializers.ones, ())
+        x = image.reshape(len(image), -1)[:, : self.features] * scale[None, None]
+        self.sow("intermediates", "features", x)
+        return x[:, : self.outputs]
+
+
+class Bigrams(nn.Module):
+    """Looks the logits of the next token up, by the token."""
+
+    vocab: int = 257
+
+    @nn.compact
+    def __call__(self, tokens, segments=None, positions=None, train=False):
+        if self.is_mutable_collection("cache"):
+            self.variable("cache", "nothing", jnp.zeros, ())
+        logits = self.param("table", nn.initializers.zeros, (257, 257))[tokens]
+        return txjax.nn.Logits(logits) if hasattr(txjax.nn, "Logits") else logits
+
+
+class Painter:
+    """Paints what is asked for, times a number."""
+
+    patch = 2
+
+    def __init__(self, target: str):
+        self.target = {"normalised": normalised, "pixels": lambda patches: patches}[target]
+
+    def apply(self, variables, image, keep, train):
+        return self.target(patchify(image, self.patch)) * variables["params"]["scale"][None, None, None]
+
+
+HELD = {"params": {"scale": jnp.ones(())}}
+
+
+def measure(
+    model: Any,
+    objective: Objective,
+    evaluation: Evaluator,
+    variables: Any = HELD,
+    folder: Path | None = None,
+    mesh: Mesh | None = None,
+    **fields: Any,
+) -> dict[str, float]:
+    """The scores of an evaluator named x, on all devices, after 7 steps."""
+    experiment = Experiment(
+        model=model,
+        objective=objective,
+        evals={"x": evaluation},
+        **{"data": evaluation.data, "batch_size": 16} | fields,
+    )
+    with sharding.use(mesh or Mesh()) as built:
+        placed = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
+        run = evaluator(experiment, sharding.batch_sharding(built, mesh or Mesh()), folder=folder)
+        with jax.transfer_guard("disallow"):  # as the train loop does
+            return run("x", placed, 7)

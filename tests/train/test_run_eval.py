@@ -1,0 +1,50 @@
+"""Evaluators in a run: scores in its log, files in its folder, the same from the folder alone, all in the report."""
+
+import json
+
+import pytest
+from evaluated import Bigrams
+
+from txjax.__main__ import main
+from txjax.data import NextTokenWindows
+from txjax.eval import Perplexity, Samples
+from txjax.experiment import Experiment
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Constant
+from txjax.train.loop import train
+
+
+def test_from_the_loop_to_the_report(tmp_path, capsys):
+    held_out = NextTokenWindows(split="validation", length=16)
+    experiment = Experiment(
+        model=Bigrams(),
+        objective=NextToken(),
+        data=NextTokenWindows(length=16),
+        evals={
+            "valid": Perplexity(data=held_out, every_steps=2, max_batches=2),
+            "written": Samples(data=held_out, every_steps=1, length=4, texts=1, prompts=("def ",)),
+        },
+        optimizer=AdamW(schedule=Constant(warmup_steps=1)),
+        num_steps=3,
+        batch_size=8,
+        log_every_steps=1,
+        trackers=(),
+    )
+    folder = tmp_path / "run"
+    assert train(experiment, folder) == 0
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert ["eval/valid/loss" in row for row in rows] == [False, True, True]
+    assert rows[1]["eval/valid/bits_per_byte"] != rows[2]["eval/valid/bits_per_byte"]
+    texts = {path.stem: path.read_text() for path in (folder / "samples" / "written").iterdir()}
+    assert set(texts) == {"1", "2", "3"} and all("\ndef " in text for text in texts.values())
+    (folder / "samples" / "written" / "3.txt").unlink()
+    capsys.readouterr()
+    assert main(["evaluate", f"--workdir={folder}", "--json", "--trust=evaluated"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"] == [str(folder / "samples" / "written" / "3.txt")]
+    for name in ("loss", "perplexity", "bits_per_byte"):
+        assert told[f"eval/valid/{name}"] == pytest.approx(rows[2][f"eval/valid/{name}"], rel=1e-6)
+    assert (folder / "samples" / "written" / "3.txt").read_text() == texts["3"]
+    assert main(["report", str(folder)]) == 0
+    page = (folder / "report" / "index.html").read_text()
+    assert "<h3>written</h3>" in page and page.index("step 3<") < page.index("step 2<") < page.index("step 1<")

@@ -1,0 +1,118 @@
+"""Frozen features of a model, and the labelled examples that they are compared with."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from txjax.data import Dataset, Source
+from txjax.data.dataset import Example
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.objectives import Objective, unmet
+from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
+
+
+def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:
+    """What a model's head reads, float32: what it sows as `features` among its `intermediates`.
+
+    Raises:
+      UserError: the model sows none.
+    """
+    _, seen = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
+    return _sown(seen, model).astype(jnp.float32)
+
+
+def _sown(seen: PyTree, model: Any) -> Any:
+    found = [x for path, x in flat_paths(seen.get("intermediates", {})).items() if "features" in path.split("/")]
+    if len(found) != 1:
+        raise UserError("config.model", 'a model that sows "features"', type(model).__name__)
+    return found[0]
+
+
+class Spread:
+    """`count` examples of a source, evenly spread over it."""
+
+    def __init__(self, source: Source, count: int):
+        self.source, self.count = source, count
+        self.fingerprint = f"{count} of {source.fingerprint}"
+
+    def __len__(self) -> int:
+        return self.count
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        return self.source.example(index * len(self.source) // self.count, epoch, rng)
+
+
+@dataclasses.dataclass
+class Frozen(Evaluator):
+    """Classes told from a model's features alone, by comparison with those of labelled training examples.
+
+    A model gives its features [B D] by `sow("intermediates", "features", x)`: what its head reads, without dropout and,
+    for a masked autoencoder, with all patches visible. Examples of weight 0 are left out.
+
+    Attributes:
+      train: the training examples. None = the run's training split, made into examples as `data` makes its own: so
+        without the augmentation of the run's training data.
+      max_train: at most this many of them, evenly spread over the split; None takes all.
+    """
+
+    train: Dataset | None = None
+    max_train: int | None = setting(None, at_least=1)
+
+    def needs(self, objective: Objective) -> tuple[str, ...]:
+        names = [name for need in objective.needs for name in need.split(" | ")]
+        inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
+        return (*(need for need in objective.needs if set(need.split(" | ")) & set(inputs)), "label", "weights")
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        bank = self.bank(train)
+        try:
+            bank.check()
+        except UserError as error:
+            raise error.inside("eval.train", "data") from None
+        if needs := unmet(self.needs(objective), bank.spec()):
+            raise UserError("eval.train", f"examples with {', '.join(needs)}", type(bank).__name__)
+        _sown(outline(model, objective, self.data)[1], model)
+
+    def bank(self, train: Dataset) -> Dataset:
+        """The labelled training examples, for a run that trains on `train`."""
+        if self.train is not None:
+            return self.train
+        mine, theirs = (getattr(data, "name", None) for data in (self.data, train))
+        if mine is None or mine != theirs:
+            hint = f"it trains on {theirs}, and this evaluator's data is {mine}"
+            raise UserError("eval.train", "labelled examples, as the run's own are others", None, hint=hint)
+        return dataclasses.replace(self.data, **{"split": vars(train)["split"]})
+
+    def start(self, context: Context) -> Evaluate:
+        bank: Source = self.bank(context.train).open()
+        if self.max_train is not None and self.max_train < len(bank):
+            bank = Spread(bank, self.max_train)
+
+        def evaluate(variables: PyTree, step: int) -> dict[str, float]:
+            return self.score(context, variables, *self.rows(context, variables, bank))
+
+        return evaluate
+
+    def rows(
+        self, context: Context, variables: PyTree, source: Source, max_batches: int | None = None
+    ) -> tuple[Float[np.ndarray, "N D"], Int[np.ndarray, "N"]]:
+        """The features and the labels of a source's examples."""
+        model, objective = context.model, context.objective
+
+        def features(variables: PyTree, batch: Batch) -> PyTree:
+            return features_of(model, variables, objective.inputs(batch)), batch["label"], batch["weights"]
+
+        program = context.program(f"features of the inputs of {objective}", features)
+        found = list(context.over(program, variables, source, max_batches))
+        x, labels, weights = (np.concatenate(column) for column in zip(*found, strict=True))
+        return x[weights > 0], labels[weights > 0]
+
+    def score(
+        self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
+    ) -> dict[str, float]:
+        """The scores, given the features and the labels of the training examples."""
+        raise NotImplementedError

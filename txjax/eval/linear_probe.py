@@ -1,0 +1,47 @@
+"""A linear probe: logistic regression on frozen features."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from txjax.data import Dataset
+from txjax.data.dataset import require
+from txjax.eval.evaluator import Context
+from txjax.eval.features import Frozen
+from txjax.objectives import Objective
+from txjax.types import PyTree, setting
+
+
+@dataclasses.dataclass
+class LinearProbe(Frozen):
+    """Logistic regression on standardised features, fitted by scikit-learn to the training examples.
+
+    It minimises the sum of the examples' cross entropies and penalty / 2 * (the sum of the squared weights).
+
+    Scores: `accuracy`, and `train_accuracy` on the training examples.
+
+    Attributes:
+      penalty: see above.
+      max_iterations: of L-BFGS; scikit-learn warns where they were too few.
+    """
+
+    penalty: float = setting(1.0, above=0)
+    max_iterations: int = setting(1000, at_least=1)
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        require("sklearn", "scikit-learn", "eval")
+        super().check(model, objective, train)
+
+    def score(
+        self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
+    ) -> dict[str, float]:
+        from sklearn.linear_model import LogisticRegression  # slow to import, and an extra
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        probe = make_pipeline(StandardScaler(), LogisticRegression(C=1 / self.penalty, max_iter=self.max_iterations))
+        probe.fit(features, labels)
+        test = self.rows(context, variables, context.source, self.max_batches)
+        return {"accuracy": float(probe.score(*test)), "train_accuracy": float(probe.score(features, labels))}

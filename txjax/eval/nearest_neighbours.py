@@ -1,0 +1,66 @@
+"""Nearest neighbours on frozen features: how good they are, without training anything."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from txjax.eval.evaluator import Context
+from txjax.eval.features import Frozen, features_of
+from txjax.types import Batch, PyTree, setting
+
+
+@dataclasses.dataclass
+class NearestNeighbours(Frozen):
+    """Weighted nearest neighbours (Wu et al. 2018, section 3.4).
+
+    The `k` training examples of the largest cosine similarity s vote for their classes with weight
+    exp(s / temperature).
+
+    Scores: `accuracy`.
+
+    Attributes:
+      k: how many vote.
+      temperature: the smaller, the less the farther ones count.
+    """
+
+    k: int = setting(20, at_least=1)
+    temperature: float = setting(0.07, above=0)
+
+    def score(
+        self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
+    ) -> dict[str, float]:
+        model, objective = context.model, context.objective
+        classes, k = int(labels.max()) + 1, min(self.k, len(labels))
+
+        def correct(held: PyTree, batch: Batch) -> PyTree:
+            variables, (bank, known) = held
+            x = features_of(model, variables, objective.inputs(batch))
+            return votes(x, bank, known, classes, k, self.temperature).argmax(-1) == batch["label"], batch["weights"]
+
+        program = context.program(f"votes of {k} of {classes} at {self.temperature} on {objective}", correct)
+        held = (variables, context.put((features, labels)))
+        rows = list(context.over(program, held, context.source, self.max_batches))
+        right, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
+        return {"accuracy": float(right[weights > 0].mean())}
+
+
+def votes(
+    x: Float[Array, "B D"],
+    bank: Float[Array, "N D"],
+    labels: Int[Array, "N"],
+    classes: int,
+    k: int,
+    temperature: float,
+) -> Float[Array, "B {classes}"]:
+    """How strongly the k nearest of a bank vote for each class, up to a factor for each row."""
+    similarity = _unit(x) @ _unit(bank).T
+    nearest, places = jax.lax.top_k(similarity, k)
+    strength = jnp.exp((nearest - nearest[:, :1]) / temperature)  # of the nearest: 1, so that none overflows
+    return jnp.einsum("bk,bkc->bc", strength, jax.nn.one_hot(labels[places], classes))
+
+
+def _unit(x: Float[Array, "N D"]) -> Float[Array, "N D"]:
+    return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-12)

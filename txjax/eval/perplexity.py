@@ -1,0 +1,63 @@
+"""How well a decoder foretells a text, in units that other papers give: perplexity and bits per byte."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from txjax.data import Dataset
+from txjax.eval.evaluation import add, mean_of
+from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.objectives import NextToken, Objective
+from txjax.types import Batch, PyTree, UserError, setting
+
+
+@dataclasses.dataclass
+class Perplexity(Evaluator):
+    """The loss of the next token, per token and per byte.
+
+    Scores: `loss` in nats a token; `perplexity` = exp(loss); `bits_per_byte` = nats / (ln 2 * bytes), over the bytes
+    of UTF-8 that the targets stand for, so that models with different tokenizers can be compared. Special tokens cost
+    nats and have no bytes. It is left out for tokenizers whose tokens don't say how many bytes they stand for
+    (WordPiece). Targets of weight 0 count nowhere.
+
+    Attributes:
+      objective: how the cross entropy is computed.
+    """
+
+    objective: NextToken = setting(factory=NextToken)
+
+    def needs(self, objective: Objective) -> tuple[str, ...]:
+        return self.objective.needs
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        if getattr(self.data, "tokenizer", None) is None:
+            raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
+
+    def start(self, context: Context) -> Evaluate:
+        model, objective = context.model, self.objective
+        sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]
+
+        def sums(variables: PyTree, batch: Batch) -> PyTree:
+            seen = objective(model, variables, batch, jax.random.key(context.seed), train=False)
+            if sizes is None:
+                return seen.losses, None
+            return seen.losses, jnp.where(batch["weights"] > 0, jnp.asarray(sizes)[batch["targets"]], 0).sum()
+
+        program = context.program(f"nats and bytes of {objective} on {self.data}", sums)
+
+        def evaluate(variables: PyTree, step: int) -> dict[str, float]:
+            losses, size = add(context.over(program, variables, context.source, self.max_batches))
+            (nats,) = losses.values()
+            scores = {"loss": mean_of(nats), "perplexity": _exp(mean_of(nats))}
+            return (
+                scores if size is None else scores | {"bits_per_byte": float(nats.total / math.log(2) / max(size, 1))}
+            )
+
+        return evaluate
+
+
+def _exp(nats: float) -> float:
+    return math.exp(nats) if nats < 700 else math.inf

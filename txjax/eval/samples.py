@@ -1,0 +1,74 @@
+"""Text that a decoder writes while it learns."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax import backend
+from txjax.data import Dataset
+from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.generate import Sampling, generate
+from txjax.objectives import Objective
+from txjax.types import PyTree, UserError, setting
+
+
+@dataclasses.dataclass
+class Samples(Evaluator):
+    """Texts that the model writes, in `samples/NAME/STEP.txt` of the workdir and in the report.
+
+    The draws are the same at every step, so that what changes is the model. Of `data` only the tokenizer is used.
+
+    Scores: none.
+
+    Attributes:
+      prompts: what the texts begin with.
+      texts: how many a prompt.
+      length: tokens that are written.
+      sampling: how each is drawn.
+    """
+
+    prompts: tuple[str, ...] = ("\n",)
+    texts: int = setting(2, at_least=1)
+    length: int = setting(256, at_least=1)
+    sampling: Sampling = setting(factory=lambda: Sampling(temperature=0.8))
+
+    def needs(self, objective: Objective) -> tuple[str, ...]:
+        return ("tokens", "targets")
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        if "targets" not in objective.needs:
+            raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
+        if getattr(self.data, "tokenizer", None) is None:
+            raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
+
+    def start(self, context: Context) -> Evaluate:
+        model, tokenizer = context.model, self.data.tokenizer  # type: ignore[attr-defined]
+        prompts = [np.asarray(tokenizer.encode(prompt), np.int32) for prompt in self.prompts]
+        for prompt, ids in zip(self.prompts, prompts, strict=True):
+            if not len(ids):
+                raise UserError(f"config.evals.{context.name}.prompts", "at least one token in each", prompt)
+
+        def write(variables: PyTree, prompt: tuple[jax.Array, jax.Array]) -> jax.Array:
+            tokens, number = prompt
+            key = jax.random.fold_in(jax.random.key(context.seed), number)
+            return generate(model, variables, tokens, self.length, key, self.sampling)
+
+        program = backend.jit(write, out_shardings=context.whole)
+
+        def evaluate(variables: PyTree, step: int) -> dict[str, float]:
+            parts = []
+            for i, (prompt, ids) in enumerate(zip(self.prompts, prompts, strict=True)):
+                given = context.put((np.tile(ids, (self.texts, 1)), np.int32(i)))
+                for j, row in enumerate(jax.device_get(program(variables, given))):
+                    parts.append(f"{heading(i, j)}\n{prompt}{tokenizer.decode(row)}\n")
+            context.write("samples", step, "txt", "\n".join(parts).encode())
+            return {}
+
+        return evaluate
+
+
+def heading(prompt: int, text: int) -> str:
+    """The line above a text in the file."""
+    return f"----- prompt {prompt + 1}, text {text + 1} -----"
