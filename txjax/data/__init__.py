@@ -5,8 +5,10 @@ from txjax.data.images import CenterCrop, Flip, Images, PadCrop, Resize, Transfo
 from txjax.data.loader import eval_batches, fingerprint, train_batches
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
+from txjax.data.trained import BPE, Trained, Unigram, WordPiece
 
 __all__ = [
+    "BPE",
     "Bytes",
     "CenterCrop",
     "Characters",
@@ -21,7 +23,10 @@ __all__ = [
     "TextWindows",
     "Tokenizer",
     "TokenizerFile",
+    "Trained",
     "Transform",
+    "Unigram",
+    "WordPiece",
     "eval_batches",
     "fingerprint",
     "train_batches",

@@ -177,7 +177,7 @@ class WindowSource:
 def _documents(tokens: Tokens, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
     """For each token of a window, int32 [length]: its document's number in the window, and its place in that."""
     first, last = np.searchsorted(tokens.documents, [start + 1, start + length])
-    inner = np.asarray(tokens.documents[first:last]) - start  # where documents begin inside the window
+    inner = np.unique(tokens.documents[first:last]) - start  # where documents with text begin inside the window
     segments = np.zeros(length, np.int32)
     segments[inner] = 1
     np.cumsum(segments, out=segments)
