@@ -1,7 +1,8 @@
 """Datasets as config values; `docs/data.md` tells how they work."""
 
-from txjax.data.dataset import Dataset, Source
+from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import CenterCrop, Flip, Images, PadCrop, Resize, Transform
+from txjax.data.labelled import LabelledText
 from txjax.data.loader import eval_batches, fingerprint, train_batches
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
@@ -15,11 +16,13 @@ __all__ = [
     "Dataset",
     "Flip",
     "Images",
+    "LabelledText",
     "NextTokenWindows",
     "PadCrop",
     "Resize",
     "SentencePairs",
     "Source",
+    "TFDSDataset",
     "TextWindows",
     "Tokenizer",
     "TokenizerFile",

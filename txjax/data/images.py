@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Dataset, Example, Source, require
+from txjax.data.dataset import Example, Source, TFDSDataset, require
 from txjax.types import UserError, setting, spec
 
 
@@ -75,7 +75,7 @@ class CenterCrop(Transform):
 
 
 @dataclasses.dataclass
-class Images(Dataset):
+class Images(TFDSDataset):
     """Images with a class.
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, and 0 where

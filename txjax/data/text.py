@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.keys import hash32
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import Tokens, open_tokens
@@ -14,7 +14,7 @@ from txjax.types import UserError, setting, spec
 
 
 @dataclasses.dataclass
-class TextWindows(Dataset):
+class TextWindows(TFDSDataset):
     """Windows of text: window w holds tokens w * length to (w + 1) * length - 1.
 
     That is epoch 0, which evaluation reads. In every later epoch all windows are shifted by one offset, drawn for the
