@@ -4,6 +4,9 @@ from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import CenterCrop, Flip, Images, PadCrop, Resize, Transform
 from txjax.data.labelled import LabelledText
 from txjax.data.loader import eval_batches, fingerprint, train_batches
+from txjax.data.mixture import Mixture
+from txjax.data.packed import NextTokenPacked, PackedText
+from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
@@ -17,10 +20,14 @@ __all__ = [
     "Flip",
     "Images",
     "LabelledText",
+    "Mixture",
+    "NextTokenPacked",
     "NextTokenWindows",
+    "PackedText",
     "PadCrop",
     "Resize",
     "SentencePairs",
+    "SentencePieceFile",
     "Source",
     "TFDSDataset",
     "TextWindows",

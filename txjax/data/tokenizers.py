@@ -123,10 +123,8 @@ class LibraryTokenizer(Tokenizer):
         return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        tokenizer, numbers = self.load(), np.asarray(list(ids), np.int64)
-        unknown = np.flatnonzero(numbers >= tokenizer.get_vocab_size(with_added_tokens=True))
-        parts = [part.tolist() for part in np.split(numbers, unknown)]
-        parts[1:] = [part[1:] for part in parts[1:]]
+        tokenizer = self.load()
+        parts = known_parts(ids, tokenizer.get_vocab_size(with_added_tokens=True))
         return "\ufffd".join(tokenizer.decode_batch(parts, skip_special_tokens=False))
 
     def vocab(self) -> int:
@@ -188,6 +186,13 @@ def find_file(path: str, kind: str) -> Path:
         near = near_misses(file.name, os.listdir(file.parent)) if file.parent.is_dir() else []
         raise UserError("data.tokenizer.path", kind, path, near)
     return file
+
+
+def known_parts(ids: Iterable[int], vocab: int) -> list[list[int]]:
+    """The ids between those that lie outside [0, vocab)."""
+    numbers = np.asarray(list(ids), np.int64)
+    parts = np.split(numbers, np.flatnonzero((numbers < 0) | (numbers >= vocab)))
+    return [part[1 if i else 0 :].tolist() for i, part in enumerate(parts)]
 
 
 def as_string(text: Text) -> str:
