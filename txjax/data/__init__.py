@@ -2,11 +2,11 @@
 
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import CenterCrop, Flip, Images, PadCrop, Resize, Transform
-from txjax.data.labelled import LabelledText
 from txjax.data.loader import eval_batches, fingerprint, train_batches
 from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
 from txjax.data.sentence_piece import SentencePieceFile
+from txjax.data.sentences import LabelledText, Sentences
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
@@ -28,6 +28,7 @@ __all__ = [
     "Resize",
     "SentencePairs",
     "SentencePieceFile",
+    "Sentences",
     "Source",
     "TFDSDataset",
     "TextWindows",

@@ -1,4 +1,4 @@
-"""Labelled sentences: every token and label of the set where it belongs, and nothing of what was cut."""
+"""Sentences: every token and label of the set where it belongs, and nothing of what was cut."""
 
 import json
 import logging
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import Bytes, Characters, LabelledText, Trained, WordPiece
-from txjax.data.labelled import truncated
+from txjax.data import Bytes, Characters, LabelledText, Sentences, Trained, WordPiece
 from txjax.data.records import Records
+from txjax.data.sentences import truncated
 from txjax.types import BATCH_KEYS, UserError
 
 import made_sentences
@@ -40,7 +40,8 @@ def cut_one_by_one(first, second, places):
 def test_examples_are_the_sets_sentences(data_dir, features, length):
     text = pairs(data_dir, features=features, length=length)
     source = text.open()
-    assert len(source) == 60
+    sentences = Sentences("made_sentences", "train", data_dir, length, features=features).open()
+    assert len(source) == len(sentences) == 60
     cut = 0
     for i, record in enumerate(made_sentences.records(60)):
         first, second = record["first"].encode(), record["second"].encode()
@@ -57,6 +58,10 @@ def test_examples_are_the_sets_sentences(data_dir, features, length):
         assert example["types"].tolist() == types + padding
         assert example["segments"].tolist() == [1] * len(expected) + padding
         assert (example["label"], example["weights"]) == (record["label"], record["label"] != -1)
+        alone = sentences.example(i, 0, None)
+        assert alone["weights"].tolist() == [float(token not in (CLS, SEP)) for token in expected] + padding
+        assert all(np.array_equal(alone[key], example[key]) for key in ("tokens", "segments", "types"))
+        assert "label" not in alone and alone["weights"].dtype == np.float32
         assert source.lengths[i] == len(expected)
         assert {k: (a.shape, a.dtype) for k, a in example.items()} == {
             k: (s.shape, s.dtype) for k, s in text.spec().items() if k != "id"

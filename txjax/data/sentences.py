@@ -1,4 +1,4 @@
-"""Sentences and pairs of sentences with a class or a number: the form of GLUE."""
+"""Sentences and pairs of sentences, one record an example, alone or with a class or a number: the form of GLUE."""
 
 import dataclasses
 import hashlib
@@ -19,23 +19,19 @@ def _bytes() -> Bytes:
 
 
 @dataclasses.dataclass
-class LabelledText(TFDSDataset):
-    """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`, and what is to be told of it (Devlin et al. 2019, 4).
+class Sentences(TFDSDataset):
+    """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of each record (Devlin et al. 2019, 3).
 
     What is too long for `length` loses its last tokens, one by one from the longer sentence, from B where both are
     equally long.
 
     An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
-    the [SEP] after it, else 0; label int32 [] (or value float32 []); weights float32 [], 1, and 0 where the label is
-    `unlabelled`.
+    the [SEP] after it, else 0; weights float32 [L], 1 for tokens of the text.
 
     Attributes:
       length: places in an example.
       tokenizer: makes the tokens; it must have [CLS] and [SEP].
       features: one text feature of the set, or two for pairs.
-      label_feature: the set's label.
-      classes: how many classes the set has; None: the label is a number, `value`.
-      unlabelled: the label that means that there is none, as in GLUE's test sets; None: every example has one.
       buckets: lengths below `length` that a batch may have too: it is padded to the shortest that holds its longest
         example. The step is compiled once for each. () always pads to `length`.
       sort_batches: the examples of so many batches are sorted by length, then these batches shuffled, so that less is
@@ -45,16 +41,12 @@ class LabelledText(TFDSDataset):
     length: int = setting(128, at_least=3)
     tokenizer: Tokenizer = setting(factory=_bytes)
     features: tuple[str, ...] = ("sentence",)
-    label_feature: str = "label"
-    classes: int | None = setting(2, at_least=1)
-    unlabelled: float | None = -1.0
     buckets: tuple[int, ...] = ()
     sort_batches: int = setting(1, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        scalars = {"id": spec((), "int32"), "weights": spec((), "float32")}
-        target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
-        return scalars | target | {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
+        arrays = {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
+        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | arrays
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
@@ -72,6 +64,40 @@ class LabelledText(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         for feature in self.features:
             records.check_feature("data.features", feature, features, ("Text",))
+
+    def open(self) -> Source:
+        self.check()
+        return SentenceSource(self)
+
+    def markers(self) -> int:
+        """Places that [CLS] and [SEP] take."""
+        return 1 + len(self.features)
+
+
+@dataclasses.dataclass
+class LabelledText(Sentences):
+    """Sentences or pairs, and what is to be told of them (Devlin et al. 2019, 4).
+
+    An example: as that of `Sentences`, but weights float32 [], 1, and 0 where the label is `unlabelled`; and label
+    int32 [], or value float32 [].
+
+    Attributes:
+      label_feature: the set's label.
+      classes: how many classes the set has; None: the label is a number, `value`.
+      unlabelled: the label that means that there is none, as in GLUE's test sets; None: every example has one.
+    """
+
+    label_feature: str = "label"
+    classes: int | None = setting(2, at_least=1)
+    unlabelled: float | None = -1.0
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
+        return super().spec() | target | {"weights": spec((), "float32")}
+
+    def check(self) -> None:
+        super().check()
+        features = records.check(self.name, self.split, self.data_dir)
         kinds = ("Tensor", "Scalar") if self.classes is None else ("ClassLabel",)
         label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
         if self.classes is not None and label.num_classes != self.classes:
@@ -83,42 +109,56 @@ class LabelledText(TFDSDataset):
         self.check()
         return LabelledSource(self)
 
-    def markers(self) -> int:
-        """Places that [CLS] and [SEP] take."""
-        return 1 + len(self.features)
 
+class SentenceSource(Ragged):
+    """The sentences of a split, by record."""
 
-class LabelledSource(Ragged):
-    """The labelled sentences of a split, by number."""
-
-    def __init__(self, text: LabelledText):
+    def __init__(self, text: Sentences):
         self._text = text
-        self._records = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
         self._tokens = [
             open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
         ]
-        made_from = repr((self._records.fingerprint, text.label_feature, [t.fingerprint for t in self._tokens]))
-        self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+        self.fingerprint = _hash([tokens.fingerprint for tokens in self._tokens])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         self.lengths = np.minimum(sizes, text.length).astype(np.int32)
         self.buckets, self.sort_batches = (*text.buckets, text.length), text.sort_batches
         self._start, self._separator = (text.tokenizer.special(name) for name in ("[CLS]", "[SEP]"))
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self.lengths)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        text = self._text
-        sentences = truncated([t.text(index) for t in self._tokens], text.length - text.markers())
-        row = np.concatenate([[self._start], *(part for ids in sentences for part in (ids, [self._separator]))])
-        example = {key: np.zeros(text.length, np.int32) for key in ("tokens", "segments", "types")}
-        example["tokens"][: len(row)] = row
-        example["segments"][: len(row)] = 1
-        example["types"][len(sentences[0]) + 2 : len(row)] = 1
-        label = self._records[index][text.label_feature]
-        target = {"value": np.asarray(label, np.float32)} if text.classes is None else {"label": np.int32(label)}
-        weights = np.float32(text.unlabelled is None or label != text.unlabelled)
-        return example | {key: np.asarray(array) for key, array in (target | {"weights": weights}).items()}
+        length = self._text.length
+        example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
+        example["weights"] = np.zeros(length, np.float32)
+        example["tokens"][0], place = self._start, 1
+        sentences = truncated([tokens.text(index) for tokens in self._tokens], length - self._text.markers())
+        for number, ids in enumerate(sentences):
+            end = place + len(ids)
+            example["tokens"][place:end] = ids
+            example["tokens"][end] = self._separator
+            example["weights"][place:end] = 1
+            example["types"][place : end + 1] = number
+            place = end + 1
+        example["segments"][:place] = 1
+        return example
+
+
+class LabelledSource(SentenceSource):
+    """The labelled sentences of a split, by record."""
+
+    def __init__(self, text: LabelledText):
+        super().__init__(text)
+        self._records = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
+        self._feature, self._unlabelled = text.label_feature, text.unlabelled
+        self._key = "value" if text.classes is None else "label"
+        self._dtype = text.spec()[self._key].dtype
+        self.fingerprint = _hash([self.fingerprint, self._records.fingerprint, text.label_feature])
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        label = self._records[index][self._feature]
+        weights = np.asarray(self._unlabelled is None or label != self._unlabelled, np.float32)
+        return super().example(index, epoch, rng) | {self._key: np.asarray(label, self._dtype), "weights": weights}
 
 
 def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:
@@ -131,3 +171,7 @@ def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:
     first, second = map(len, sentences)
     second = min(second, max(places // 2, places - first))
     return [sentences[0][: places - second], sentences[1][:second]]
+
+
+def _hash(parts: list[str]) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
