@@ -2,15 +2,16 @@
 
 import dataclasses
 import hashlib
+from pathlib import Path
 
 import jax
 import numpy as np
 
-from txjax.data import records
+from txjax.data import cache, records
 from txjax.data.buckets import Ragged, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.tokenizers import Bytes, Tokenizer
-from txjax.data.tokens import open_tokens
+from txjax.data.tokens import BATCH, open_tokens
 from txjax.types import UserError, setting, spec
 
 
@@ -149,16 +150,31 @@ class LabelledSource(SentenceSource):
 
     def __init__(self, text: LabelledText):
         super().__init__(text)
-        self._records = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
-        self._feature, self._unlabelled = text.label_feature, text.unlabelled
         self._key = "value" if text.classes is None else "label"
-        self._dtype = text.spec()[self._key].dtype
-        self.fingerprint = _hash([self.fingerprint, self._records.fingerprint, text.label_feature])
+        self._labels = open_labels(text).astype(text.spec()[self._key].dtype)
+        self._known = (self._labels != text.unlabelled).astype(np.float32)
+        self.fingerprint = _hash([self.fingerprint, text.label_feature])
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        label = self._records[index][self._feature]
-        weights = np.asarray(self._unlabelled is None or label != self._unlabelled, np.float32)
-        return super().example(index, epoch, rng) | {self._key: np.asarray(label, self._dtype), "weights": weights}
+        target = {self._key: self._labels[index], "weights": self._known[index]}
+        return super().example(index, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
+
+
+def open_labels(text: LabelledText) -> np.ndarray:
+    """The label of every record, [N], float64, from the cache: decoding a record costs more than the whole example."""
+    source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
+    made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
+
+    def build(folder: Path) -> None:
+        labels = np.zeros(len(source))
+        with cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
+            for start in range(0, len(source), BATCH):
+                read = [record[text.label_feature] for record in source.read(start, min(start + BATCH, len(source)))]
+                labels[start : start + len(read)] = read
+                advance(len(read))
+        np.save(folder / "labels.npy", labels)
+
+    return cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
 
 
 def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:
