@@ -29,7 +29,7 @@ def places(lengths):
 
 
 @pytest.mark.parametrize("kind", [TextWindows, NextTokenWindows])
-@pytest.mark.parametrize("lengths", [(40,), (3, 1, 1, 9, 30, 2), (1,) * 30])
+@pytest.mark.parametrize("lengths", [(40,), (3, 1, 1, 9, 30, 2), (1,) * 30, (0, 3, 0, 1, 9, 0, 0, 30, 2, 0)])
 def test_windows_are_the_text_in_order(kind, lengths):
     windows, tokens = kind(length=5), tokens_of(*lengths)
     source, truth = WindowSource(windows, tokens), places(lengths)

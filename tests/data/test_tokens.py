@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Characters, tokens
+from txjax.data import cache as data_cache
 from txjax.data.records import Records
 from txjax.data.tokens import open_tokens
 
@@ -20,14 +21,14 @@ ARGUMENTS = ("txjax_python_text", "validation", None, "text")
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """An empty token cache; the data sets stay where they are."""
-    monkeypatch.setattr(tokens, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(data_cache, "cache_dir", lambda: tmp_path)
     return tmp_path / "tokens"
 
 
 @pytest.fixture(scope="module")
 def texts():
     source = Records(*ARGUMENTS[:3], ["text"])
-    return [record["text"] for record in source.read(0, len(source)) if record["text"]]
+    return [record["text"] for record in source.read(0, len(source))]
 
 
 def only(cache):
@@ -44,6 +45,22 @@ def test_tokens_and_documents_are_those_of_the_text(cache, texts):
     assert found.document(ends[0] - 1) == (0, ends[0]) and found.document(ends[0]) == (ends[0], ends[1])
     read = found.read(5, 7)
     assert read.dtype == np.int32 and bytes(read.astype(np.uint8)) == b"".join(texts)[5:12]
+
+
+def test_a_record_without_text_keeps_its_number(cache, monkeypatch, texts):
+    monkeypatch.setattr(tokens, "BATCH", 3)
+    encode_batch = Bytes.encode_batch
+    monkeypatch.setattr(
+        Bytes, "encode_batch", lambda self, batch: encode_batch(self, [t if len(t) % 2 else b"" for t in batch])
+    )
+    found = open_tokens(*ARGUMENTS, Bytes())
+    shown = [text if len(text) % 2 else b"" for text in texts]
+    assert b"" in shown and len(found.documents) == len(texts) + 1
+    for number, text in enumerate(shown):
+        assert found.text(number).astype(np.uint8).tobytes() == text
+        if text:
+            first, end = found.documents[number : number + 2]
+            assert found.document(first) == found.document(end - 1) == (first, end)
 
 
 def test_the_smallest_dtype_that_fits_is_used(cache):
@@ -65,7 +82,7 @@ def test_it_is_built_once(cache, monkeypatch):
     assert open_tokens(*ARGUMENTS, Bytes()).fingerprint == first.fingerprint
 
 
-@pytest.mark.parametrize("name", ["tokens.bin", "documents.bin", "meta.json", "digests.json"])
+@pytest.mark.parametrize("name", ["tokens.bin", "documents.bin", "meta.json", "made_from.json", "digests.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
 def test_damage_is_noticed_and_mended(cache, caplog, texts, name, damage):
     open_tokens("txjax_python_text", "validation", None, "path", Bytes())
@@ -84,7 +101,7 @@ def test_damage_is_noticed_and_mended(cache, caplog, texts, name, damage):
 
 
 def test_of_a_large_cache_the_size_is_still_verified(cache, caplog, monkeypatch):
-    monkeypatch.setattr(tokens, "DIGEST_LIMIT", 100)
+    monkeypatch.setattr(data_cache, "DIGEST_LIMIT", 100)
     open_tokens(*ARGUMENTS, Bytes())
     path = only(cache) / "tokens.bin"
     content = path.read_bytes()
@@ -105,8 +122,8 @@ def test_characters_that_are_missing_leave_no_cache_behind(cache):
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from txjax.data import Bytes, tokens
-tokens.cache_dir = lambda: Path(sys.argv[1])
+from txjax.data import Bytes, cache, tokens
+cache.cache_dir = lambda: Path(sys.argv[1])
 tokens.BATCH = 4
 encode_batch = Bytes.encode_batch
 def slowly(self, texts):

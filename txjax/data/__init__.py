@@ -1,13 +1,18 @@
 """Datasets as config values; `docs/data.md` tells how they work."""
 
-from txjax.data.dataset import Dataset, Source
+from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import Images
 from txjax.data.loader import eval_batches, fingerprint, train_batches
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
+from txjax.data.mixture import Mixture
+from txjax.data.packed import NextTokenPacked, PackedText
 from txjax.data.randaugment import RandAugment
+from txjax.data.sentence_piece import SentencePieceFile
+from txjax.data.sentences import LabelledText, Sentences
 from txjax.data.subset import Subset
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
+from txjax.data.trained import BPE, Trained, Unigram, WordPiece
 from txjax.data.transforms import (
     CenterCrop,
     Channels,
@@ -20,6 +25,7 @@ from txjax.data.transforms import (
 )
 
 __all__ = [
+    "BPE",
     "Bytes",
     "CenterCrop",
     "Channels",
@@ -28,22 +34,32 @@ __all__ = [
     "Dataset",
     "Flip",
     "Images",
+    "LabelledText",
     "Mixing",
+    "Mixture",
     "Mixup",
+    "NextTokenPacked",
     "NextTokenWindows",
     "OneOf",
+    "PackedText",
     "PadCrop",
     "RandAugment",
     "RandomErasing",
     "RandomResizedCrop",
     "Resize",
     "SentencePairs",
+    "SentencePieceFile",
+    "Sentences",
     "Source",
     "Subset",
+    "TFDSDataset",
     "TextWindows",
     "Tokenizer",
     "TokenizerFile",
+    "Trained",
     "Transform",
+    "Unigram",
+    "WordPiece",
     "eval_batches",
     "fingerprint",
     "train_batches",

@@ -2,18 +2,27 @@
 
 import contextlib
 import fcntl
+import hashlib
+import json
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import rich.console
 import rich.progress
 
+from txjax import digest
+from txjax.files import flush
 from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
+
+DIGEST_LIMIT = 4 << 30  # bytes; of a larger folder only what `load` looks at is verified
+T = TypeVar("T")
 
 
 def cache_dir() -> Path:
@@ -41,6 +50,48 @@ def lock(path: Path) -> Iterator[None]:
             logger.warning("waiting for another process that holds %s", path)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def built(kind: str, made_from: dict[str, Any], build: Callable[[Path], None], load: Callable[[Path], T]) -> T:
+    """What lies in the folder `kind/KEY` of the cache, KEY a hash of `made_from`; made where it isn't there or sound.
+
+    It is written aside, flushed and renamed into place under a lock, so it is whole or not there at all; of two
+    builders at once the second waits and reads. Every opening verifies the digests of its files.
+
+    Args:
+      kind: what it is, such as `tokens`.
+      made_from: all that the content depends on, as JSON values; it is kept beside it, as `made_from.json`.
+      build: fills an empty folder.
+      load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
+    """
+    noted = json.dumps(made_from, indent=1)
+    key = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+    folder = cache_dir() / kind / key
+
+    def sound() -> T:
+        large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
+        if not large and (faults := digest.faults(folder)):
+            raise ValueError("; ".join(faults))
+        if (folder / "made_from.json").read_text() != noted:
+            raise ValueError("made_from.json is that of something else")
+        return load(folder)
+
+    with lock(folder.parent / f".{key}.lock"):
+        if folder.exists():
+            try:
+                return sound()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                logger.warning("the cache %s is damaged (%s): building it again", folder, error)
+        aside = folder.with_name(f".{key}.building")
+        shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
+        aside.mkdir()
+        build(aside)
+        (aside / "made_from.json").write_text(noted)
+        digest.commit(aside)
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
+        os.rename(aside, folder)
+        flush(folder.parent)
+        return sound()
 
 
 @contextlib.contextmanager

@@ -36,18 +36,7 @@ class Source(Protocol):
 
 @dataclasses.dataclass
 class Dataset:
-    """A TFDS data set made into examples.
-
-    Attributes:
-      name: TFDS's name, with config and version if you like: `glue/mrpc`, `fashion_mnist:3.0.1`.
-      split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
-      data_dir: the folder that holds the prepared sets. None = TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets,
-        and txjax's cache for the embedded sets.
-    """
-
-    name: str
-    split: str
-    data_dir: str | None = None
+    """Examples that can be described before they are there."""
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         """One example, keyed by `types.BATCH_KEYS`, without touching data."""
@@ -74,7 +63,23 @@ class Dataset:
         raise NotImplementedError
 
 
-def require(module: str, package: str, field: str) -> None:
-    """Raises UserError unless `module`, which the extra `vision` brings, is installed."""
+@dataclasses.dataclass
+class TFDSDataset(Dataset):
+    """A TFDS data set made into examples.
+
+    Attributes:
+      name: TFDS's name, with config and version if you like: `glue/mrpc`, `fashion_mnist:3.0.1`.
+      split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
+      data_dir: the folder that holds the prepared sets. None = TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets,
+        and txjax's cache for the embedded sets.
+    """
+
+    name: str
+    split: str
+    data_dir: str | None = None
+
+
+def require(module: str, package: str, field: str, extra: str = "vision") -> None:
+    """Raises UserError unless `module`, which that extra of txjax brings, is installed."""
     if importlib.util.find_spec(module) is None:
-        raise UserError(field, f"the package {package} to be installed", hint="run: pip install 'txjax[vision]'")
+        raise UserError(field, f"the package {package} to be installed", hint=f"run: pip install 'txjax[{extra}]'")

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.mixing import Mixing
 from txjax.data.subset import Subset
 from txjax.data.transforms import Transform
@@ -17,7 +17,7 @@ MEMORY = 256 << 20  # bytes of decoded images; a set that fits is decoded once
 
 
 @dataclasses.dataclass
-class Images(Dataset):
+class Images(TFDSDataset):
     """Images with a class.
 
     An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, and 0 where

@@ -2,6 +2,7 @@
 
 Batch i holds the positions i * batch_size to (i + 1) * batch_size - 1 of the global index; of its rows, process k of n
 gets the k-th of n equal parts. So the number of processes changes no batch, and the position is all the state there is.
+Nor do buckets change more of a batch than its padding.
 """
 
 import os
@@ -10,12 +11,14 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
+from txjax.data.buckets import Ragged, order
 from txjax.data.dataset import Example, Source
-from txjax.data.index import GlobalIndex
 from txjax.data.keys import example_rng
 from txjax.types import UserError
 
 Batch = dict[str, np.ndarray]
+Row = Callable[[int], Example]  # the example at a position
+Width = Callable[[range], int | None]  # the length of the batch at some positions
 THREADS = min(4, os.cpu_count() or 1)  # most of an example is Python, of which one thread runs at a time
 
 
@@ -46,14 +49,15 @@ def train_batches(
       An iterator over this process's rows, int32 and float32 arrays [rows ...] by key, `id` among them. A failure to
       read an example is raised by the `next` that would have given it. `close()` ends its threads.
     """
-    index = GlobalIndex(len(source), seed)
+    index = order(source, seed, batch_size)
 
     def row(position: int) -> Example:
         example, epoch = index(position)
         return _example(source, example, epoch, seed)
 
     share = _share(batch_size, process_index, process_count)
-    return _batches(row, batch_size, share, start_step, sys.maxsize, threads, prefetch)
+    width = _width(source, lambda positions: [index(position)[0] for position in positions])
+    return _batches(row, width, batch_size, share, start_step, sys.maxsize, threads, prefetch)
 
 
 def eval_batches(
@@ -77,7 +81,8 @@ def eval_batches(
         return _example(source, position, 0, 0) if position < count else padding
 
     share = _share(batch_size, process_index, process_count)
-    return _batches(row, batch_size, share, 0, -(-count // batch_size), threads, prefetch)
+    width = _width(source, lambda positions: [position for position in positions if position < count])
+    return _batches(row, width, batch_size, share, 0, -(-count // batch_size), threads, prefetch)
 
 
 def fingerprint(ids: np.ndarray, step: int, first_row: int = 0) -> int:
@@ -102,8 +107,9 @@ def fingerprint(ids: np.ndarray, step: int, first_row: int = 0) -> int:
 class _Rows:
     """Grain's view of the batches: item i is this process's share of batch `start` + i."""
 
-    def __init__(self, row: Callable[[int], Example], batch_size: int, share: range, start: int, stop: int):
-        self._row, self._batch_size, self._share, self._start, self._stop = row, batch_size, share, start, stop
+    def __init__(self, row: Row, width: Width, batch_size: int, share: range, start: int, stop: int):
+        self._row, self._width, self._batch_size = row, width, batch_size
+        self._share, self._start, self._stop = share, start, stop
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -111,13 +117,25 @@ class _Rows:
     def __getitem__(self, item: int) -> Batch:
         first = (self._start + item) * self._batch_size
         rows = [self._row(first + row) for row in self._share]
-        batch = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+        width = self._width(range(first, first + self._batch_size))
+        batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
         return batch
 
 
 def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
     return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
+
+
+def _width(source: Source, examples: Callable[[range], list[int]]) -> Width:
+    """How long the batch at some positions is; None: as long as its examples."""
+    if not isinstance(source, Ragged):
+        return lambda positions: None
+    return lambda positions: source.width(examples(positions))
+
+
+def _cut(array: np.ndarray, width: int | None) -> np.ndarray:
+    return array if width is None or array.ndim != 1 else array[:width]
 
 
 def _share(batch_size: int, process_index: int, process_count: int) -> range:
@@ -128,11 +146,11 @@ def _share(batch_size: int, process_index: int, process_count: int) -> range:
 
 
 def _batches(
-    row: Callable[[int], Example], batch_size: int, share: range, start: int, stop: int, threads: int, prefetch: int
+    row: Row, width: Width, batch_size: int, share: range, start: int, stop: int, threads: int, prefetch: int
 ) -> Generator[Batch]:
     import grain  # slow to import; configs needn't wait for it
 
-    source = _Rows(row, batch_size, share, start, stop)
+    source = _Rows(row, width, batch_size, share, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:

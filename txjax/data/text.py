@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.keys import hash32
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import Tokens, open_tokens
@@ -14,7 +14,36 @@ from txjax.types import UserError, setting, spec
 
 
 @dataclasses.dataclass
-class TextWindows(Dataset):
+class Text(TFDSDataset):
+    """Text of one feature as examples of one length.
+
+    Attributes:
+      length: tokens in an example.
+      tokenizer: makes the tokens.
+      feature: the data set's text feature.
+    """
+
+    name: str = "txjax_python_text"
+    split: str = "train"
+    length: int = setting(256, at_least=1)
+    tokenizer: Tokenizer = setting(factory=Bytes)
+    feature: str = "text"
+
+    def vocab(self) -> int | None:
+        return self.tokenizer.vocab()
+
+    def check(self) -> None:
+        self.tokenizer.check()
+        features = records.check(self.name, self.split, self.data_dir)
+        records.check_feature("data.feature", self.feature, features, ("Text",))
+
+    def tokens(self) -> Tokens:
+        """The tokens of the split, from their cache."""
+        return open_tokens(self.name, self.split, self.data_dir, self.feature, self.tokenizer)
+
+
+@dataclasses.dataclass
+class TextWindows(Text):
     """Windows of text: window w holds tokens w * length to (w + 1) * length - 1.
 
     That is epoch 0, which evaluation reads. In every later epoch all windows are shifted by one offset, drawn for the
@@ -26,17 +55,9 @@ class TextWindows(Dataset):
     document's).
 
     Attributes:
-      length: tokens in a window.
-      tokenizer: makes the tokens.
-      feature: the data set's text feature.
       boundaries: whether documents are kept apart; without, a window is one run of text.
     """
 
-    name: str = "txjax_python_text"
-    split: str = "train"
-    length: int = setting(256, at_least=1)
-    tokenizer: Tokenizer = setting(factory=Bytes)
-    feature: str = "text"
     boundaries: bool = True
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -45,18 +66,9 @@ class TextWindows(Dataset):
             keys |= {"segments": "int32", "positions": "int32"}
         return {"id": spec((), "int32")} | {key: spec((self.length,), dtype) for key, dtype in keys.items()}
 
-    def vocab(self) -> int | None:
-        return self.tokenizer.vocab()
-
-    def check(self) -> None:
-        self.tokenizer.check()
-        features = records.check(self.name, self.split, self.data_dir)
-        records.check_feature("data.feature", self.feature, features, ("Text",))
-
     def open(self) -> Source:
         self.check()
-        tokens = open_tokens(self.name, self.split, self.data_dir, self.feature, self.tokenizer)
-        return WindowSource(self, tokens)
+        return WindowSource(self, self.tokens())
 
     def stride(self) -> int:
         """Tokens from one window's start to the next one's."""
@@ -177,7 +189,7 @@ class WindowSource:
 def _documents(tokens: Tokens, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
     """For each token of a window, int32 [length]: its document's number in the window, and its place in that."""
     first, last = np.searchsorted(tokens.documents, [start + 1, start + length])
-    inner = np.asarray(tokens.documents[first:last]) - start  # where documents begin inside the window
+    inner = np.unique(tokens.documents[first:last]) - start  # where documents with text begin inside the window
     segments = np.zeros(length, np.int32)
     segments[inner] = 1
     np.cumsum(segments, out=segments)

@@ -80,7 +80,7 @@ class Bytes(Tokenizer):
         return np.repeat(np.array([1, 0], np.int32), [256, len(self.specials)])
 
     def special(self, name: str) -> int:
-        return 256 + _place(name, self.specials)
+        return 256 + place(name, self.specials)
 
 
 @dataclasses.dataclass
@@ -100,7 +100,7 @@ class Characters(Tokenizer):
             raise UserError("data.tokenizer.alphabet", "characters, each of them once", self.alphabet)
 
     def encode(self, text: Text) -> np.ndarray:
-        text = text if isinstance(text, str) else text.decode(errors="replace")
+        text = as_string(text)
         codes, alphabet = _codes(text), _codes(self.alphabet)
         order = np.argsort(alphabet)
         places = np.searchsorted(alphabet, codes, sorter=order)
@@ -122,11 +122,35 @@ class Characters(Tokenizer):
         return np.array([*(len(c.encode()) for c in self.alphabet), *(0 for _ in self.specials)], np.int32)
 
     def special(self, name: str) -> int:
-        return len(self.alphabet) + _place(name, self.specials)
+        return len(self.alphabet) + place(name, self.specials)
 
 
 @dataclasses.dataclass
-class TokenizerFile(Tokenizer):
+class LibraryTokenizer(Tokenizer):
+    """What all tokenizers of the `tokenizers` library share; its special tokens are not added to what it encodes."""
+
+    def encode(self, text: Text) -> np.ndarray:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
+        encodings = self.load().encode_batch_fast([as_string(text) for text in texts], add_special_tokens=False)
+        return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        tokenizer = self.load()
+        parts = known_parts(ids, tokenizer.get_vocab_size(with_added_tokens=True))
+        return "\ufffd".join(tokenizer.decode_batch(parts, skip_special_tokens=False))
+
+    def vocab(self) -> int:
+        return 1 + max(self.load().get_vocab(with_added_tokens=True).values())
+
+    def load(self) -> Any:
+        """The `tokenizers.Tokenizer`."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class TokenizerFile(LibraryTokenizer):
     """A `tokenizer.json` of the `tokenizers` library. Its padding, truncation and added special tokens are left out.
 
     Attributes:
@@ -136,26 +160,12 @@ class TokenizerFile(Tokenizer):
     path: str = ""
 
     def check(self) -> None:
-        self._load()
-
-    def encode(self, text: Text) -> np.ndarray:
-        return self.encode_batch([text])[0]
-
-    def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
-        strings = [text if isinstance(text, str) else text.decode(errors="replace") for text in texts]
-        encodings = self._load().encode_batch_fast(strings, add_special_tokens=False)
-        return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
-
-    def decode(self, ids: Iterable[int]) -> str:
-        return self._load().decode([int(i) for i in ids], skip_special_tokens=False)
-
-    def vocab(self) -> int:
-        return 1 + max(self._load().get_vocab(with_added_tokens=True).values())
+        self.load()
 
     def special(self, name: str) -> int:
-        found = self._load().token_to_id(name)
+        found = self.load().token_to_id(name)
         if found is None:
-            near = near_misses(name, self._load().get_vocab(with_added_tokens=True))
+            near = near_misses(name, self.load().get_vocab(with_added_tokens=True))
             raise UserError("data.tokenizer.path", f"a tokenizer with the token {name}", self.path, near)
         return found
 
@@ -166,11 +176,8 @@ class TokenizerFile(Tokenizer):
         self.check()
         return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
 
-    def _load(self) -> Any:
-        path = Path(self.path).expanduser()
-        if not path.is_file():
-            near = near_misses(path.name, os.listdir(path.parent)) if path.parent.is_dir() else []
-            raise UserError("data.tokenizer.path", "a tokenizer.json", self.path, near)
+    def load(self) -> Any:
+        path = find_file(self.path, "a tokenizer.json")
         try:
             return _from_file(str(path), path.stat().st_mtime_ns)
         except Exception as error:  # `tokenizers` raises bare Exception
@@ -189,12 +196,34 @@ def _from_file(path: str, changed: int) -> Any:
     return tokenizer
 
 
+def find_file(path: str, kind: str) -> Path:
+    """The file at `path`. Raises UserError, with near misses, where there is none."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        near = near_misses(file.name, os.listdir(file.parent)) if file.parent.is_dir() else []
+        raise UserError("data.tokenizer.path", kind, path, near)
+    return file
+
+
+def known_parts(ids: Iterable[int], vocab: int) -> list[list[int]]:
+    """The ids between those that lie outside [0, vocab)."""
+    numbers = np.asarray(list(ids), np.int64)
+    parts = np.split(numbers, np.flatnonzero((numbers < 0) | (numbers >= vocab)))
+    return [part[1 if i else 0 :].tolist() for i, part in enumerate(parts)]
+
+
+def as_string(text: Text) -> str:
+    """The text as characters; what is no UTF-8 reads as U+FFFD."""
+    return text if isinstance(text, str) else text.decode(errors="replace")
+
+
 def _codes(text: str) -> np.ndarray:
     """The code points of a text, uint32."""
     return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), np.uint32)
 
 
-def _place(name: str, specials: tuple[str, ...]) -> int:
+def place(name: str, specials: tuple[str, ...]) -> int:
+    """Where `name` is among the specials. Raises UserError, with near misses, where it isn't."""
     if name not in specials:
         raise UserError(
             "data.tokenizer.specials", f"the token {name} among them", specials, near_misses(name, specials)

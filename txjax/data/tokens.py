@@ -3,38 +3,27 @@
 A cache is a folder `tokens/KEY` under the cache directory:
 
     tokens.bin      all tokens, document after document: uint8, uint16 or uint32, the smallest that holds the vocabulary
-    documents.bin   int64: where each document starts in it, and at last where the last one ends
-    meta.json       the number of tokens, their dtype, and what they were made from
+    documents.bin   int64: where each record's text starts in it, and at last where the last one ends
+    meta.json       the number of tokens and their dtype
+    made_from.json  what they were made from
     digests.json    of the other files
-
-It is written aside and renamed into place, so it is whole or not there at all.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-import logging
-import os
-import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from txjax import digest
-from txjax.data.cache import cache_dir, lock, progress
+from txjax.data import cache
 from txjax.data.records import Records
 from txjax.data.tokenizers import Tokenizer
-from txjax.files import flush
 from txjax.types import UserError
 
-logger = logging.getLogger(__name__)
-
-LAYOUT = 1  # of the files; caches of another layout are built anew
+LAYOUT = 2  # of the files; caches of another layout are built anew
 BATCH = 128  # records encoded at a time, which bounds the memory
-DIGEST_LIMIT = 4 << 30  # bytes; of a larger cache only the sizes are verified
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +32,8 @@ class Tokens:
 
     Attributes:
       tokens: [T], unsigned, on disk.
-      documents: int64 [D + 1], on disk: the start of each document, and T.
+      documents: int64 [R + 1], on disk: the start of each record's text, its document, and T. A record without text
+        has an empty one, so that its number stays the record's.
       fingerprint: a hash of what they were made from: the records and the tokenizer.
     """
 
@@ -57,6 +47,11 @@ class Tokens:
     def read(self, start: int, length: int) -> np.ndarray:
         """`length` tokens from position `start` on, int32."""
         return self.tokens[start : start + length].astype(np.int32)
+
+    def text(self, number: int) -> np.ndarray:
+        """The tokens of document `number`, int32."""
+        start, end = self.documents[number : number + 2].tolist()
+        return self.read(start, end - start)
 
     def document(self, position: int) -> tuple[int, int]:
         """Start and end of the document that holds the token at `position`."""
@@ -79,57 +74,35 @@ def open_tokens(name: str, split: str, data_dir: str | None, feature: str, token
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
     }
-    key = hashlib.blake2b(json.dumps(made_from).encode(), digest_size=16).hexdigest()
-    folder = cache_dir() / "tokens" / key
-    with lock(folder.parent / f".{key}.lock"):
-        if folder.exists():
-            try:
-                return _load(folder, made_from)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                logger.warning("the token cache %s is damaged (%s): building it again", folder, error)
-        _build(folder, records, feature, tokenizer, made_from)
-        return _load(folder, made_from)
+    return cache.built("tokens", made_from, lambda folder: _build(folder, records, split, feature, tokenizer), _load)
 
 
-def _build(folder: Path, records: Records, feature: str, tokenizer: Tokenizer, made_from: dict[str, Any]) -> None:
-    """Encodes all records into `folder`. Only the holder of its lock may call this."""
-    aside = folder.with_name(f".{folder.name}.building")
-    shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
-    aside.mkdir()
+def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: Tokenizer) -> None:
+    """Encodes all records into `folder`."""
     dtype = np.min_scalar_type(tokenizer.vocab() - 1)
     total = 0
-    with (aside / "tokens.bin").open("wb") as tokens, (aside / "documents.bin").open("wb") as documents:
+    with (folder / "tokens.bin").open("wb") as tokens, (folder / "documents.bin").open("wb") as documents:
         np.zeros(1, np.int64).tofile(documents)
-        with progress(f"tokens of {records.name} {made_from['split']}", len(records)) as advance:
+        with cache.progress(f"tokens of {records.name} {split}", len(records)) as advance:
             for start in range(0, len(records), BATCH):
                 texts = [record[feature] for record in records.read(start, min(start + BATCH, len(records)))]
-                for ids in tokenizer.encode_batch(texts):
-                    if len(ids):  # an empty document is none
-                        ids.astype(dtype).tofile(tokens)
-                        total += len(ids)
-                        np.array(total).tofile(documents)
+                ids = tokenizer.encode_batch(texts)
+                np.concatenate(ids).astype(dtype).tofile(tokens)
+                ends = total + np.cumsum([len(text) for text in ids], dtype=np.int64)
+                ends.tofile(documents)
+                total = int(ends[-1])
                 advance(len(texts))
     if total == 0:
-        shutil.rmtree(aside)
-        raise UserError("data.feature", f"text in {records.name} {made_from['split']}", feature)
-    meta = {"made_from": made_from, "dtype": str(dtype), "num_tokens": total}
-    (aside / "meta.json").write_text(json.dumps(meta, indent=1))
-    digest.commit(aside)
-    if folder.exists():  # a damaged one
-        shutil.rmtree(folder)
-    os.rename(aside, folder)
-    flush(folder.parent)
+        raise UserError("data.feature", f"text in {records.name} {split}", feature)
+    (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
 
 
-def _load(folder: Path, made_from: dict[str, Any]) -> Tokens:
+def _load(folder: Path) -> Tokens:
     """Opens a cache by memory map. Raises ValueError (or OSError, KeyError, TypeError) where it isn't sound."""
-    large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
-    if not large and (faults := digest.faults(folder)):
-        raise ValueError("; ".join(faults))
     meta = json.loads((folder / "meta.json").read_text())
     # Plain arrays over the maps: a memmap's own slices cost more than the reading.
     tokens = np.asarray(np.memmap(folder / "tokens.bin", np.dtype(meta["dtype"]), mode="r"))
     documents = np.asarray(np.memmap(folder / "documents.bin", np.int64, mode="r"))
-    if meta["made_from"] != made_from or not len(tokens) == documents[-1] == meta["num_tokens"]:
+    if not len(tokens) == documents[-1] == meta["num_tokens"]:
         raise ValueError("meta.json and the files are at odds")
     return Tokens(tokens, documents, folder.name)

@@ -1,0 +1,166 @@
+"""Sentences: every token and label of the set where it belongs, and nothing of what was cut."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from txjax import tree
+from txjax.data import Bytes, Characters, LabelledText, Sentences, Trained, WordPiece
+from txjax.data.records import Records
+from txjax.data.sentences import truncated
+from txjax.types import BATCH_KEYS, UserError
+
+import made_sentences
+
+CLS, SEP = 256, 257
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+
+
+def pairs(data_dir, **settings):
+    settings = {"features": ("first", "second"), "classes": 3, "length": 60} | settings
+    return LabelledText("made_sentences", "train", data_dir=data_dir, **settings)
+
+
+def cut_one_by_one(first, second, places):
+    """As BERT's own code does it."""
+    first, second = list(first), list(second)
+    while len(first) + len(second) > places:
+        (first if len(first) > len(second) else second).pop()
+    return first, second
+
+
+@pytest.mark.parametrize("length", [5, 60, 300])
+@pytest.mark.parametrize("features", [("first",), ("first", "second")])
+def test_examples_are_the_sets_sentences(data_dir, features, length):
+    text = pairs(data_dir, features=features, length=length)
+    source = text.open()
+    sentences = Sentences("made_sentences", "train", data_dir, length, features=features).open()
+    assert len(source) == len(sentences) == 60
+    cut = 0
+    for i, record in enumerate(made_sentences.records(60)):
+        first, second = record["first"].encode(), record["second"].encode()
+        if len(features) == 1:
+            kept = [first[: length - 2]]
+            expected, types = [CLS, *kept[0], SEP], [0] * (len(kept[0]) + 2)
+        else:
+            kept = cut_one_by_one(first, second, length - 3)
+            expected = [CLS, *kept[0], SEP, *kept[1], SEP]
+            types = [0] * (len(kept[0]) + 2) + [1] * (len(kept[1]) + 1)
+        cut += sum(map(len, kept)) < len(first) + len(second) * (len(features) == 2)
+        example, padding = source.example(i, 0, None), [0] * (length - len(expected))
+        assert example["tokens"].tolist() == expected + padding
+        assert example["types"].tolist() == types + padding
+        assert example["segments"].tolist() == [1] * len(expected) + padding
+        assert (example["label"], example["weights"]) == (record["label"], record["label"] != -1)
+        alone = sentences.example(i, 0, None)
+        assert alone["weights"].tolist() == [float(token not in (CLS, SEP)) for token in expected] + padding
+        assert all(np.array_equal(alone[key], example[key]) for key in ("tokens", "segments", "types"))
+        assert "label" not in alone and alone["weights"].dtype == np.float32
+        assert source.lengths[i] == len(expected)
+        assert {k: (a.shape, a.dtype) for k, a in example.items()} == {
+            k: (s.shape, s.dtype) for k, s in text.spec().items() if k != "id"
+        }
+    assert (cut > 0) == (length < 300) and set(text.spec()) <= set(BATCH_KEYS)
+
+
+def test_the_longer_sentence_is_cut_first():
+    for a in range(9):
+        for b in range(9):
+            for places in range(2, 20):
+                found = truncated([np.arange(a), np.arange(b)], places)
+                assert tuple(part.tolist() for part in found) == cut_one_by_one(range(a), range(b), places)
+
+
+def test_numbers_are_values(data_dir):
+    source = pairs(data_dir, label_feature="score", classes=None).open()
+    for i, record in enumerate(made_sentences.records(60)):
+        example = source.example(i, 0, None)
+        assert "label" not in example and example["value"].dtype == np.float32
+        assert (example["value"], example["weights"]) == (record["score"], record["score"] != -1)
+    every = pairs(data_dir, label_feature="score", classes=None, unlabelled=None).open()
+    assert every.example(6, 0, None)["weights"] == 1
+
+
+def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
+    from tokenizers import processors
+
+    trained = Trained(WordPiece(), 200, "made_sentences", "train", data_dir, ("first", "second"))
+    library = type(trained.load()).from_str(trained.load().to_str())
+    marks = [(name, trained.special(name)) for name in ("[CLS]", "[SEP]")]
+    library.post_processor = processors.BertProcessing(marks[1], marks[0])
+    source = pairs(data_dir, tokenizer=trained).open()
+    for i, record in enumerate(made_sentences.records(60)):
+        encoding, example = library.encode(record["first"], record["second"]), source.example(i, 0, None)
+        size = len(encoding.ids)
+        assert example["tokens"][:size].tolist() == encoding.ids and source.lengths[i] == size
+        assert example["types"][:size].tolist() == encoding.type_ids
+
+
+def test_fingerprints_tell_sets_and_labels_apart(data_dir):
+    settings = [{}, {"features": ("second", "first")}, {"features": ("first",)}, {"tokenizer": specials("[A]")}]
+    settings.append({"label_feature": "score", "classes": None})
+    prints = [pairs(data_dir, **s).open().fingerprint for s in settings]
+    assert len(set(prints)) == len(prints) and pairs(data_dir).open().fingerprint == prints[0]
+
+
+def specials(*more):
+    return Bytes(("[CLS]", "[SEP]", *more))
+
+
+def test_it_survives_json(data_dir):
+    text = pairs(data_dir, buckets=(8, 16), sort_batches=4)
+    assert tree.from_json(json.loads(json.dumps(tree.to_json(text)))) == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"features": ("first", "second", "first")}, "data.features: expected one text feature, or two"),
+        ({"features": ("first", "secnd")}, "did you mean second"),
+        ({"label_feature": "first"}, "data.label_feature: expected a feature of kind ClassLabel"),
+        ({"classes": None}, "data.label_feature: expected a feature of kind Tensor or Scalar (the set has score)"),
+        ({"classes": 2}, "data.classes: expected the 3 classes of made_sentences"),
+        ({"length": 4}, "data.length: expected at least 5"),
+        ({"tokenizer": Characters()}, "the token [CLS] among them"),
+        ({"buckets": (16, 8)}, "data.buckets: expected ascending lengths, at most data.length = 60"),
+        ({"buckets": (16, 61)}, "at most data.length = 60"),
+        ({"sort_batches": 2}, "data.buckets: expected lengths, where sort_batches is more than 1"),
+    ],
+)
+def test_mistakes_are_named(data_dir, settings, words):
+    with pytest.raises(UserError) as error:
+        pairs(data_dir, **settings).check()
+    assert words in str(error.value)
+
+
+GLUE = {
+    "banking77": (("text",), 77, 10_003),
+    "glue/cola": (("sentence",), 2, 8551),
+    "glue/mrpc": (("sentence1", "sentence2"), 2, 3668),
+    "glue/stsb": (("sentence1", "sentence2"), None, 5749),
+}
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_real_sets_read(tfds_dir, name, caplog):
+    features, classes, count = GLUE[name]
+    caplog.set_level(logging.WARNING)
+    settings = {"features": features, "classes": classes, "length": 64, "data_dir": str(tfds_dir)}
+    text = LabelledText(name, "train[:50]", **settings)
+    source, records = text.open(), Records(name, "train[:50]", str(tfds_dir), [*features, "label"])
+    for i in (0, 17, 49):
+        record, example = records[i], source.example(i, 0, None)
+        kept = truncated([np.frombuffer(record[f], np.uint8) for f in features], 63 - len(features))
+        tokens = example["tokens"][np.isin(example["tokens"], [CLS, SEP], invert=True) & (example["segments"] > 0)]
+        assert tokens.tolist() == np.concatenate(kept).tolist()
+        assert example["label" if classes else "value"] == record["label"] and example["weights"] == 1
+    assert len(Records(name, "train", str(tfds_dir), ["label"])) == count
+    if name.startswith("glue"):
+        hidden = LabelledText(name, "test[:5]", **settings).open()
+        assert [hidden.example(i, 0, None)["weights"] for i in range(5)] == [0] * 5

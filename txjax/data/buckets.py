@@ -1,0 +1,80 @@
+"""Less padding: batches as short as their longest example, and batches of examples of similar length."""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from txjax.data.dataset import Source
+from txjax.data.index import GlobalIndex
+from txjax.data.keys import hash32
+from txjax.types import UserError
+
+
+class Ragged:
+    """A Source whose examples are filled up with padding; the loader cuts a batch to the shortest bucket that holds it.
+
+    Cut are the arrays with one axis. All processes agree on a batch's length, since all know the examples' lengths.
+
+    Attributes:
+      lengths: int32 [N], how many places of each example are no padding.
+      buckets: the lengths that a batch may have, ascending; the last is that of the arrays.
+      sort_batches: of so many batches the examples are sorted by length; 1 leaves the order as it is.
+    """
+
+    lengths: np.ndarray
+    buckets: tuple[int, ...]
+    sort_batches: int
+
+    def width(self, examples: list[int]) -> int:
+        """The length of a batch of these examples."""
+        longest = self.lengths[examples].max(initial=0)
+        return self.buckets[int(np.searchsorted(self.buckets, longest))]
+
+
+class ByLength:
+    """A global index in which examples of similar length meet.
+
+    Of every `batches` batches of the index before it, the examples are sorted by length and cut into batches again,
+    and these are shuffled. So no example is lost or shown twice, a position's example follows from (seed, position),
+    and at a window's end all lengths have been shown as often as without it.
+
+    Args:
+      index: position -> (example, epoch).
+      lengths: of the examples.
+      batch_size: examples in a global batch.
+      batches: the window.
+    """
+
+    def __init__(self, index: GlobalIndex, lengths: np.ndarray, batch_size: int, batches: int):
+        self._index, self._lengths, self._batch_size, self._batches = index, lengths, batch_size, batches
+        self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may stand in neighbouring windows
+
+    def __call__(self, position: int) -> tuple[int, int]:
+        """(example, epoch) at a position."""
+        window, place = divmod(position, self._batch_size * self._batches)
+        return self._window(window)[place]
+
+    def _sort(self, window: int) -> list[tuple[int, int]]:
+        span = self._batch_size * self._batches
+        shown = [self._index(position) for position in range(window * span, (window + 1) * span)]
+        order = np.argsort(self._lengths[[example for example, _ in shown]], kind="stable")
+        order = order.reshape(self._batches, self._batch_size)
+        shuffled = sorted(range(self._batches), key=lambda b: hash32("batches", self._index.seed, window, b))
+        return [shown[place] for batch in shuffled for place in order[batch]]
+
+
+def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> None:
+    """Raises UserError for buckets that can't be."""
+    if list(buckets) != sorted({*buckets}) or (buckets and not 0 < buckets[0] <= buckets[-1] <= length):
+        raise UserError("data.buckets", f"ascending lengths, at most data.length = {length}", buckets)
+    if sort_batches > 1 and not buckets:
+        raise UserError("data.buckets", "lengths, where sort_batches is more than 1", buckets)
+
+
+def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[int, int]]:
+    """Position -> (example, epoch), for training on a source."""
+    index = GlobalIndex(len(source), seed)
+    if isinstance(source, Ragged) and source.sort_batches > 1:
+        return ByLength(index, source.lengths, batch_size, source.sort_batches)
+    return index

@@ -1,0 +1,109 @@
+"""Several data sets as one: after one another, or in stated shares."""
+
+import bisect
+import dataclasses
+import hashlib
+import itertools
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.index import GlobalIndex
+from txjax.types import UserError, setting
+
+
+@dataclasses.dataclass
+class Mixture(Dataset):
+    """The examples of several data sets.
+
+    Without `weights` an epoch shows every example of every part once. With them it has as many examples, of which each
+    part has its share; a part goes on where the epoch before left it and shows each of its examples once before it
+    shows any again. The loader shuffles an epoch, so the parts are mixed at random. Evaluation reads epoch 0.
+
+    Attributes:
+      parts: the data sets by name; their examples must look alike, and text must have one tokenizer.
+      weights: the share of each part, by name, up to a common factor; {} = as many as each has.
+    """
+
+    parts: dict[str, Dataset] = setting(factory=dict)
+    weights: dict[str, float] = setting(factory=dict)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The parts' tokenizer; None where they have none."""
+        return getattr(next(iter(self.parts.values())), "tokenizer", None)
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return next(iter(self.parts.values())).spec() if self.parts else {}
+
+    def vocab(self) -> int | None:
+        return max((part.vocab() or 0 for part in self.parts.values()), default=0) or None
+
+    def check(self) -> None:
+        if not self.parts:
+            raise UserError("data.parts", "at least one data set", self.parts)
+        for name, part in self.parts.items():
+            try:
+                part.check()
+            except UserError as error:
+                raise error.inside(f"data.parts.{name}", "data") from None
+            if part.spec() != self.spec():
+                raise UserError(f"data.parts.{name}", f"examples like the first part's: {_told(self)}", _told(part))
+            if getattr(part, "tokenizer", None) != self.tokenizer:
+                raise UserError(f"data.parts.{name}.tokenizer", "the first part's, since ids must mean the same")
+            if buckets := getattr(part, "buckets", ()):
+                raise UserError(f"data.parts.{name}.buckets", "() in a mixture, which pads to `length`", buckets)
+        if self.weights and (set(self.weights) != set(self.parts) or min(self.weights.values()) <= 0):
+            raise UserError("data.weights", f"a number above 0 for each of {', '.join(self.parts)}", self.weights)
+
+    def open(self) -> Source:
+        self.check()
+        sources = {}
+        for name, part in self.parts.items():
+            try:
+                sources[name] = part.open()
+            except UserError as error:
+                raise error.inside(f"data.parts.{name}", "data") from None
+        return MixtureSource(sources, self.weights)
+
+
+class MixtureSource:
+    """The examples of several sources, by number: those of the first part come first."""
+
+    def __init__(self, sources: dict[str, Source], weights: dict[str, float]):
+        self._sources = list(sources.values())
+        sizes = [len(source) for source in self._sources]
+        self._counts = shares(sum(sizes), [weights[name] for name in sources]) if weights else sizes
+        if empty := [name for name, count in zip(sources, self._counts, strict=True) if count < 1]:
+            raise UserError("data.weights", f"more for {empty[0]}: an epoch would show none of it", weights)
+        self._ends = list(itertools.accumulate(self._counts))
+        # In every epoch a part's examples are drawn in another order, which is the same for every run.
+        self._orders = [GlobalIndex(size, seed=0) for size in sizes] if weights else None
+        made_from = repr(
+            [(name, count, s.fingerprint) for (name, s), count in zip(sources.items(), self._counts, strict=True)]
+        )
+        self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        part = bisect.bisect_right(self._ends, index)
+        place = index - (self._ends[part] - self._counts[part])
+        if self._orders is not None:
+            place, epoch = self._orders[part](epoch * self._counts[part] + place)
+        return self._sources[part].example(place, epoch, rng)
+
+
+def shares(total: int, weights: list[float]) -> list[int]:
+    """`total` in whole parts as proportional to the weights as can be (largest remainders)."""
+    exact = np.array(weights) / sum(weights) * total
+    counts = np.floor(exact).astype(int)
+    counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
+    return counts.tolist()
+
+
+def _told(part: Dataset) -> str:
+    return ", ".join(f"{key} {s.dtype}{list(s.shape)}" for key, s in sorted(part.spec().items()))

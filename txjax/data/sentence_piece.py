@@ -1,0 +1,73 @@
+"""SentencePiece models by path, through the `sentencepiece` package."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txjax.data.dataset import require
+from txjax.data.tokenizers import Text, Tokenizer, as_string, find_file, known_parts
+from txjax.types import UserError, near_misses
+
+
+@dataclasses.dataclass
+class SentencePieceFile(Tokenizer):
+    """A `.model` file of SentencePiece (Kudo & Richardson 2018). It needs the extra `sentencepiece`.
+
+    Its control symbols (`<s>`, `</s>`) are not added to what it encodes; `special` finds them.
+
+    Attributes:
+      path: the file.
+    """
+
+    path: str = ""
+
+    def check(self) -> None:
+        self._load()
+
+    def encode(self, text: Text) -> np.ndarray:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
+        ids = self._load().encode([as_string(text) for text in texts], out_type=int)
+        return [np.asarray(one, np.uint32) for one in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Control symbols read as nothing, as SentencePiece itself does it."""
+        model = self._load()
+        return "\ufffd".join(model.decode(known_parts(ids, model.vocab_size())))
+
+    def vocab(self) -> int:
+        return self._load().vocab_size()
+
+    def special(self, name: str) -> int:
+        model = self._load()
+        found = model.piece_to_id(name)
+        if model.id_to_piece(found) != name:  # what it doesn't know is its unknown piece
+            near = near_misses(name, [model.id_to_piece(i) for i in range(model.vocab_size())])
+            raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
+        return found
+
+    def fingerprint(self) -> str:
+        self.check()
+        return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
+
+    def _load(self) -> Any:
+        require("sentencepiece", "sentencepiece", "data.tokenizer", extra="sentencepiece")
+        path = find_file(self.path, "a SentencePiece .model file")
+        try:
+            return _from_file(str(path), path.stat().st_mtime_ns)
+        except (RuntimeError, OSError) as error:
+            raise UserError("data.tokenizer.path", "a SentencePiece .model file", self.path) from error
+
+
+@functools.lru_cache(maxsize=8)
+def _from_file(path: str, changed: int) -> Any:
+    """The model of a file that was last changed at that time, so that it is read once."""
+    import sentencepiece
+
+    return sentencepiece.SentencePieceProcessor(model_file=path)

@@ -1,0 +1,193 @@
+"""Sentences and pairs of sentences, one record an example, alone or with a class or a number: the form of GLUE."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from txjax.data import cache, records
+from txjax.data.buckets import Ragged, check_buckets
+from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.tokenizers import Bytes, Tokenizer
+from txjax.data.tokens import BATCH, open_tokens
+from txjax.types import UserError, setting, spec
+
+
+def _bytes() -> Bytes:
+    return Bytes(specials=("[CLS]", "[SEP]"))
+
+
+@dataclasses.dataclass
+class Sentences(TFDSDataset):
+    """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of each record (Devlin et al. 2019, 3).
+
+    What is too long for `length` loses its last tokens, one by one from the longer sentence, from B where both are
+    equally long.
+
+    An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
+    the [SEP] after it, else 0; weights float32 [L], 1 for tokens of the text.
+
+    Attributes:
+      length: places in an example.
+      tokenizer: makes the tokens; it must have [CLS] and [SEP].
+      features: one text feature of the set, or two for pairs.
+      buckets: lengths below `length` that a batch may have too: it is padded to the shortest that holds its longest
+        example. The step is compiled once for each. () always pads to `length`.
+      sort_batches: the examples of so many batches are sorted by length, then these batches shuffled, so that less is
+        padded; 1 leaves the order as it is. Evaluation keeps the set's order.
+    """
+
+    length: int = setting(128, at_least=3)
+    tokenizer: Tokenizer = setting(factory=_bytes)
+    features: tuple[str, ...] = ("sentence",)
+    buckets: tuple[int, ...] = ()
+    sort_batches: int = setting(1, at_least=1)
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        arrays = {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
+        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | arrays
+
+    def vocab(self) -> int | None:
+        return self.tokenizer.vocab()
+
+    def check(self) -> None:
+        if len(self.features) not in (1, 2):
+            raise UserError("data.features", "one text feature, or two for pairs", self.features)
+        if self.length < self.markers() + len(self.features):
+            expected = f"at least {self.markers() + len(self.features)}, for the markers and a token of each sentence"
+            raise UserError("data.length", expected, self.length)
+        check_buckets(self.buckets, self.length, self.sort_batches)
+        self.tokenizer.check()
+        for name in ("[CLS]", "[SEP]"):
+            self.tokenizer.special(name)
+        features = records.check(self.name, self.split, self.data_dir)
+        for feature in self.features:
+            records.check_feature("data.features", feature, features, ("Text",))
+
+    def open(self) -> Source:
+        self.check()
+        return SentenceSource(self)
+
+    def markers(self) -> int:
+        """Places that [CLS] and [SEP] take."""
+        return 1 + len(self.features)
+
+
+@dataclasses.dataclass
+class LabelledText(Sentences):
+    """Sentences or pairs, and what is to be told of them (Devlin et al. 2019, 4).
+
+    An example: as that of `Sentences`, but weights float32 [], 1, and 0 where the label is `unlabelled`; and label
+    int32 [], or value float32 [].
+
+    Attributes:
+      label_feature: the set's label.
+      classes: how many classes the set has; None: the label is a number, `value`.
+      unlabelled: the label that means that there is none, as in GLUE's test sets; None: every example has one.
+    """
+
+    label_feature: str = "label"
+    classes: int | None = setting(2, at_least=1)
+    unlabelled: float | None = -1.0
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
+        return super().spec() | target | {"weights": spec((), "float32")}
+
+    def check(self) -> None:
+        super().check()
+        features = records.check(self.name, self.split, self.data_dir)
+        kinds = ("Tensor", "Scalar") if self.classes is None else ("ClassLabel",)
+        label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
+        if self.classes is not None and label.num_classes != self.classes:
+            raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
+        if self.classes is None and label.shape != ():
+            raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
+
+    def open(self) -> Source:
+        self.check()
+        return LabelledSource(self)
+
+
+class SentenceSource(Ragged):
+    """The sentences of a split, by record."""
+
+    def __init__(self, text: Sentences):
+        self._text = text
+        self._tokens = [
+            open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
+        ]
+        self.fingerprint = _hash([tokens.fingerprint for tokens in self._tokens])
+        sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
+        self.lengths = np.minimum(sizes, text.length).astype(np.int32)
+        self.buckets, self.sort_batches = (*text.buckets, text.length), text.sort_batches
+        self._start, self._separator = (text.tokenizer.special(name) for name in ("[CLS]", "[SEP]"))
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        length = self._text.length
+        example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
+        example["weights"] = np.zeros(length, np.float32)
+        example["tokens"][0], place = self._start, 1
+        sentences = truncated([tokens.text(index) for tokens in self._tokens], length - self._text.markers())
+        for number, ids in enumerate(sentences):
+            end = place + len(ids)
+            example["tokens"][place:end] = ids
+            example["tokens"][end] = self._separator
+            example["weights"][place:end] = 1
+            example["types"][place : end + 1] = number
+            place = end + 1
+        example["segments"][:place] = 1
+        return example
+
+
+class LabelledSource(SentenceSource):
+    """The labelled sentences of a split, by record."""
+
+    def __init__(self, text: LabelledText):
+        super().__init__(text)
+        self._key = "value" if text.classes is None else "label"
+        self._labels = open_labels(text).astype(text.spec()[self._key].dtype)
+        self._known = (self._labels != text.unlabelled).astype(np.float32)
+        self.fingerprint = _hash([self.fingerprint, text.label_feature])
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        target = {self._key: self._labels[index], "weights": self._known[index]}
+        return super().example(index, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
+
+
+def open_labels(text: LabelledText) -> np.ndarray:
+    """The label of every record, [N], float64, from the cache: decoding a record costs more than the whole example."""
+    source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
+    made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
+
+    def build(folder: Path) -> None:
+        labels = np.zeros(len(source))
+        with cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
+            for start in range(0, len(source), BATCH):
+                read = [record[text.label_feature] for record in source.read(start, min(start + BATCH, len(source)))]
+                labels[start : start + len(read)] = read
+                advance(len(read))
+        np.save(folder / "labels.npy", labels)
+
+    return cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+
+
+def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:
+    """One or two sentences without their last tokens, so that they take at most `places`; the longer one gives first.
+
+    What is left is what BERT's own code leaves, which takes tokens away one at a time.
+    """
+    if len(sentences) == 1:
+        return [sentences[0][:places]]
+    first, second = map(len, sentences)
+    second = min(second, max(places // 2, places - first))
+    return [sentences[0][: places - second], sentences[1][:second]]
+
+
+def _hash(parts: list[str]) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

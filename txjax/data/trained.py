@@ -1,0 +1,263 @@
+"""Tokenizers trained on a data set by the `tokenizers` library, and kept in the cache."""
+
+import collections
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from txjax import tree
+from txjax.data import cache, records
+from txjax.data.tokenizers import LibraryTokenizer, as_string, place
+from txjax.types import UserError, setting
+
+logger = logging.getLogger(__name__)
+
+LAYOUT = 1  # of what is trained; tokenizers of another layout are trained anew
+BATCH = 512  # records read at a time
+NEVER = -1000.0  # log-probability of a Unigram piece that no text may be cut into
+
+# Starts another pass over the texts.
+Pass = Callable[[], Iterator[list[str]]]
+
+
+@dataclasses.dataclass
+class Algorithm:
+    """How a vocabulary is found, and how text is cut with it."""
+
+    # The special token for what the vocabulary can't say; None where it can say everything.
+    unknown: ClassVar[str | None] = "[UNK]"
+
+    def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
+        """A `tokenizers.Tokenizer` with at most `size` tokens (more where the alphabet needs more), specials first.
+
+        The same texts give the same tokenizer.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class BPE(Algorithm):
+    """Byte-pair encoding of bytes, as GPT-2's (Sennrich et al. 2016; Radford et al. 2019, 2.2): no text is unknown.
+
+    Attributes:
+      min_count: how often a pair must occur to be merged.
+    """
+
+    min_count: int = setting(2, at_least=1)
+
+    unknown = None
+
+    def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=size,
+            min_frequency=self.min_count,
+            special_tokens=specials,
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts(), trainer)
+        return tokenizer
+
+
+@dataclasses.dataclass
+class WordPiece(Algorithm):
+    """BERT's pieces of words (Devlin et al. 2019), `##` before those that go on, split as BERT's own code does.
+
+    Attributes:
+      lowercase: lower case, without accents ("uncased").
+      alphabet: only so many characters, the commonest, become pieces; words with others are unknown.
+      min_count: how often a pair must occur to be merged.
+    """
+
+    lowercase: bool = True
+    alphabet: int = setting(1000, at_least=1)
+    min_count: int = setting(2, at_least=1)
+
+    def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
+        """Two passes. The library numbers the `##x` of single characters by the order of a hash table, and so settles
+        ties between pairs differently each time; hence the first pass finds them and the second is given their order.
+        """
+        from tokenizers import Tokenizer
+
+        characters: collections.Counter[str] = collections.Counter()
+        normalizer = self._untrained().normalizer  # while it is trained, a tokenizer's own is locked
+
+        def counted() -> Iterator[list[str]]:
+            for batch in texts():
+                for text in batch:
+                    characters.update(normalizer.normalize_str(text))
+                yield batch
+
+        tokenizer = self._untrained()
+        tokenizer.train_from_iterator(counted(), self._trainer(0))
+        found = tokenizer.get_vocab()
+        ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+        alphabet = sorted([c for c, _ in ranked if c in found][: self.alphabet])
+        pieces = [f"##{c}" for c in alphabet if f"##{c}" in found]
+        tokenizer = self._untrained()
+        trainer = self._trainer(
+            size, special_tokens=specials + pieces, initial_alphabet=alphabet, limit_alphabet=len(alphabet)
+        )
+        tokenizer.train_from_iterator(texts(), trainer)
+        written = json.loads(tokenizer.to_str())
+        written["added_tokens"] = written["added_tokens"][: len(specials)]  # the pieces are no special tokens
+        return Tokenizer.from_str(json.dumps(written))
+
+    def _untrained(self) -> Any:
+        from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+        tokenizer = Tokenizer(models.WordPiece(unk_token=self.unknown))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=self.lowercase)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer
+
+    def _trainer(self, size: int, **more: Any) -> Any:
+        from tokenizers import trainers
+
+        return trainers.WordPieceTrainer(vocab_size=size, min_frequency=self.min_count, show_progress=False, **more)
+
+
+@dataclasses.dataclass
+class Unigram(Algorithm):
+    """The likeliest cut under a unigram model of pieces (Kudo 2018), `▁` for spaces, normalised as SentencePiece does.
+
+    The library adds up probabilities in the order of a hash table, so its scores differ in the last digits each time,
+    and it ranks the rarest characters in that order: scores are rounded to four decimals, and the characters below all
+    longer pieces share one.
+    """
+
+    def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
+        from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=size,
+            special_tokens=specials,
+            unk_token=self.unknown,
+            initial_alphabet=sorted(set("".join(specials))),  # so that the text "[MASK]" needs no unknown token
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts(), trainer)
+        written = json.loads(tokenizer.to_str())
+        scores = {piece: round(score, 4) for piece, score in written["model"]["vocab"][len(specials) :]}
+        least = min((score for piece, score in scores.items() if len(piece) > 1), default=NEVER)
+        rare = [piece for piece, score in scores.items() if score < least]
+        scores |= dict.fromkeys(rare, max((scores[piece] for piece in rare), default=least))
+        pieces = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+        written["model"]["vocab"] = [(name, NEVER) for name in specials] + pieces
+        return Tokenizer.from_str(json.dumps(written))
+
+
+@dataclasses.dataclass
+class Trained(LibraryTokenizer):
+    """A tokenizer trained on the texts of a data set, when it is first needed; it stays in the cache.
+
+    `vocab()` is `size`, which needs no data; a small text may fill fewer ids, and the log says so.
+
+    Attributes:
+      algorithm: BPE, WordPiece or Unigram.
+      size: ids, the specials among them.
+      name, split, data_dir: the data set that it is trained on. State them: they are not those of the data that it
+        tokenizes, so that an evaluation doesn't train another one.
+      features: the text features of that set.
+      specials: names of tokens with the ids 0, 1, ...; they never come out of text.
+    """
+
+    algorithm: Algorithm = setting(factory=BPE)
+    size: int = setting(8192, at_least=2)
+    name: str = "txjax_python_text"
+    split: str = "train"
+    data_dir: str | None = None
+    features: tuple[str, ...] = ("text",)
+    specials: tuple[str, ...] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+    def check(self) -> None:
+        unknown = self.algorithm.unknown
+        if unknown:
+            place(unknown, self.specials)
+        if len(set(self.specials)) < len(self.specials):
+            raise UserError("data.tokenizer.specials", "names, each of them once", self.specials)
+        least = len(self.specials) + (1 if unknown else 256)
+        if self.size < least:
+            raise UserError("data.tokenizer.size", f"at least {least}, for the alphabet and the specials", self.size)
+        try:
+            features = records.check(self.name, self.split, self.data_dir)
+            for feature in self.features:
+                records.check_feature("data.features", feature, features, ("Text",))
+        except UserError as error:
+            raise error.inside("data.tokenizer", "data") from None
+
+    def vocab(self) -> int:
+        return self.size
+
+    def special(self, name: str) -> int:
+        return place(name, self.specials)
+
+    def fingerprint(self) -> str:
+        return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
+
+    def load(self) -> Any:
+        key = repr((self, cache.cache_dir(), records.folder(self.name, self.data_dir)))
+        if key not in _opened:
+            _opened[key] = _open(self)
+        return _opened[key]
+
+
+_opened: dict[str, Any] = {}  # by settings and folders, so that each is read once
+
+
+def _open(settings: Trained) -> Any:
+    """The tokenizer from the cache; trains it where it isn't there."""
+    settings.check()
+    source = records.Records(settings.name, settings.split, settings.data_dir, settings.features)
+    made_from = {
+        "layout": LAYOUT,
+        "data": source.name,
+        "split": settings.split,
+        "features": list(settings.features),
+        "records": source.fingerprint,
+        "algorithm": tree.to_json(settings.algorithm),
+        "size": settings.size,
+        "specials": list(settings.specials),
+    }
+    folder = cache.built("tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found)
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.encode_special_tokens = True  # the words "[MASK]" in a text are no mask
+    return tokenizer
+
+
+def _train(folder: Path, settings: Trained, source: records.Records) -> None:
+    def texts() -> Iterator[list[str]]:
+        with cache.progress(
+            f"{type(settings.algorithm).__name__} of {source.name} {settings.split}", len(source)
+        ) as bar:
+            for start in range(0, len(source), BATCH):
+                read = source.read(start, min(start + BATCH, len(source)))
+                yield [as_string(record[feature]) for record in read for feature in settings.features]
+                bar(len(read))
+
+    tokenizer = settings.algorithm.train(texts, settings.size, list(settings.specials))
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if size > settings.size:
+        raise UserError("data.tokenizer.size", f"at least {size}, for the characters of the text", settings.size)
+    if size < settings.size:
+        logger.warning("the text gives %d of the %d tokens of %s", size, settings.size, folder)
+    assert [tokenizer.token_to_id(name) for name in settings.specials] == list(range(len(settings.specials)))
+    tokenizer.save(str(folder / "tokenizer.json"))
