@@ -3,12 +3,11 @@
 import dataclasses
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.text.encoder import BertEncoder, mean_of_real, pooled
-from txjax.nn import Head, Init, Linear, Logits, TiedBias
+from txjax.nn import ACTIVATIONS, Head, Init, Linear, Logits, TiedBias
 
 
 class NextSentence(nn.Module):
@@ -51,6 +50,6 @@ class Bert(BertEncoder, kw_only=True):
         x, embed = self.encode(tokens, segments, positions, types, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
         y = Linear((self.width,), ("width",), initial=self.initial, name="transform")(x)
-        y = self.norm.clone(parent=self, name="norm_transform")(jax.nn.gelu(y, approximate=False))
+        y = self.norm.clone(parent=self, name="norm_transform")(ACTIVATIONS["gelu"](y))
         logits = self.head(y, embed, self.initial)
         return logits, None if self.next_sentence is None else self.next_sentence(x, self.initial)
