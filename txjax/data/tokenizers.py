@@ -170,7 +170,7 @@ class TokenizerFile(LibraryTokenizer):
         return found
 
     def token_bytes(self) -> np.ndarray | None:
-        return token_bytes(self._load())
+        return token_bytes(self.load())
 
     def fingerprint(self) -> str:
         self.check()
