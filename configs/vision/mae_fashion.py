@@ -12,7 +12,7 @@ Score: 0.519 mean squared error of normalised pixels on `test` (first 8 batches)
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Flip, Images
-from txjax.eval import Evaluation
+from txjax.eval import Evaluation, Reconstructions
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.mae import MAE
@@ -39,7 +39,10 @@ def get_config() -> Experiment:
         ),
         objective=MaskedPatch(rate=0.75),
         data=fashion("train", Flip()),
-        evals={"test": Evaluation(data=fashion("test"), every_steps=1000, max_batches=8)},
+        evals={
+            "test": Evaluation(data=fashion("test"), every_steps=1000, max_batches=8),
+            "painted": Reconstructions(data=fashion("test"), every_steps=1000, count=8),
+        },
         optimizer=AdamW(peak_lr=1e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=200, final=0.0)),
         checkpoint=Checkpoints(every_steps=1000),
         num_steps=3000,

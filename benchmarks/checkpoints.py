@@ -1,0 +1,69 @@
+"""Saving and restoring: throughput, and the host's memory at its peak.
+
+    python benchmarks/checkpoints.py [--width=512] [--depth=8] [--rounds=3]
+
+A decoder's whole training state (parameters and AdamW's moments) is saved with digests, flushed, and restored with
+every digest checked. Prints medians; memory is the process's peak above what it held before.
+"""
+
+import argparse
+import resource
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+
+from txjax import sharding
+from txjax.checkpoint import Checkpoints, Store
+from txjax.commands.table import table
+from txjax.data import NextTokenWindows
+from txjax.experiment import Experiment
+from txjax.models.text.decoder import gpt
+from txjax.objectives import NextToken
+from txjax.train.state import lay_out
+
+
+def peak() -> float:
+    """Largest resident memory of this process so far, MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--depth", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    flags = parser.parse_args()
+    model = gpt(vocab=32768, width=flags.width, depth=flags.depth, heads=flags.width // 64)
+    experiment = Experiment(model=model, objective=NextToken(), data=NextTokenWindows(length=128, boundaries=False))
+    rows, waits, saves, restores = [], [], [], []
+    with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
+        layout = lay_out(experiment, built)
+        state = jax.block_until_ready(layout.create(0))
+        size = sum(x.nbytes for x in jax.tree.leaves(state)) / 1e6
+        store = Store(Path(folder), Checkpoints(keep=1))
+        held = peak()
+        for step in range(1, flags.rounds + 1):
+            started = time.perf_counter()
+            store.save(step, state, {})
+            waits.append(time.perf_counter() - started)
+            store.wait()
+            saves.append(time.perf_counter() - started)
+        saved = peak()
+        for _ in range(flags.rounds):
+            started = time.perf_counter()
+            restored = store.restore(layout.abstract)
+            jax.block_until_ready(restored)
+            restores.append(time.perf_counter() - started)
+            del restored
+    for name, seconds, above in (("save", saves, saved - held), ("restore", restores, peak() - held)):
+        middle = statistics.median(seconds)
+        rows.append([name, f"{middle:.2f}", f"{size / middle:,.0f}", f"{above / size:.2f}"])
+    title = f"a state of {size:,.0f} MB; the loop waits {statistics.median(waits):.2f} s for a save to begin"
+    table(title, ["", "seconds", "MB/s", "peak memory above it / size"], rows)
+
+
+if __name__ == "__main__":
+    main()

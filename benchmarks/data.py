@@ -1,0 +1,71 @@
+"""What the input gives and what the model takes, each alone, in examples a second.
+
+    python benchmarks/data.py [--configs=configs/text/gpt_tiny.py,configs/vision/mae_digits.py]
+
+The input is read as in training: by the loader's threads, without a model. The model is fed one batch over and over.
+The data is prepared, and its caches built, before anything is timed. Prints medians.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+
+import jax
+
+from txjax import config, sharding
+from txjax.backend import prepare
+from txjax.commands.table import table
+from txjax.data import train_batches
+from txjax.data.cache import cache_dir
+from txjax.experiment import Experiment
+from txjax.train.run_eval import place
+from txjax.train.state import lay_out
+from txjax.train.step import jit_step
+
+
+def measure(experiment: Experiment, steps: int, rounds: int) -> tuple[float, float]:
+    """Examples a second that the input gives, and that the model takes."""
+    given, taken = [], []
+    with sharding.use(experiment.mesh) as built:
+        layout = lay_out(experiment, built)
+        state, step = layout.create(experiment.seed), jit_step(experiment, layout)
+        source = experiment.data.open()
+        batches = train_batches(source, batch_size=experiment.batch_size, seed=experiment.seed)
+        batch = place(next(batches), layout.batch)
+        for turn in range(rounds + 1):  # the first warms up
+            started = time.perf_counter()
+            for _ in range(steps):
+                next(batches)
+            between = time.perf_counter()
+            for _ in range(steps):
+                state, metrics = step(state, batch)
+            jax.block_until_ready(metrics)
+            if turn:
+                given.append(between - started)
+                taken.append(time.perf_counter() - between)
+        batches.close()
+    examples = steps * experiment.batch_size
+    return examples / statistics.median(given), examples / statistics.median(taken)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--configs", default="configs/text/gpt_tiny.py,configs/vision/mae_digits.py")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=3)
+    flags, overrides = parser.parse_known_args(sys.argv[1:])
+    prepare(cache_dir() / "programs")
+    rows = []
+    for path in flags.configs.split(","):
+        experiment = config.load(path, overrides)
+        given, taken = measure(experiment, flags.steps, flags.rounds)
+        tokens = experiment.data.spec().get("tokens")
+        each = tokens.shape[0] if tokens is not None else 1
+        unit = "tokens/s" if tokens is not None else "examples/s"
+        rows.append([path, unit, f"{given * each:,.0f}", f"{taken * each:,.0f}", f"{given / taken:.1f}"])
+    table("input alone against model alone", ["config", "", "input gives", "model takes", "ratio"], rows)
+
+
+if __name__ == "__main__":
+    main()
