@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import txjax.nn
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.eval import Evaluator
 from txjax.experiment import Experiment
-from txjax.nn import patchify
+from txjax.nn import Logits, patchify
 from txjax.objectives import Objective
 from txjax.objectives.masked_patch import normalised
 from txjax.sharding import Mesh
@@ -93,7 +92,7 @@ class Bigrams(nn.Module):
         if self.is_mutable_collection("cache"):
             self.variable("cache", "nothing", jnp.zeros, ())
         logits = self.param("table", nn.initializers.zeros, (257, 257))[tokens]
-        return txjax.nn.Logits(logits) if hasattr(txjax.nn, "Logits") else logits
+        return Logits(logits)
 
 
 class Painter:
