@@ -1,0 +1,40 @@
+"""A small BERT that finds masked pieces of words in customers' questions to a bank.
+
+    txjax train --config=configs/text/mlm_sentences.py --workdir=runs/mlm_sentences
+
+`banking77` must lie prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/bert_sentences.py` classifies the same
+sentences with the same tokenizer and encoder, so its `init_from` can be this run.
+
+Cost: 5 minutes on two CPU cores that had other work too.
+Score: 4.643 nats a masked piece of the test sentences, 19.3% found.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Sentences, Trained, WordPiece
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.bert import Bert
+from txjax.nn import Learned
+from txjax.objectives import MaskedToken
+from txjax.optim import AdamW, Linear
+
+
+def get_config() -> Experiment:
+    tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
+
+    def sentences(split: str) -> Sentences:
+        return Sentences(
+            name="banking77", split=split, features=("text",), length=64, tokenizer=tokenizer, buckets=(16, 32)
+        )
+
+    return Experiment(
+        model=Bert(vocab=2000, width=128, depth=2, heads=4, positions=Learned(max_length=64)),
+        objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=2000),
+        data=sentences("train"),
+        evals={"test": Evaluation(data=sentences("test"), every_steps=300)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        checkpoint=Checkpoints(every_steps=300, best="eval/test/loss"),
+        num_steps=600,
+        batch_size=32,
+        log_every_steps=50,
+    )
