@@ -1,0 +1,202 @@
+"""Folders in and out without the reference: exact round trips, and refusals by name."""
+
+import functools
+import json
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from txjax.interop import huggingface
+from txjax.models import gpt
+from txjax.nn import MLP, Attention, LayerNorm, PostNorm, RMSNorm
+from txjax.types import UserError
+
+from made import variables
+
+TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
+
+
+def tiny(**fields: Any) -> Any:
+    return gpt(**{"vocab": 11, "width": 6, "depth": 3, "heads": 2, "max_length": 7, **fields})
+
+
+MODELS = {
+    "gpt2": (tiny(mlp=MLP(hidden=10, activation="relu"), dropout=0.2), {"tokens": TOKENS}),
+}
+
+
+@pytest.fixture(params=MODELS)
+def saved(request, tmp_path):
+    """A model, its weights, and their folder."""
+    model, inputs = MODELS[request.param]
+    held = variables(model, **inputs)
+    huggingface.save(model, held, tmp_path / "saved")
+    return model, held, tmp_path / "saved"
+
+
+def edit(folder, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def retensor(folder, change) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+def forward(model: Any, held: Any, inputs: Any) -> Any:
+    return jax.jit(functools.partial(huggingface.forward, model))(held, inputs)
+
+
+def equal(a: Any, b: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def test_a_round_trip_is_exact(saved, tmp_path):
+    model, held, folder = saved
+    again, weights = huggingface.load(folder)
+    equal(weights, held)
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(weights))
+    huggingface.save(again, weights, tmp_path / "second")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_shards_hold_the_same(saved, tmp_path):
+    model, held, folder = saved
+    huggingface.save(model, held, tmp_path / "shards", shard_bytes=500)
+    files = sorted(path.name for path in (tmp_path / "shards").glob("*.safetensors"))
+    assert len(files) > 2 and files[0] == f"model-00001-of-{len(files):05}.safetensors"
+    index = json.loads((tmp_path / "shards" / "model.safetensors.index.json").read_text())
+    whole = load_file(folder / "model.safetensors")
+    assert set(index["weight_map"]) == set(whole)
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in whole.values())
+    for path in (tmp_path / "shards").glob("*.safetensors"):
+        parts = load_file(path)
+        assert len(parts) == 1 or sum(part.nbytes for part in parts.values()) <= 500
+    equal(huggingface.load(tmp_path / "shards")[1], held)
+    (tmp_path / "shards" / files[1]).unlink()
+    with pytest.raises(UserError, match=files[1]):
+        huggingface.load(tmp_path / "shards")
+
+
+def test_forward_speaks_their_names():
+    model, _ = MODELS["gpt2"]
+    held = variables(model, TOKENS)
+    out = forward(model, held, {"input_ids": TOKENS})
+    given = jax.jit(model.apply)(held, TOKENS)
+    np.testing.assert_allclose(out["logits"], given.dense() if hasattr(given, "dense") else given, rtol=1e-6)
+    assert out["last_hidden_state"].shape == (2, 5, 6)
+    with pytest.raises(UserError, match="attention_mask"):
+        huggingface.forward(model, held, {"input_ids": TOKENS, "attention_masks": TOKENS})
+    with pytest.raises(UserError, match="input_ids"):
+        huggingface.forward(model, held, {"attention_mask": TOKENS})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "said"),
+    [
+        ("gpt2", {"model_type": "gpt3"}, r"model_type: expected one of .*; did you mean gpt2"),
+        ("gpt2", {"architectures": ["GPT2ForTokenClassification"]}, "architectures: expected one of GPT2LMHeadModel"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected False"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights: expected True"),
+        ("gpt2", {"activation_function": "mish"}, "activation_function: expected one of gelu"),
+        ("gpt2", {"n_layer": "3"}, "n_layer: expected a value like 12, got '3'"),
+        ("gpt2", {"n_layer": 2}, r"h\.2\..*: expected no such tensor"),
+        ("gpt2", {"n_layer": 4}, r"h\.3\..*: expected a tensor of that name"),
+        ("gpt2", {"n_positions": 8}, r"wpe\.weight: expected the shape \[8, 6\], got \[7, 6\]"),
+    ],
+)
+def test_options_are_refused_by_name(kind, values, said, tmp_path):
+    model, inputs = MODELS[kind]
+    huggingface.save(model, variables(model, **inputs), tmp_path / "x")
+    edit(tmp_path / "x", **values)
+    with pytest.raises(UserError, match=said):
+        huggingface.load(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (tiny(norm=RMSNorm()), "config.model.norm.class"),
+        (tiny(block=PostNorm()), r"config.model.block.class: expected '.*PreNorm'"),
+        (tiny(kv_heads=1), "config.model.kv_heads: expected 2, got 1"),
+        (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
+    ],
+)
+def test_what_their_format_has_no_place_for(model, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        huggingface.save(model, variables(model, TOKENS), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_missing_biases_are_zeros(tmp_path):
+    model = tiny(attention=Attention(use_bias=False), norm=LayerNorm(eps=1e-5, use_bias=False))
+    held = variables(model, TOKENS)
+    huggingface.save(model, held, tmp_path / "x")
+    again, weights = huggingface.load(tmp_path / "x")
+    block = weights["params"]["layers"]["block"]
+    assert not block["attention"]["query"]["bias"].any() and not block["norm_mlp"]["bias"].any()
+    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
+    np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
+
+
+def test_names_of_older_files(tmp_path):
+    """The bare model's names, buffers, a copy of the tied head, half precision."""
+    model, inputs = MODELS["gpt2"]
+    held = variables(model, **inputs)
+    huggingface.save(model, held, tmp_path / "x")
+
+    def age(tensors: dict) -> None:
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name).astype(ml_dtypes.bfloat16)
+        tensors["h.0.attn.bias"] = np.ones((1, 1, 7, 7), np.uint8)
+        tensors["lm_head.weight"] = tensors["wte.weight"].copy()
+
+    retensor(tmp_path / "x", age)
+    rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), held)
+    equal(huggingface.load(tmp_path / "x")[1], rounded)
+    retensor(tmp_path / "x", lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
+    with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
+        huggingface.load(tmp_path / "x")
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2Model"]}))
+    with pytest.raises(UserError, match="expected model.safetensors"):
+        huggingface.load(tmp_path / "x")
+    (tmp_path / "x" / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch /tmp/never'\ntR.")
+    with pytest.raises(UserError, match=r"got 'pytorch_model.bin'.*can run code"):
+        huggingface.load(tmp_path / "x")
+
+
+def test_damage_is_told(saved, tmp_path):
+    model, held, folder = saved
+    with pytest.raises(UserError, match="expected a folder without weights"):
+        huggingface.save(model, held, folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-8])
+    with pytest.raises(UserError, match="undamaged safetensors"):
+        huggingface.load(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(UserError, match="expected JSON"):
+        huggingface.load(folder)
+    with pytest.raises(UserError, match="a folder with a config.json"):
+        huggingface.load(tmp_path / "nowhere")
+
+
+def test_the_import_is_light():
+    heavy = ("torch", "transformers", "tensorflow")
+    code = f"import sys, txjax.interop.huggingface; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,114 @@
+"""The reference and we agree, with its weights in our model, and with our files in its own loader."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from txjax.interop import huggingface
+
+torch = pytest.importorskip("torch", reason="pip install 'txjax[parity]'")
+transformers = pytest.importorskip("transformers", reason="pip install 'txjax[parity]'")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+]
+
+V = 37  # odd, as most sizes here
+
+
+class Case(NamedTuple):
+    """A model of the reference and one call of it.
+
+    Attributes:
+      architecture: the class.
+      config: of it.
+      inputs: numpy arrays; `settings` of the call go with them to us alone (the reference has them in its config).
+      outputs: the fields that are compared.
+    """
+
+    architecture: str
+    config: Any
+    inputs: dict[str, Any]
+    outputs: tuple[str, ...]
+    settings: Mapping[str, Any] = {}
+
+
+def ids(batch: int, length: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, V, (batch, length))
+
+
+def left_padded(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Rows with 0, 1, 2, ... places of padding before the text."""
+    padding = np.arange(batch)[:, None]
+    places = np.arange(length)[None]
+    mask = (places >= padding).astype(np.int64)
+    return {"attention_mask": mask, "position_ids": np.maximum(places - padding, 0)}
+
+
+def gpt2(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "n_embd": 21, "n_layer": 3, "n_head": 3, "n_positions": 11}
+    return transformers.GPT2Config(**(sizes | options))
+
+
+CASES = {
+    "gpt2": Case("GPT2LMHeadModel", gpt2(), {"input_ids": ids(2, 7)}, ("logits",)),
+    "gpt2-padded": Case(
+        "GPT2LMHeadModel",
+        gpt2(n_inner=13, activation_function="relu", layer_norm_epsilon=1e-3),
+        {"input_ids": ids(3, 9), **left_padded(3, 9)},
+        ("logits",),
+    ),
+    "gpt2-bare": Case("GPT2Model", gpt2(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
+}
+
+
+def random(case: Case) -> Any:
+    """The reference's model with weights of which none is zero or one, but for those that are fixed."""
+    model = getattr(transformers, case.architecture)(case.config).eval()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.copy_(0.1 + 0.3 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def reference(model: Any, case: Case) -> dict[str, np.ndarray]:
+    with torch.no_grad():
+        output = model(**{k: torch.from_numpy(v) for k, v in case.inputs.items()}, return_dict=True)
+    return {name: output[name].numpy() for name in case.outputs}
+
+
+def same(ours: Mapping[str, Any], theirs: Mapping[str, np.ndarray], case: Case) -> None:
+    """Each output, at real places alone: padding sees padding here, and the text there."""
+    mask = case.inputs.get("attention_mask")
+    for name, want in theirs.items():
+        got = np.asarray(ours[name])
+        assert got.shape == want.shape and np.isfinite(got).all(), name
+        if mask is not None and want.ndim == 3:
+            got, want = got[mask > 0], want[mask > 0]
+        scale = max(1.0, float(np.abs(want).max()))
+        np.testing.assert_allclose(got / scale, want / scale, atol=1e-4, rtol=0, err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_outputs_agree_both_ways(case, tmp_path):
+    model = random(case)
+    want = reference(model, case)
+    model.save_pretrained(tmp_path / "theirs")
+    ours, variables = huggingface.load(tmp_path / "theirs")
+    call = jax.jit(functools.partial(huggingface.forward, ours))
+    same(call(variables, case.inputs | dict(case.settings)), want, case)
+    huggingface.save(ours, variables, tmp_path / "ours")
+    again, told = getattr(transformers, case.architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), told
+    same(reference(again.eval(), case), want, case)
+    before, after = model.state_dict(), again.state_dict()
+    assert set(before) == set(after)
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=0, msg=name)
