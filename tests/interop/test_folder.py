@@ -14,8 +14,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import gpt
-from txjax.nn import MLP, Attention, LayerNorm, PostNorm, RMSNorm
+from txjax.models import gpt, llama
+from txjax.nn import MLP, Attention, LayerNorm, PostNorm, RMSNorm, Tied
 from txjax.types import UserError
 
 from made import variables
@@ -29,6 +29,8 @@ def tiny(**fields: Any) -> Any:
 
 MODELS = {
     "gpt2": (tiny(mlp=MLP(hidden=10, activation="relu"), dropout=0.2), {"tokens": TOKENS}),
+    "llama": (llama(vocab=11, width=8, depth=2, heads=4, kv_heads=2), {"tokens": TOKENS}),
+    "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
 }
 
 
@@ -114,6 +116,14 @@ def test_forward_speaks_their_names():
         ("gpt2", {"n_layer": 2}, r"h\.2\..*: expected no such tensor"),
         ("gpt2", {"n_layer": 4}, r"h\.3\..*: expected a tensor of that name"),
         ("gpt2", {"n_positions": 8}, r"wpe\.weight: expected the shape \[8, 6\], got \[7, 6\]"),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 2.0}},
+            "rope_scaling: expected rotary angles as they are",
+        ),
+        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
+        ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
+        ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
     ],
 )
 def test_options_are_refused_by_name(kind, values, said, tmp_path):

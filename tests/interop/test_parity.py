@@ -1,7 +1,5 @@
 """The reference and we agree, with its weights in our model, and with our files in its own loader."""
 
-import functools
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -35,7 +33,7 @@ class Case(NamedTuple):
     config: Any
     inputs: dict[str, Any]
     outputs: tuple[str, ...]
-    settings: Mapping[str, Any] = {}
+    settings: dict[str, Any] = {}
 
 
 def ids(batch: int, length: int) -> np.ndarray:
@@ -55,6 +53,11 @@ def gpt2(**options: Any) -> Any:
     return transformers.GPT2Config(**(sizes | options))
 
 
+def llama(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 2}
+    return transformers.LlamaConfig(**(sizes | {"num_attention_heads": 4} | options))
+
+
 CASES = {
     "gpt2": Case("GPT2LMHeadModel", gpt2(), {"input_ids": ids(2, 7)}, ("logits",)),
     "gpt2-padded": Case(
@@ -64,6 +67,25 @@ CASES = {
         ("logits",),
     ),
     "gpt2-bare": Case("GPT2Model", gpt2(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
+    "llama": Case("LlamaForCausalLM", llama(), {"input_ids": ids(2, 7)}, ("logits",)),
+    "llama-grouped-padded": Case(
+        "LlamaForCausalLM",
+        llama(
+            num_key_value_heads=2,
+            tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 123.0},
+            rms_norm_eps=1e-3,
+        ),
+        {"input_ids": ids(3, 9), **left_padded(3, 9)},
+        ("logits",),
+    ),
+    "llama-head-size-biases": Case(
+        "LlamaForCausalLM",
+        llama(head_dim=10, num_key_value_heads=1, attention_bias=True, mlp_bias=True, hidden_act="gelu"),
+        {"input_ids": ids(1, 5)},
+        ("logits",),
+    ),
+    "llama-bare": Case("LlamaModel", llama(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
 }
 
 
@@ -84,7 +106,7 @@ def reference(model: Any, case: Case) -> dict[str, np.ndarray]:
     return {name: output[name].numpy() for name in case.outputs}
 
 
-def same(ours: Mapping[str, Any], theirs: Mapping[str, np.ndarray], case: Case) -> None:
+def same(ours: dict[str, Any], theirs: dict[str, np.ndarray], case: Case) -> None:
     """Each output, at real places alone: padding sees padding here, and the text there."""
     mask = case.inputs.get("attention_mask")
     for name, want in theirs.items():
@@ -102,8 +124,8 @@ def test_outputs_agree_both_ways(case, tmp_path):
     want = reference(model, case)
     model.save_pretrained(tmp_path / "theirs")
     ours, variables = huggingface.load(tmp_path / "theirs")
-    call = jax.jit(functools.partial(huggingface.forward, ours))
-    same(call(variables, case.inputs | dict(case.settings)), want, case)
+    call = jax.jit(lambda held, given: huggingface.forward(ours, held, given | case.settings))
+    same(call(variables, case.inputs), want, case)
     huggingface.save(ours, variables, tmp_path / "ours")
     again, told = getattr(transformers, case.architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), told

@@ -46,7 +46,7 @@ class Family:
         """What config.json says of our model with these arrays, `architectures` among it."""
         raise NotImplementedError
 
-    def names(self, architecture: str) -> Names:
+    def names(self, options: Options) -> Names:
         """What the files hold besides the tensors of the rules."""
         raise NotImplementedError
 

@@ -36,8 +36,8 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     """
     directory = Path(directory)
     options = Options.read(directory)
-    family, architecture = _find(options)
-    tensors = rules.tidy(weights.read(directory), family.names(architecture))
+    family = _find(options)
+    tensors = rules.tidy(weights.read(directory), family.names(options))
     model = family.model(options, tensors)
     tree.check_settings(model, "config.model")
     flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
@@ -90,7 +90,7 @@ def forward(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[st
     return family.forward(model, meta.unbox(variables), arrays(family, inputs))
 
 
-def _find(options: Options) -> tuple[Family, str]:
+def _find(options: Options) -> Family:
     kind, named = options.values.get("model_type"), options.values.get("architectures") or ()
     known = {family.model_type: family for family in FAMILIES}
     if kind not in known:
@@ -100,7 +100,7 @@ def _find(options: Options) -> tuple[Family, str]:
     if len(named) != 1 or named[0] not in family.architectures:
         got = ", ".join(named) or "none"
         raise UserError(f"{FILE}: architectures", "one of " + ", ".join(family.architectures), got)
-    return family, named[0]
+    return family
 
 
 def _family(model: Any) -> Family:

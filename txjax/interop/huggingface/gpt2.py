@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
-from txjax.interop.huggingface.family import Family, Inputs, dense, given, watched
+from txjax.interop.huggingface.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, in_out, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, gpt
 from txjax.nn import MLP, Attention, LayerNorm, Learned
-from txjax.types import PyTree
-
-TEXT = {"input_ids": "tokens", "attention_mask": "segments", "position_ids": "positions"}
 
 
-class GPT2(Family):
+class GPT2(DecoderFamily):
     model_type = "gpt2"
     architectures = ("GPT2LMHeadModel", "GPT2Model")
-    inputs = tuple(TEXT)
-
-    def holds(self, model: Any) -> bool:
-        return isinstance(model, Decoder) and isinstance(model.positions, Learned)
+    positions = Learned
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         options.fixed(
@@ -68,7 +59,7 @@ class GPT2(Family):
             "tie_word_embeddings": True,
         }
 
-    def names(self, architecture: str) -> Names:
+    def names(self, options: Options) -> Names:
         copies = {"lm_head.weight": "transformer.wte.weight"}
         return Names("transformer.", copies, r"\.attn\.(masked_)?bias$")
 
@@ -87,10 +78,3 @@ class GPT2(Family):
             *linear(f"{here}.mlp.c_proj", f"{ours}/mlp/down", in_out()),
             *norm("transformer.ln_f", "norm_final"),
         ]
-
-    def example(self, model: Decoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
-        return {"tokens": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
-
-    def forward(self, model: Decoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        logits, seen = watched(model, variables, ("norm_final",), **given(inputs, TEXT))
-        return {"logits": dense(logits), "last_hidden_state": seen["norm_final"]}

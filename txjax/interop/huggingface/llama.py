@@ -5,31 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
-from txjax.interop.huggingface.family import Family, Inputs, dense, given, watched
-from txjax.interop.huggingface.gpt2 import TEXT
+from txjax.interop.huggingface.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, out_in
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, llama
 from txjax.nn import Attention, GatedMLP, RMSNorm, Rotary, Tied, Untied
-from txjax.types import PyTree
 
 
-class Llama(Family):
+class Llama(DecoderFamily):
     model_type = "llama"
     architectures = ("LlamaForCausalLM", "LlamaModel")
-    inputs = tuple(TEXT)
-
-    def holds(self, model: Any) -> bool:
-        return isinstance(model, Decoder) and isinstance(model.positions, Rotary)
+    positions = Rotary
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         heads, width = options.size("num_attention_heads", 32), options.size("hidden_size", 4096)
         size = options.size("head_dim", width // heads)
-        bare = options.values["architectures"] == ["LlamaModel"]
         return llama(
             vocab=options.size("vocab_size", 32000),
             width=width,
@@ -48,7 +39,7 @@ class Llama(Family):
                 activation=options.activation("hidden_act", "silu"),
                 use_bias=options.get("mlp_bias", False),
             ),
-            head=Tied() if bare or options.get("tie_word_embeddings", False) else Untied(),
+            head=Tied() if _tied(options) else Untied(),
         )
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
@@ -73,8 +64,9 @@ class Llama(Family):
             "tie_word_embeddings": isinstance(model.head, Tied),
         }
 
-    def names(self, architecture: str) -> Names:
-        return Names("model.", {"lm_head.weight": "model.embed_tokens.weight"}, r"rotary_emb\.inv_freq$")
+    def names(self, options: Options) -> Names:
+        copies = {"lm_head.weight": "model.embed_tokens.weight"} if _tied(options) else {}
+        return Names("model.", copies, r"rotary_emb\.inv_freq$")
 
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "model.layers.{}", "layers/block"
@@ -100,20 +92,16 @@ class Llama(Family):
             *head,
         ]
 
-    def example(self, model: Decoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
-        return {"tokens": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
 
-    def forward(self, model: Decoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        logits, seen = watched(model, variables, ("norm_final",), **given(inputs, TEXT))
-        return {"logits": dense(logits), "last_hidden_state": seen["norm_final"]}
+def _tied(options: Options) -> bool:
+    return options.values["architectures"] == ["LlamaModel"] or options.get("tie_word_embeddings", False)
 
 
 def _theta(options: Options) -> float:
     """The base of the rotary angles: in `rope_parameters` since transformers 5, else beside it. No kind of scaling."""
-    told = options.get("rope_parameters", {}) | options.get("rope_scaling", {})
-    kind = told.get("rope_type", told.get("type", "default"))
-    if kind != "default":
-        raise options.refuse("rope_parameters" if "rope_parameters" in options.values else "rope_scaling", "no scaling of the rotary angles (rope_type 'default')", kind)
-    if told.get("partial_rotary_factor", 1.0) != 1.0:
-        raise options.refuse("rope_parameters", "a partial_rotary_factor of 1", told["partial_rotary_factor"])
+    for key in ("rope_scaling", "rope_parameters"):
+        told: dict[str, Any] = options.get(key, {})
+        kind, part = told.get("rope_type", told.get("type", "default")), told.get("partial_rotary_factor", 1.0)
+        if kind != "default" or part != 1.0:
+            raise options.refuse(key, "rotary angles as they are (rope_type default, all channels)", told)
     return float(told.get("rope_theta", options.get("rope_theta", 10000.0)))
