@@ -2,8 +2,10 @@
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,13 +16,17 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import gpt, llama
-from txjax.nn import MLP, Attention, LayerNorm, PostNorm, RMSNorm, Tied
+from txjax.models import MAE, MeanPool, PooledToken, ViT, gpt, llama
+from txjax.nn import MLP, Attention, LayerNorm, Learned, PostNorm, RMSNorm, Sinusoidal2D, Tied
 from txjax.types import UserError
 
-from made import variables
+from made import numbers, variables
 
 TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
+IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3))
+SINES = Sinusoidal2D()
+SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm": LayerNorm(eps=1e-12)}
+DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 
 
 def tiny(**fields: Any) -> Any:
@@ -30,17 +36,36 @@ def tiny(**fields: Any) -> Any:
 MODELS = {
     "gpt2": (tiny(mlp=MLP(hidden=10, activation="relu"), dropout=0.2), {"tokens": TOKENS}),
     "llama": (llama(vocab=11, width=8, depth=2, heads=4, kv_heads=2), {"tokens": TOKENS}),
+    "vit": (ViT(classes=3, **SMALL, positions=Learned(max_length=7), image_size=(4, 6)), {"image": IMAGE}),
+    "vit-features": (
+        ViT(classes=None, pool=PooledToken(), **SMALL, positions=Learned(max_length=5)),
+        {"image": SQUARE},
+    ),
+    "vit-fixed": (ViT(classes=None, **SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
+    "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
+    "mae-learned": (MAE(**SMALL, **DECODER, positions=Learned(max_length=5)), {"image": SQUARE}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
 }
 
 
-@pytest.fixture(params=MODELS)
-def saved(request, tmp_path):
-    """A model, its weights, and their folder."""
-    model, inputs = MODELS[request.param]
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("folders")
+
+
+def folder_of(kind: str, folders: Path, copy: Path) -> tuple[Any, Any, Path]:
+    """A model, its weights, and a folder of them that may be changed."""
+    model, inputs = MODELS[kind]
     held = variables(model, **inputs)
-    huggingface.save(model, held, tmp_path / "saved")
-    return model, held, tmp_path / "saved"
+    if not (folders / kind).exists():
+        huggingface.save(model, held, folders / kind)
+    shutil.copytree(folders / kind, copy / "saved")
+    return model, held, copy / "saved"
+
+
+@pytest.fixture(params=MODELS)
+def saved(request, folders, tmp_path):
+    return folder_of(request.param, folders, tmp_path)
 
 
 def edit(folder, **values: Any) -> None:
@@ -73,8 +98,9 @@ def test_a_round_trip_is_exact(saved, tmp_path):
         assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_shards_hold_the_same(saved, tmp_path):
-    model, held, folder = saved
+@pytest.mark.parametrize("kind", ["gpt2", "mae"])
+def test_shards_hold_the_same(kind, folders, tmp_path):
+    model, held, folder = folder_of(kind, folders, tmp_path)
     huggingface.save(model, held, tmp_path / "shards", shard_bytes=500)
     files = sorted(path.name for path in (tmp_path / "shards").glob("*.safetensors"))
     assert len(files) > 2 and files[0] == f"model-00001-of-{len(files):05}.safetensors"
@@ -122,16 +148,21 @@ def test_forward_speaks_their_names():
             "rope_scaling: expected rotary angles as they are",
         ),
         ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
+        ("vit", {"qkv_bias": False}, "qkv_bias: expected True, got False"),
+        ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
+        ("vit", {"image_size": 8}, r"position_embeddings: expected the shape \[1, 17, 8\]"),
+        ("vit", {"id2label": {}, "num_channels": 3}, r"projection\.weight: expected the shape \[8, 3, 2, 2\]"),
+        ("vit-features", {"pooler_act": "relu"}, "pooler_act: expected 'tanh'"),
+        ("mae", {"decoder_intermediate_size": 50}, "decoder_intermediate_size: expected 48, in the encoder's ratio"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
     ],
 )
-def test_options_are_refused_by_name(kind, values, said, tmp_path):
-    model, inputs = MODELS[kind]
-    huggingface.save(model, variables(model, **inputs), tmp_path / "x")
-    edit(tmp_path / "x", **values)
+def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
+    _, _, folder = folder_of(kind, folders, tmp_path)
+    edit(folder, **values)
     with pytest.raises(UserError, match=said):
-        huggingface.load(tmp_path / "x")
+        huggingface.load(folder)
 
 
 @pytest.mark.parametrize(
@@ -140,12 +171,15 @@ def test_options_are_refused_by_name(kind, values, said, tmp_path):
         (tiny(norm=RMSNorm()), "config.model.norm.class"),
         (tiny(block=PostNorm()), r"config.model.block.class: expected '.*PreNorm'"),
         (tiny(kv_heads=1), "config.model.kv_heads: expected 2, got 1"),
+        (ViT(**SMALL, classes=3, positions=SINES), "config.model.image_size"),
+        (ViT(**SMALL, classes=3, pool=MeanPool(), positions=SINES, image_size=(4, 6)), "config.model.pool.class"),
+        (ViT(**SMALL, classes=3, pool=PooledToken(), image_size=(4, 6)), "config.model.pool: expected ClassToken"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
     ],
 )
 def test_what_their_format_has_no_place_for(model, said, tmp_path):
     with pytest.raises(UserError, match=said):
-        huggingface.save(model, variables(model, TOKENS), tmp_path / "x")
+        huggingface.save(model, variables(model, IMAGE if isinstance(model, ViT) else TOKENS), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -160,11 +194,9 @@ def test_missing_biases_are_zeros(tmp_path):
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
 
 
-def test_names_of_older_files(tmp_path):
+def test_names_of_older_files(folders, tmp_path):
     """The bare model's names, buffers, a copy of the tied head, half precision."""
-    model, inputs = MODELS["gpt2"]
-    held = variables(model, **inputs)
-    huggingface.save(model, held, tmp_path / "x")
+    _, held, folder = folder_of("gpt2", folders, tmp_path)
 
     def age(tensors: dict) -> None:
         for name in list(tensors):
@@ -172,12 +204,12 @@ def test_names_of_older_files(tmp_path):
         tensors["h.0.attn.bias"] = np.ones((1, 1, 7, 7), np.uint8)
         tensors["lm_head.weight"] = tensors["wte.weight"].copy()
 
-    retensor(tmp_path / "x", age)
+    retensor(folder, age)
     rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), held)
-    equal(huggingface.load(tmp_path / "x")[1], rounded)
-    retensor(tmp_path / "x", lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
+    equal(huggingface.load(folder)[1], rounded)
+    retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
     with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
-        huggingface.load(tmp_path / "x")
+        huggingface.load(folder)
 
 
 def test_a_pickle_is_never_opened(tmp_path):
@@ -190,8 +222,8 @@ def test_a_pickle_is_never_opened(tmp_path):
         huggingface.load(tmp_path / "x")
 
 
-def test_damage_is_told(saved, tmp_path):
-    model, held, folder = saved
+def test_damage_is_told(folders, tmp_path):
+    model, held, folder = folder_of("llama", folders, tmp_path)
     with pytest.raises(UserError, match="expected a folder without weights"):
         huggingface.save(model, held, folder)
     whole = (folder / "model.safetensors").read_bytes()

@@ -54,7 +54,7 @@ class Family:
         """Where each of our arrays lies."""
         raise NotImplementedError
 
-    def constants(self, model: Any, flat: Flat) -> dict[str, np.ndarray]:
+    def constants(self, model: Any) -> dict[str, np.ndarray]:
         """Tensors of theirs that are no parameters of ours, since they always have these numbers."""
         return {}
 
@@ -87,11 +87,11 @@ def arrays(family: Family, inputs: Inputs) -> dict[str, Any]:
     return {name: convert(value) for name, value in inputs.items() if value is not None}
 
 
-def given(inputs: Inputs, names: Mapping[str, str]) -> dict[str, Any]:
-    """The inputs under our names; `names` maps theirs to ours. The first of them must be there."""
-    first = next(iter(names))
-    if first not in inputs:
-        raise UserError(first, "among the inputs", sorted(inputs))
+def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
+    """The inputs under our names; `names` maps theirs to ours. The first `required` of them must be there."""
+    for name in list(names)[:required]:
+        if name not in inputs:
+            raise UserError(name, "among the inputs", sorted(inputs))
     return {ours: inputs[theirs] for theirs, ours in names.items() if theirs in inputs}
 
 

@@ -18,13 +18,15 @@ from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.gpt2 import GPT2
 from txjax.interop.huggingface.llama import Llama
+from txjax.interop.huggingface.mae import MAE
 from txjax.interop.huggingface.options import FILE, Options
+from txjax.interop.huggingface.vit import ViT
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (GPT2(), Llama())
+FAMILIES: tuple[Family, ...] = (GPT2(), Llama(), MAE(), ViT())
 _SHARD_BYTES = 5 * 10**9
 # What concerns training or the machine alone; a config.json has no place for it.
-_NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path")
+_NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path", "image_size")
 
 
 def load(directory: Path | str) -> tuple[Any, PyTree]:
@@ -40,6 +42,8 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     tensors = rules.tidy(weights.read(directory), family.names(options))
     model = family.model(options, tensors)
     tree.check_settings(model, "config.model")
+    for name in family.constants(model):
+        del tensors[name]
     flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
     return model, {"params": traverse_util.unflatten_dict(flat, sep="/")}
 
@@ -67,7 +71,10 @@ def save(
     directory, family = Path(directory), _family(model)
     params = meta.unbox(variables)["params"]
     flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
-    config = {**(extra or {}), **family.config(model, flat), "model_type": family.model_type, "dtype": "float32"}
+    told, extra = family.config(model, flat), dict(extra or {})
+    if len(extra.get("id2label", ())) == len(told.get("id2label", ())):
+        told = {key: value for key, value in told.items() if key not in ("id2label", "label2id")}
+    config = {**extra, **told, "model_type": family.model_type, "dtype": "float32"}
     config.pop("torch_dtype", None)
     options = Options(config)
     like = family.model(options, _tensors(family, model, flat, options))
@@ -120,7 +127,7 @@ def _shapes(family: Family, model: Any, options: Options) -> dict[str, tuple[int
 
 def _tensors(family: Family, model: Any, flat: rules.Flat, options: Options) -> dict[str, weights.Tensor]:
     """Their tensors of our arrays, under the names of the architecture."""
-    constants = family.constants(model, flat)
+    constants = family.constants(model)
     fixed = {name: weights.Tensor(value.shape, lambda value=value: value) for name, value in constants.items()}
     return fixed | rules.scatter(family.rules(model), flat)
 

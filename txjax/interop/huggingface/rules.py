@@ -86,11 +86,13 @@ class Names(NamedTuple):
       prefix: before all names of the bare model inside a model with a head; a file of the bare model lacks it.
       copies: names of tensors that repeat another one.
       buffers: a pattern of names that hold no weights.
+      renamed: how other versions begin a name, and how we do.
     """
 
     prefix: str = ""
     copies: Mapping[str, str] = {}
     buffers: str = r"(?!)"
+    renamed: Mapping[str, str] = {}
 
 
 def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
@@ -99,11 +101,11 @@ def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
     Raises:
       UserError: a copy that isn't one.
     """
-    old = {".gamma": ".weight", ".beta": ".bias"}
+    old = {r"\.gamma$": ".weight", r"\.beta$": ".bias"} | {f"^{k}": v for k, v in names.renamed.items()}
     new = {}
     for name, tensor in tensors.items():
-        for ending, now in old.items():
-            name = name.removesuffix(ending) + now if name.endswith(ending) else name
+        for pattern, now in old.items():
+            name = re.sub(pattern, now, name)
         new[name] = tensor
     if names.prefix and not any(name.startswith(names.prefix) for name in new):
         heads = tuple(name for name in names.copies if not name.startswith(names.prefix))
@@ -149,14 +151,14 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
 def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
     """Their tensors by name, read when asked for, of those of our arrays that are there."""
     tensors = {}
-    layers = max((len(flat[r.ours[0]]) for r in rules if "{}" in r.theirs and r.ours[0] in flat), default=0)
-    outside = [rule for rule in rules if "{}" not in rule.theirs]
-    inside = [rule for rule in rules if "{}" in rule.theirs]
-    for layer, group in [(None, outside), *((layer, inside) for layer in range(layers))]:
-        for rule in group:
-            if all(path in flat for path in rule.ours):
-                parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
-                tensors[rule.theirs.format(layer)] = _joined(rule.form, parts)
+    known = [rule for rule in rules if all(path in flat for path in rule.ours)]
+    depth = {rule: len(flat[rule.ours[0]]) if "{}" in rule.theirs else 0 for rule in known}
+    for layer in (None, *range(max(depth.values()))):
+        for rule in known:
+            if layer is None and not depth[rule]:
+                tensors[rule.theirs] = _joined(rule.form, [flat[path] for path in rule.ours])
+            elif layer is not None and layer < depth[rule]:
+                tensors[rule.theirs.format(layer)] = _joined(rule.form, [flat[path][layer] for path in rule.ours])
     return tensors
 
 
