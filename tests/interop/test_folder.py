@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import MAE, MeanPool, PooledToken, ViT, gpt, llama
+from txjax.models import MAE, Bert, BertClassifier, MeanPool, NextSentence, PooledToken, ViT, gpt, llama
 from txjax.nn import MLP, Attention, LayerNorm, Learned, PostNorm, RMSNorm, Sinusoidal2D, Tied
 from txjax.types import UserError
 
@@ -27,6 +27,7 @@ IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3
 SINES = Sinusoidal2D()
 SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm": LayerNorm(eps=1e-12)}
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
+BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
 
 
 def tiny(**fields: Any) -> Any:
@@ -44,6 +45,10 @@ MODELS = {
     "vit-fixed": (ViT(classes=None, **SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
     "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
     "mae-learned": (MAE(**SMALL, **DECODER, positions=Learned(max_length=5)), {"image": SQUARE}),
+    "bert": (Bert(**BERT, next_sentence=NextSentence()), {"tokens": TOKENS}),
+    "bert-masked": (Bert(**BERT), {"tokens": TOKENS}),
+    "bert-classes": (BertClassifier(**BERT, classes=3), {"tokens": TOKENS}),
+    "bert-features": (BertClassifier(**BERT, classes=None), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
 }
 
@@ -122,7 +127,7 @@ def test_forward_speaks_their_names():
     held = variables(model, TOKENS)
     out = forward(model, held, {"input_ids": TOKENS})
     given = jax.jit(model.apply)(held, TOKENS)
-    np.testing.assert_allclose(out["logits"], given.dense() if hasattr(given, "dense") else given, rtol=1e-6)
+    np.testing.assert_allclose(out["logits"], given.dense(), rtol=1e-5, atol=1e-6)
     assert out["last_hidden_state"].shape == (2, 5, 6)
     with pytest.raises(UserError, match="attention_mask"):
         huggingface.forward(model, held, {"input_ids": TOKENS, "attention_masks": TOKENS})
@@ -154,6 +159,11 @@ def test_forward_speaks_their_names():
         ("vit", {"id2label": {}, "num_channels": 3}, r"projection\.weight: expected the shape \[8, 3, 2, 2\]"),
         ("vit-features", {"pooler_act": "relu"}, "pooler_act: expected 'tanh'"),
         ("mae", {"decoder_intermediate_size": 50}, "decoder_intermediate_size: expected 48, in the encoder's ratio"),
+        ("bert", {"is_decoder": True}, "is_decoder: expected False"),
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'absolute'"),
+        ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
+        ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
+        ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
     ],

@@ -78,6 +78,20 @@ def mae(**options: Any) -> Any:
     return transformers.ViTMAEConfig(**(both | options))
 
 
+def bert(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
+    more = {"num_attention_heads": 4, "max_position_embeddings": 13, "type_vocab_size": 3}
+    return transformers.BertConfig(**(sizes | more | options))
+
+
+def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Rows with 0, 1, 2, ... places of padding after the text, of three kinds of sentence."""
+    places = np.arange(length)[None]
+    mask = (places < length - np.arange(batch)[:, None]).astype(np.int64)
+    kinds = np.minimum(places * 3 // length + np.zeros((batch, 1), np.int64), 2)
+    return {"input_ids": ids(batch, length), "attention_mask": mask, "token_type_ids": kinds}
+
+
 NOISE = {"noise": np.random.default_rng(4).uniform(size=(2, 25)).astype(np.float32)}
 OBLONG = vit(image_size=(15, 10), num_channels=1, hidden_act="gelu_new", num_labels=7, layer_norm_eps=1e-3)
 
@@ -108,6 +122,18 @@ CASES = {
         {"input_ids": ids(1, 5)},
         ("logits",),
     ),
+    "bert": Case("BertForPreTraining", bert(), pairs(3, 9), ("prediction_logits", "seq_relationship_logits")),
+    "bert-masked": Case(
+        "BertForMaskedLM", bert(hidden_act="relu", layer_norm_eps=1e-3), {"input_ids": ids(2, 13)}, ("logits",)
+    ),
+    "bert-classifier": Case(
+        "BertForSequenceClassification",
+        bert(num_labels=5),
+        {**pairs(2, 7), "position_ids": np.arange(7)[None] + np.array([[0], [4]])},
+        ("logits",),
+    ),
+    "bert-number": Case("BertForSequenceClassification", bert(num_labels=1), pairs(2, 7), ("logits",)),
+    "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
     "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
     "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),
     "vit-bare": Case("ViTModel", vit(), {"pixel_values": image(vit())}, ("last_hidden_state", "pooler_output")),

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.family import Family, Inputs, dense, given, watched
+from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Positions
@@ -30,4 +30,4 @@ class DecoderFamily(Family):
 
     def forward(self, model: Decoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         logits, seen = watched(model, variables, ("norm_final",), **given(inputs, _INPUTS))
-        return {"logits": dense(logits), "last_hidden_state": seen["norm_final"]}
+        return {"logits": logits.dense(), "last_hidden_state": seen["norm_final"]}

@@ -110,8 +110,3 @@ def watched(model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **k
         return {name: strip(inner) for name, inner in node.items() if isinstance(inner, Mapping)}
 
     return output, strip(state["intermediates"])
-
-
-def dense(logits: Any) -> jax.Array:
-    """Logits as an array."""
-    return logits.dense() if hasattr(logits, "dense") else logits

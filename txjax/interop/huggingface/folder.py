@@ -15,6 +15,7 @@ from flax.core import meta
 from txjax import tree
 from txjax.files import replace_text
 from txjax.interop.huggingface import rules, weights
+from txjax.interop.huggingface.bert import Bert
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.gpt2 import GPT2
 from txjax.interop.huggingface.llama import Llama
@@ -23,7 +24,7 @@ from txjax.interop.huggingface.options import FILE, Options
 from txjax.interop.huggingface.vit import ViT
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (GPT2(), Llama(), MAE(), ViT())
+FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())
 _SHARD_BYTES = 5 * 10**9
 # What concerns training or the machine alone; a config.json has no place for it.
 _NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path", "image_size")

@@ -78,7 +78,7 @@ class Options:
 
     def agreed(self, key: str, other: str, default: float) -> float:
         """A rate that our model has once and theirs under two keys; a second that differs is told and left out."""
-        rate, second = self.get(key, default), self.get(other, default)
+        rate, second = self.get(key, default), self.get(other, self.get(key, default))
         if rate != second:
             log.warning(
                 "%s: %s = %s stands for %s = %s too: a model of txjax has one rate", FILE, key, rate, other, second
@@ -102,3 +102,9 @@ class Options:
 def their_activation(ours: str) -> str:
     """Their name of one of our activations."""
     return _ACTIVATIONS[ours][0]
+
+
+def labels(classes: int) -> dict[str, Any]:
+    """Names for so many classes: how a config.json says their number."""
+    names = {str(i): f"LABEL_{i}" for i in range(classes)}
+    return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.interop.huggingface import rules
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm, out_in
+from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.encoder import PatchEncoder
 from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
@@ -119,16 +120,7 @@ def encoder(model: PatchEncoder) -> list[Rule]:
 
 def layer(here: str, ours: str) -> list[Rule]:
     """The rules of one layer."""
-    return [
-        *norm(f"{here}.layernorm_before", f"{ours}/norm_attention"),
-        *linear(f"{here}.attention.attention.query", f"{ours}/attention/query"),
-        *linear(f"{here}.attention.attention.key", f"{ours}/attention/key"),
-        *linear(f"{here}.attention.attention.value", f"{ours}/attention/value"),
-        *linear(f"{here}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
-        *norm(f"{here}.layernorm_after", f"{ours}/norm_mlp"),
-        *linear(f"{here}.intermediate.dense", f"{ours}/mlp/up"),
-        *linear(f"{here}.output.dense", f"{ours}/mlp/down"),
-    ]
+    return rules.layer(here, ours, "attention", ("layernorm_before", "layernorm_after"))
 
 
 def pixels(values: jax.Array) -> jax.Array:

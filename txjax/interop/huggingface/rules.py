@@ -79,6 +79,25 @@ def norm(theirs: str, ours: str, bias: bool = True) -> list[Rule]:
     return [scale, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [scale]
 
 
+def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str]) -> list[Rule]:
+    """The rules of a layer as BERT names it, and ViT after it.
+
+    Args:
+      inner: what holds the queries, keys and values.
+      norms: the names of those of attention and MLP.
+    """
+    return [
+        *norm(f"{theirs}.{norms[0]}", f"{ours}/norm_attention"),
+        *linear(f"{theirs}.attention.{inner}.query", f"{ours}/attention/query"),
+        *linear(f"{theirs}.attention.{inner}.key", f"{ours}/attention/key"),
+        *linear(f"{theirs}.attention.{inner}.value", f"{ours}/attention/value"),
+        *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
+        *norm(f"{theirs}.{norms[1]}", f"{ours}/norm_mlp"),
+        *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up"),
+        *linear(f"{theirs}.output.dense", f"{ours}/mlp/down"),
+    ]
+
+
 class Names(NamedTuple):
     """What a family's files may hold besides the tensors of its rules.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.interop.huggingface import patches
 from txjax.interop.huggingface.family import Family, Inputs, given, watched
-from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Flat, Names, Rule, linear
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.encoder import ClassToken, PooledToken
@@ -84,9 +84,3 @@ class ViT(Family):
         if model.classes is not None:
             return outputs | {"logits": output}
         return outputs | ({"pooler_output": output} if isinstance(model.pool, PooledToken) else {})
-
-
-def labels(classes: int) -> dict[str, Any]:
-    """Names for so many classes: how a config.json says their number."""
-    names = {str(i): f"LABEL_{i}" for i in range(classes)}
-    return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}
