@@ -23,11 +23,12 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
+    from txjax.data.cache import cache_dir
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.train.workdir import read_checkpoints, read_config
 
-    prepare()
+    prepare(cache_dir() / "programs")
     found = read_config(flags.workdir, tuple(flags.trust))
     model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

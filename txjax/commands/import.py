@@ -21,13 +21,14 @@ def run(argv: list[str]) -> int:
     from txjax import tree
     from txjax.backend import prepare
     from txjax.checkpoint import Store
+    from txjax.data.cache import cache_dir
     from txjax.files import replace_text
     from txjax.interop import huggingface
     from txjax.interop.huggingface.start import experiment
     from txjax.train.workdir import hold, write_manifest
     from txjax.types import UserError
 
-    prepare()
+    prepare(cache_dir() / "programs")
     if (flags.workdir / "config.json").exists():
         raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
     model, variables = huggingface.load(flags.source)
