@@ -1,4 +1,4 @@
-"""BERT from scratch (Devlin et al. 2019, 3.1 and appendix A.2): masked tokens and sentence pairs of Wikipedia and books.
+"""BERT from scratch (Devlin et al. 2019, 3.1 and A.2): masked tokens and sentence pairs of Wikipedia and books.
 
 Nine updates in ten see windows of 128 tokens, the last tenth of 512, so there are two runs; the second goes on with the
 weights of the first. `large` and `large-512` are BERT large.
@@ -9,8 +9,8 @@ weights of the first. `large` and `large-512` are BERT large.
 The second run begins with fresh moments, at the rate where the first one's line ends. BooksCorpus is not handed out any
 more: TFDS's `pg19` stands for it, in the paper's shares of 2,500 to 800 (million words).
 
-Cost: 2.4e19 FLOPs for the two runs of base (`flops_per_step` of manifest.json, times num_steps), 16 hours of one H100 at
-40% of its 989.5 TFLOP/s; of large 8.2e19.
+Cost: 2.4e19 FLOPs for the two runs of base (`flops_per_step` of manifest.json, times num_steps), 16 hours of one H100
+at 40% of its 989.5 TFLOP/s; of large 8.2e19.
 Score: not run here. The paper's test scores on GLUE average 79.6 for base and 82.1 for large (table 1).
 """
 

@@ -9,7 +9,7 @@ The peak rates above 124M are GPT-3's for these sizes (Brown et al. 2020, table 
 
 Cost: 2.5e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 180 hours of one H100 at 40% of its 989.5
 TFLOP/s. 355M 7.2e20, 774M 1.5e21, 1.5B 3.0e21 FLOPs.
-Score: not run here. nanoGPT's README gives 2.85 nats a token of OpenWebText for 124M by this recipe; C4 is another text.
+Score: not run here. nanoGPT's README gives 2.85 nats a token of OpenWebText for 124M by this recipe.
 """
 
 from txjax.checkpoint import Checkpoints

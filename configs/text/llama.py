@@ -3,13 +3,13 @@
     txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
     txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
 
-7B has Llama's own recipe (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in all. The others
-see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes (Brown
-et al. 2020, table 2.1).
+7B has Llama's own recipe (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in all. The
+others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes
+(Brown et al. 2020, table 2.1).
 
 Cost: 2.4e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 2 hours of one H100 at 40% of its
 989.5 TFLOP/s. 350M 2.0e19, 1.3B 2.5e20, 3B 9.6e20, 7B 4.3e22 FLOPs (30,000 such hours).
-Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3), with more than C4.
+Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3).
 """
 
 from txjax.checkpoint import Checkpoints
