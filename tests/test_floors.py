@@ -13,7 +13,7 @@ FLOORS = [
     {"models", "objectives", "checkpoint", "transfer"},
     {"eval"},
     {"experiment"},
-    {"train"},
+    {"train", "interop"},
     {"commands"},
     {"__main__"},
 ]

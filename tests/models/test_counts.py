@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import MAE, Bert, NextSentence, ViT, gpt, llama
-from txjax.nn import Learned
+from txjax.models import MAE, llama
+from txjax.models.text import presets as text
+from txjax.models.vision import presets as vision
+from txjax.types import UserError
 
 from made import shapes
 
@@ -21,23 +23,42 @@ def count(model: Any, given: jax.ShapeDtypeStruct) -> int:
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "parameters"),
-    [
-        (gpt(vocab=50257, width=768, depth=12, heads=12), TOKENS, 124_439_808),  # GPT-2
-        (gpt(vocab=50257, width=1600, depth=48, heads=25), TOKENS, 1_557_611_200),  # GPT-2 XL
-        (llama(vocab=32000, width=4096, depth=32, heads=32), TOKENS, 6_738_415_616),  # Llama 7B
-        (Bert(vocab=30522, width=768, depth=12, heads=12, next_sentence=NextSentence()), TOKENS, 110_106_428),
-        (
-            ViT(patch=16, classes=1000, width=768, depth=12, heads=12, positions=Learned(max_length=197)),
-            IMAGE,
-            86_567_656,
-        ),
-    ],
-    ids=["gpt2", "gpt2-xl", "llama-7b", "bert-base", "vit-b16"],
-)
-def test_published_counts(model: Any, given: jax.ShapeDtypeStruct, parameters: int) -> None:
-    assert count(model, given) == parameters
+# Parameters as the reference implementation counts them (the slow test below), but for what is said.
+PUBLISHED = {
+    "gpt1": 116_534_784,
+    "gpt2 124M": 124_439_808,
+    "gpt2 355M": 354_823_168,
+    "gpt2 774M": 774_030_080,
+    "gpt2 1.5B": 1_557_611_200,
+    "llama 125M": 134_105_856,
+    "llama 350M": 373_867_520,
+    "llama 1.3B": 1_364_297_728,
+    "llama 3B": 2_701_560_320,
+    "llama 7B": 6_738_415_616,
+    "bert base": 110_106_428,
+    "bert large": 336_226_108,
+    "vit B/16": 86_567_656,
+    "vit L/16": 304_326_632,
+    "vit H/14": 632_045_800,
+    "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
+    "mae L/16": 329_239_296,
+    "mae H/14": 656_613_964,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_counts(name: str) -> None:
+    family, *size = name.split()
+    of_text = hasattr(text, family)
+    model = getattr(text if of_text else vision, family)(*size)
+    assert count(model, TOKENS if of_text else IMAGE) == PUBLISHED[name]
+
+
+def test_presets_are_values() -> None:
+    assert text.gpt2("355M", dropout=0.1, vocab=50304).vocab == 50304
+    assert vision.vit("H/14").positions.max_length == 257
+    with pytest.raises(UserError, match=r"size: expected one of 124M.*, got '356M'; did you mean 355M"):
+        text.gpt2("356M")
 
 
 def test_llama_3_8b() -> None:
@@ -52,3 +73,41 @@ def test_mae_base() -> None:
     encoder = 12 * block(768) + (768 + 1) * 768 + 768 + 2 * 768  # patches, class token, last norm
     decoder = 8 * block(512) + (768 + 1) * 512 + 512 + 2 * 512 + (512 + 1) * 768
     assert count(MAE(patch=16, width=768, depth=12, heads=12), IMAGE) == encoder + decoder
+
+
+def names(width: int, depth: int, heads: int) -> dict[str, int]:
+    return {"hidden_size": width, "num_hidden_layers": depth, "num_attention_heads": heads}
+
+
+def reference(t: Any, family: str, size: str = "") -> Any:
+    """The model of `transformers` (t)."""
+    if family == "gpt1":
+        return t.OpenAIGPTLMHeadModel(t.OpenAIGPTConfig())
+    if family == "gpt2":
+        width, depth, heads = text.GPT2[size]
+        return t.GPT2LMHeadModel(t.GPT2Config(n_embd=width, n_layer=depth, n_head=heads))
+    if family == "llama":
+        width = text.LLAMA[size][0]
+        hidden = -(-int(8 / 3 * width) // 256) * 256
+        return t.LlamaForCausalLM(t.LlamaConfig(**names(*text.LLAMA[size]), intermediate_size=hidden))
+    sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
+    fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
+    if family == "bert":
+        return t.BertForPreTraining(t.BertConfig(**fields))
+    fields["patch_size"] = int(size.split("/")[1])
+    if family == "vit":
+        return t.ViTForImageClassification(t.ViTConfig(**fields, num_labels=1000))
+    return t.ViTMAEForPreTraining(t.ViTMAEConfig(**fields))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # the reference has warnings of its own
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_reference_counts_the_same(name: str) -> None:
+    """Built from its own config, without weights."""
+    torch, transformers = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))
+    with torch.device("meta"):
+        model = reference(transformers, *name.split())
+    model.tie_weights()
+    counted = [parameter for parameter in model.parameters() if parameter.requires_grad]  # MAE's positions are fixed
+    assert sum(parameter.numel() for parameter in counted) == PUBLISHED[name]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import MAE, ClassToken, MeanPool, ViT
+from txjax.models import MAE, ClassToken, MeanPool, PooledToken, ViT
 from txjax.models.vision.encoder import Pool
 from txjax.nn import Learned, NoPositions, Sinusoidal2D, patchify, unpatchify
 from txjax.types import UserError
@@ -81,6 +81,35 @@ def test_a_vit_can_start_from_an_mae() -> None:
     )
     head = {path for path in classifier if path[0].key == "head"}
     assert head and {path: classifier[path] for path in set(classifier) - head}.items() <= pretrained.items()
+
+
+def features(model: ViT | MAE, params: dict, *args: object) -> np.ndarray:
+    _, state = jax.jit(lambda p, *a: model.apply(p, *a, mutable=["intermediates"]))(params, *args)
+    return state["intermediates"]["features"][0]
+
+
+def test_features_are_what_the_head_reads() -> None:
+    bare, classifier = vit(classes=None, pool=PooledToken()), vit(pool=PooledToken())
+    params = variables(classifier, IMAGE)["params"]
+    seen = jax.jit(bare.apply)({"params": {k: v for k, v in params.items() if k != "head"}}, IMAGE)
+    np.testing.assert_array_equal(features(classifier, {"params": params}, IMAGE), seen)
+    logits = np.asarray(seen) @ params["head"]["kernel"] + params["head"]["bias"]
+    np.testing.assert_allclose(jax.jit(classifier.apply)({"params": params}, IMAGE), logits, rtol=1e-5, atol=1e-6)
+
+
+def test_a_masked_autoencoder_s_features_are_those_of_its_encoder() -> None:
+    model, encoder = mae(), vit(classes=None, positions=Sinusoidal2D())
+    params = variables(model, IMAGE)["params"]
+    inner = {"params": {k: v for k, v in params.items() if k != "decoder"}}
+    for keep in ((), (KEEP,)):
+        seen = jax.jit(encoder.apply)(inner, IMAGE, *keep)
+        np.testing.assert_allclose(features(model, {"params": params}, IMAGE, *keep), seen, rtol=1e-5, atol=1e-6)
+
+
+def test_images_of_another_size() -> None:
+    assert shapes(vit(image_size=(4, 6)), IMAGE)
+    with pytest.raises(UserError, match=r"config\.model\.image_size: .* got \(6, 4\); 4 x 6 pixels"):
+        shapes(vit(image_size=(6, 4)), IMAGE)
 
 
 def test_a_patch_that_does_not_fit() -> None:

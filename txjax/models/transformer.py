@@ -1,6 +1,7 @@
 """What all models share: the sizes and parts of a stack of blocks."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -23,7 +24,7 @@ from txjax.nn import (
     head_size,
 )
 from txjax.sharding import constrain
-from txjax.types import setting
+from txjax.types import UserError, near_misses, setting
 
 _SIZES = ("width", "depth", "heads", "kv_heads")
 
@@ -92,3 +93,10 @@ class Transformer(nn.Module, kw_only=True):
         names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
         values = {name: getattr(self, name) for name in names}
         return {k: v.clone(parent=None, name=None) if isinstance(v, nn.Module) else v for k, v in values.items()}
+
+
+def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
+    """Width, depth and heads of a published size. Raises UserError for one that isn't."""
+    if size not in sizes:
+        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
+    return dict(zip(("width", "depth", "heads"), sizes[size], strict=True))

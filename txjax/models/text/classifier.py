@@ -17,10 +17,10 @@ class BertClassifier(BertEncoder, kw_only=True):
     `next_sentence/pooler`), and `head` [D classes]. Sows `features` [B D], the pooler's output.
 
     Attributes:
-      classes: how many; 1 = a number, for `objectives.Regression`.
+      classes: how many; 1 = a number, for `objectives.Regression`; None = no head, the features come out.
     """
 
-    classes: int = setting(at_least=1)
+    classes: int | None = setting(at_least=1)
 
     @nn.compact
     def __call__(
@@ -35,6 +35,8 @@ class BertClassifier(BertEncoder, kw_only=True):
         x, _ = self.encode(tokens, segments, positions, types, train)
         features = pooled(x, self.initial)
         self.sow("intermediates", "features", features)
+        if self.classes is None:
+            return features.astype(jnp.float32)
         features = nn.Dropout(self.dropout, deterministic=not train)(features)
         head = Linear((self.classes,), ("classes",), in_axes=("width",), initial=self.initial, name="head")
         return head(features, jnp.float32)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
-from txjax.nn import Grid, Init, Learned, Linear, Positions, Window, Xavier, align, parameter, patchify
-from txjax.types import setting
+from txjax.nn import Grid, Init, Learned, Linear, Normal, Positions, Window, Xavier, align, parameter, patchify
+from txjax.types import UserError, setting
 
 
 class Pool(nn.Module):
@@ -51,6 +51,14 @@ class ClassToken(Pool):
         return x[:, 0]
 
 
+class PooledToken(ClassToken):
+    """The class token through a dense layer and tanh, as BERT does it. Parameters `token` [D], `linear` [D D]."""
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+        return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=Normal(), name="linear")(x[:, 0]))
+
+
 def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
     """The positions of the tokens before the patches and of the patches with these numbers."""
     own = jnp.broadcast_to(jnp.arange(grid.prefix, dtype=jnp.int32), (patches.shape[0], grid.prefix))
@@ -65,9 +73,11 @@ class PatchEncoder(Transformer, kw_only=True):
     Attributes:
       patch: side P of a patch in pixels.
       pool: what is added to the patches, and how one vector is made of the result.
+      image_size: height and width that all images must have; () = any.
     """
 
     patch: int = setting(at_least=1)
+    image_size: tuple[int, ...] = ()
     pool: Pool = dataclasses.field(default_factory=ClassToken)
     positions: Positions = dataclasses.field(default_factory=Learned)
     initial: Init = dataclasses.field(default_factory=Xavier)
@@ -82,6 +92,9 @@ class PatchEncoder(Transformer, kw_only=True):
         self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B L D"]:
         """The features of the patches numbered `keep` (None = all), after those of the pool's own tokens."""
+        if self.image_size and image.shape[1:3] != tuple(self.image_size):
+            got = f"{image.shape[1]} x {image.shape[2]} pixels"
+            raise UserError("config.model.image_size", "the images' height and width, or ()", self.image_size, hint=got)
         patches = patchify(image, self.patch).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)

@@ -49,7 +49,8 @@ class PatchDecoder(Transformer, kw_only=True):
 class MAE(PatchEncoder, kw_only=True):
     """The masked autoencoder (He et al. 2022): a large encoder of the visible patches, a small decoder of all.
 
-    Parameters: those of `PatchEncoder`, from which a `ViT` can start, and `decoder`.
+    Parameters: those of `PatchEncoder`, from which a `ViT` can start, and `decoder`. It sows the pooled features of the
+    visible patches, [B D], as `features` in the collection "intermediates".
 
     Attributes:
       decoder_width, decoder_depth, decoder_heads: sizes of the decoder; its parts are like the encoder's.
@@ -70,6 +71,7 @@ class MAE(PatchEncoder, kw_only=True):
           keep: numbers of the visible patches; None = all of them.
         """
         x = self.encode(image, keep, train)
+        self.sow("intermediates", "features", self.pool(x))
         decoder = PatchDecoder(
             width=self.decoder_width,
             depth=self.decoder_depth,

@@ -2,7 +2,7 @@
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from txjax.models.vision.encoder import PatchEncoder
 from txjax.nn import Linear, Normal
@@ -12,14 +12,25 @@ from txjax.types import setting
 class ViT(PatchEncoder, kw_only=True):
     """The Vision Transformer (Dosovitskiy et al. 2021). Parameters: those of `PatchEncoder`, and `head` [D classes].
 
+    It sows what its head reads, [B D], as `features` in the collection "intermediates".
+
     Attributes:
-      classes: how many.
+      classes: how many; None = no head, the features come out.
     """
 
-    classes: int = setting(at_least=1)
+    classes: int | None = setting(at_least=1)
 
     @nn.compact
-    def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Float[Array, "B classes"]:
-        """Logits, float32."""
-        pooled = self.pool(self.encode(image, None, train))
+    def __call__(
+        self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None = None, train: bool = False
+    ) -> Float[Array, "B classes"]:
+        """Logits, float32.
+
+        Args:
+          keep: numbers of the patches that the model sees; None = all of them.
+        """
+        pooled = self.pool(self.encode(image, keep, train))
+        self.sow("intermediates", "features", pooled)
+        if self.classes is None:
+            return pooled.astype(jnp.float32)
         return Linear((self.classes,), ("classes",), initial=Normal(), name="head")(pooled, jnp.float32)

@@ -1,0 +1,58 @@
+"""GPT-2 from scratch on C4, four sizes, by the recipe of nanoGPT's reproduction (github.com/karpathy/nanoGPT,
+config/train_gpt2.py): half a million tokens an update, 300 billion in all, no dropout, no biases to save work on.
+
+    txjax train --config=configs/text/gpt2.py --workdir=runs/gpt2
+    txjax train --config=configs/text/gpt2.py:355M --workdir=runs/gpt2_355m --config.microbatches=8
+
+The peak rates above 124M are GPT-3's for these sizes (Brown et al. 2020, table 2.1). OpenWebText is not in TFDS: TFDS's
+`c4/en` stands for it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
+
+Cost: 2.5e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 180 hours of one H100 at 40% of its 989.5
+TFLOP/s. 355M 7.2e20, 774M 1.5e21, 1.5B 3.0e21 FLOPs.
+Score: not run here. nanoGPT's README gives 2.85 nats a token of OpenWebText for 124M by this recipe.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import BPE, NextTokenWindows, Trained
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text import presets
+from txjax.nn import MLP, Attention, LayerNorm, Stack
+from txjax.objectives import CrossEntropy, NextToken
+from txjax.optim import AdamW, Cosine
+from txjax.sharding import Mesh
+
+RATES = {"124M": 6e-4, "355M": 3e-4, "774M": 2.5e-4, "1.5B": 2e-4}
+VARIANTS = tuple(RATES)
+
+
+def get_config(size: str = "124M") -> Experiment:
+    def text(split: str) -> NextTokenWindows:
+        tokenizer = Trained(
+            algorithm=BPE(), size=50257, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",)
+        )
+        return NextTokenWindows(name="c4/en", split=split, length=1024, tokenizer=tokenizer, boundaries=False)
+
+    small = size == "124M"
+    return Experiment(
+        model=presets.gpt2(
+            size,
+            vocab=50304,  # a multiple of 128
+            attention=Attention(use_bias=False),
+            mlp=MLP(activation="gelu_tanh", use_bias=False),
+            norm=LayerNorm(eps=1e-5, use_bias=False),
+            stack=Stack(remat="none" if small else "dots"),
+            dtype="bfloat16",
+        ),
+        objective=NextToken(loss=CrossEntropy(chunk=256)),
+        data=text("train"),
+        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        optimizer=AdamW(
+            peak_lr=RATES.get(size, 6e-4), b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=2000, final=0.1)
+        ),
+        mesh=Mesh(data=-1) if small else Mesh(data=1, fsdp=-1),
+        checkpoint=Checkpoints(every_steps=5000),
+        num_steps=600_000,
+        batch_size=480,
+        log_every_steps=50,
+    )

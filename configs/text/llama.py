@@ -1,0 +1,55 @@
+"""Llama-style decoders from scratch on C4, 125M to 7B (`txjax/models/text/presets.py` says by which rule).
+
+    txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
+    txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
+
+7B has Llama's own recipe (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in all. The
+others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes
+(Brown et al. 2020, table 2.1).
+
+Cost: 2.4e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 2 hours of one H100 at 40% of its
+989.5 TFLOP/s. 350M 2.0e19, 1.3B 2.5e20, 3B 9.6e20, 7B 4.3e22 FLOPs (30,000 such hours).
+Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3).
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import BPE, NextTokenWindows, Trained
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text import presets
+from txjax.nn import Stack
+from txjax.objectives import CrossEntropy, NextToken
+from txjax.optim import AdamW, Cosine
+from txjax.sharding import Mesh
+
+LENGTH = 2048
+# peak rate, windows an update, updates
+RECIPES = {
+    "125M": (6e-4, 256, 5_100),
+    "350M": (3e-4, 256, 14_300),
+    "1.3B": (2e-4, 256, 52_000),
+    "3B": (1.6e-4, 256, 103_000),
+    "7B": (3e-4, 2048, 238_000),
+}
+VARIANTS = tuple(RECIPES)
+
+
+def get_config(size: str = "125M") -> Experiment:
+    def text(split: str) -> NextTokenWindows:
+        tokenizer = Trained(algorithm=BPE(), size=32000, name="c4/en", split="train[:1000000]", specials=("<s>",))
+        return NextTokenWindows(name="c4/en", split=split, length=LENGTH, tokenizer=tokenizer)
+
+    model = presets.llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
+    rate, batch, steps = RECIPES[size]
+    return Experiment(
+        model=model,
+        objective=NextToken(loss=CrossEntropy(chunk=256)),
+        data=text("train"),
+        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        optimizer=AdamW(peak_lr=rate, b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=2000, final=0.1)),
+        mesh=Mesh(data=-1) if size in ("125M", "350M") else Mesh(data=1, fsdp=-1),
+        checkpoint=Checkpoints(every_steps=1000),
+        num_steps=steps,
+        batch_size=batch,
+        log_every_steps=50,
+    )

@@ -1,0 +1,147 @@
+"""Models of Hugging Face's folders as workdirs, and runs as their folders."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import tokenizers
+
+from txjax.__main__ import main
+from txjax.commands import export
+from txjax.interop import huggingface
+from txjax.models import MAE, Bert, gpt
+from txjax.nn import LayerNorm, Learned
+
+import runs
+from made import variables
+
+TOKENS = np.zeros((1, 4), np.int32)
+
+
+def ask(capsys, *words: str) -> tuple[int, str, str]:
+    code = main(list(map(str, words)))
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def tokenizer(path, *specials: str) -> int:
+    """Writes a tokenizer.json of bytes; how many tokens it has."""
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(sorted(alphabet))}, []))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    made.add_special_tokens(list(specials))
+    made.save(str(path))
+    return made.get_vocab_size()
+
+
+def equal(a, b) -> None:
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small GPT-2 as Hugging Face has it, with a tokenizer and a key of its own."""
+    at = tmp_path_factory.mktemp("theirs") / "gpt2"
+    model = gpt(vocab=260, width=8, depth=2, heads=2, max_length=16)
+    huggingface.save(model, variables(model, TOKENS), at, {"bos_token_id": 3})
+    tokenizer(at / "tokenizer.json")
+    return at
+
+
+@pytest.fixture(scope="module")
+def workdir(folder, tmp_path_factory):
+    at = tmp_path_factory.mktemp("runs") / "gpt2"
+    assert main(["import", f"--from={folder}", f"--workdir={at}"]) == 0
+    return at
+
+
+def test_an_import_writes_text(workdir, capsys):
+    code, out, err = ask(capsys, "generate", f"--workdir={workdir}", "--prompt=ab", "--length=3", "--json")
+    assert code == 0, err
+    assert json.loads(out)["step"] == 0
+
+
+def test_an_import_exports_to_the_same_folder(folder, workdir, tmp_path, capsys):
+    code, out, err = ask(capsys, "export", f"--workdir={workdir}", f"--to={tmp_path / 'x'}")
+    assert code == 0, err
+    assert {p.name for p in (tmp_path / "x").iterdir()} == {"config.json", "model.safetensors", "tokenizer.json"}
+    for path in folder.iterdir():
+        assert (tmp_path / "x" / path.name).read_bytes() == path.read_bytes() or path.name == "config.json"
+    configs = [json.loads((at / "config.json").read_text()) for at in (folder, tmp_path / "x")]
+    assert configs[0] == configs[1] and configs[0]["bos_token_id"] == 3
+
+
+CONFIG = """
+from txjax.data import NextTokenWindows
+from txjax.experiment import Experiment
+from txjax.models import gpt
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Constant
+
+def get_config():
+    model = gpt(vocab=260, width=8, depth=2, heads=2, max_length=16)
+    data = NextTokenWindows(length=16)
+    optimizer = AdamW(schedule=Constant(warmup_steps=1))
+    facts = dict(num_steps=2, batch_size=2, trackers=())
+    return Experiment(model=model, objective=NextToken(), data=data, optimizer=optimizer, **facts)
+"""
+
+
+def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
+    (tmp_path / "go_on.py").write_text(CONFIG)
+    code, _, err = runs.train(tmp_path / "go_on.py", tmp_path / "run", f"--config.init_from={workdir}")
+    assert code == 0, err
+    numbers = json.loads((tmp_path / "run" / "transfer.json").read_text())["numbers"]
+    assert {fate for fate, count in numbers.items() if count} == {"loaded"}
+    code, _, err = ask(capsys, "export", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'x'}")
+    assert code == 0, err
+    again, trained = huggingface.load(tmp_path / "x")
+    far = jax.tree.map(lambda a, b: float(abs(a - b).max()), trained, variables(again, TOKENS))
+    assert 0 < max(jax.tree.leaves(far)) < 0.1  # two steps from where it began
+
+
+def test_a_model_alone(tmp_path, capsys):
+    """Without a tokenizer there is nothing to evaluate, but init_from and export work."""
+    small = {"patch": 2, "width": 8, "depth": 1, "heads": 2, "norm": LayerNorm(eps=1e-12), "image_size": (4, 6)}
+    model = MAE(**small, decoder_width=4, decoder_depth=1, decoder_heads=1)
+    held = variables(model, np.zeros((1, 4, 6, 1), np.float32))
+    huggingface.save(model, held, tmp_path / "in", {"mask_ratio": 0.5})
+    code, _, err = ask(capsys, "import", f"--from={tmp_path / 'in'}", f"--workdir={tmp_path / 'w'}")
+    assert code == 0, err
+    code, _, err = ask(capsys, "evaluate", f"--workdir={tmp_path / 'w'}")
+    assert code == 2 and "a model alone" in err
+    assert ask(capsys, "export", f"--workdir={tmp_path / 'w'}", f"--to={tmp_path / 'out'}")[0] == 0
+    equal(huggingface.load(tmp_path / "out")[1], held)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["mask_ratio"] == 0.5
+
+
+def test_bert_is_evaluated(tmp_path, capsys):
+    size = tokenizer(tmp_path / "tokenizer.json", "[CLS]", "[SEP]", "[MASK]")
+    model = Bert(vocab=size, width=8, depth=1, heads=2, positions=Learned(max_length=12))
+    huggingface.save(model, variables(model, TOKENS), tmp_path)
+    code, _, err = ask(capsys, "import", f"--from={tmp_path}", f"--workdir={tmp_path / 'w'}")
+    assert code == 0, err
+    code, out, err = ask(capsys, "evaluate", f"--workdir={tmp_path / 'w'}", "--json")
+    assert code == 0, err
+    assert np.isfinite(json.loads(out)["eval/valid/loss"])
+
+
+def test_mistakes_are_one_line(folder, workdir, tmp_path, capsys):
+    for words, said in (
+        (("import", f"--from={tmp_path}", f"--workdir={tmp_path / 'w'}"), "a folder with a config.json"),
+        (("import", f"--from={folder}", f"--workdir={workdir}"), "a new folder"),
+        (("export", f"--workdir={tmp_path}", f"--to={tmp_path / 'x'}"), "the folder of a run"),
+        (("export", f"--workdir={workdir}", f"--to={folder}"), "a folder without weights"),
+        (("export", f"--workdir={workdir}", f"--to={tmp_path / 'x'}", "--step=9"), "--step"),
+    ):
+        code, _, err = ask(capsys, *words)
+        assert code == 2 and said in err and len(err.splitlines()) == 1
+
+
+def test_what_a_run_tells_of_its_model():
+    from txjax import config
+
+    model, facts = export.described(config.load("configs/vision/mae_digits.py", []))
+    assert model.image_size == (8, 8) and facts == {"mask_ratio": 0.75, "norm_pix_loss": True}

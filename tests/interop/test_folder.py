@@ -1,0 +1,254 @@
+"""Folders in and out without the reference: exact round trips, and refusals by name."""
+
+import functools
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from txjax.interop import huggingface
+from txjax.models import MAE, Bert, BertClassifier, MeanPool, NextSentence, PooledToken, ViT, gpt, llama
+from txjax.nn import MLP, Attention, LayerNorm, Learned, PostNorm, RMSNorm, Sinusoidal2D, Tied
+from txjax.types import UserError
+
+from made import numbers, variables
+
+TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
+IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3))
+SINES = Sinusoidal2D()
+SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm": LayerNorm(eps=1e-12)}
+DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
+BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
+
+
+def tiny(**fields: Any) -> Any:
+    return gpt(**{"vocab": 11, "width": 6, "depth": 3, "heads": 2, "max_length": 7, **fields})
+
+
+MODELS = {
+    "gpt2": (tiny(mlp=MLP(hidden=10, activation="relu"), dropout=0.2), {"tokens": TOKENS}),
+    "llama": (llama(vocab=11, width=8, depth=2, heads=4, kv_heads=2), {"tokens": TOKENS}),
+    "vit": (ViT(classes=3, **SMALL, positions=Learned(max_length=7), image_size=(4, 6)), {"image": IMAGE}),
+    "vit-features": (
+        ViT(classes=None, pool=PooledToken(), **SMALL, positions=Learned(max_length=5)),
+        {"image": SQUARE},
+    ),
+    "vit-fixed": (ViT(classes=None, **SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
+    "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
+    "mae-learned": (MAE(**SMALL, **DECODER, positions=Learned(max_length=5)), {"image": SQUARE}),
+    "bert": (Bert(**BERT, next_sentence=NextSentence()), {"tokens": TOKENS}),
+    "bert-masked": (Bert(**BERT), {"tokens": TOKENS}),
+    "bert-classes": (BertClassifier(**BERT, classes=3), {"tokens": TOKENS}),
+    "bert-features": (BertClassifier(**BERT, classes=None), {"tokens": TOKENS}),
+    "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("folders")
+
+
+def folder_of(kind: str, folders: Path, copy: Path) -> tuple[Any, Any, Path]:
+    """A model, its weights, and a folder of them that may be changed."""
+    model, inputs = MODELS[kind]
+    held = variables(model, **inputs)
+    if not (folders / kind).exists():
+        huggingface.save(model, held, folders / kind)
+    shutil.copytree(folders / kind, copy / "saved")
+    return model, held, copy / "saved"
+
+
+@pytest.fixture(params=MODELS)
+def saved(request, folders, tmp_path):
+    return folder_of(request.param, folders, tmp_path)
+
+
+def edit(folder, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def retensor(folder, change) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+
+
+def forward(model: Any, held: Any, inputs: Any) -> Any:
+    return jax.jit(functools.partial(huggingface.forward, model))(held, inputs)
+
+
+def equal(a: Any, b: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def test_a_round_trip_is_exact(saved, tmp_path):
+    model, held, folder = saved
+    again, weights = huggingface.load(folder)
+    equal(weights, held)
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(weights))
+    huggingface.save(again, weights, tmp_path / "second")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "second" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "mae"])
+def test_shards_hold_the_same(kind, folders, tmp_path):
+    model, held, folder = folder_of(kind, folders, tmp_path)
+    huggingface.save(model, held, tmp_path / "shards", shard_bytes=500)
+    files = sorted(path.name for path in (tmp_path / "shards").glob("*.safetensors"))
+    assert len(files) > 2 and files[0] == f"model-00001-of-{len(files):05}.safetensors"
+    index = json.loads((tmp_path / "shards" / "model.safetensors.index.json").read_text())
+    whole = load_file(folder / "model.safetensors")
+    assert set(index["weight_map"]) == set(whole)
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in whole.values())
+    for path in (tmp_path / "shards").glob("*.safetensors"):
+        parts = load_file(path)
+        assert len(parts) == 1 or sum(part.nbytes for part in parts.values()) <= 500
+    equal(huggingface.load(tmp_path / "shards")[1], held)
+    (tmp_path / "shards" / files[1]).unlink()
+    with pytest.raises(UserError, match=files[1]):
+        huggingface.load(tmp_path / "shards")
+
+
+def test_forward_speaks_their_names():
+    model, _ = MODELS["gpt2"]
+    held = variables(model, TOKENS)
+    out = forward(model, held, {"input_ids": TOKENS})
+    given = jax.jit(model.apply)(held, TOKENS)
+    np.testing.assert_allclose(out["logits"], given.dense(), rtol=1e-5, atol=1e-6)
+    assert out["last_hidden_state"].shape == (2, 5, 6)
+    with pytest.raises(UserError, match="attention_mask"):
+        huggingface.forward(model, held, {"input_ids": TOKENS, "attention_masks": TOKENS})
+    with pytest.raises(UserError, match="input_ids"):
+        huggingface.forward(model, held, {"attention_mask": TOKENS})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "said"),
+    [
+        ("gpt2", {"model_type": "gpt3"}, r"model_type: expected one of .*; did you mean gpt2"),
+        ("gpt2", {"architectures": ["GPT2ForTokenClassification"]}, "architectures: expected one of GPT2LMHeadModel"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: expected False"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights: expected True"),
+        ("gpt2", {"activation_function": "mish"}, "activation_function: expected one of gelu"),
+        ("gpt2", {"n_layer": "3"}, "n_layer: expected a value like 12, got '3'"),
+        ("gpt2", {"n_layer": 2}, r"h\.2\..*: expected no such tensor"),
+        ("gpt2", {"n_layer": 4}, r"h\.3\..*: expected a tensor of that name"),
+        ("gpt2", {"n_positions": 8}, r"wpe\.weight: expected the shape \[8, 6\], got \[7, 6\]"),
+        (
+            "llama",
+            {"rope_scaling": {"type": "linear", "factor": 2.0}},
+            "rope_scaling: expected rotary angles as they are",
+        ),
+        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
+        ("vit", {"qkv_bias": False}, "qkv_bias: expected True, got False"),
+        ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
+        ("vit", {"image_size": 8}, r"position_embeddings: expected the shape \[1, 17, 8\]"),
+        ("vit", {"id2label": {}, "num_channels": 3}, r"projection\.weight: expected the shape \[8, 3, 2, 2\]"),
+        ("vit-features", {"pooler_act": "relu"}, "pooler_act: expected 'tanh'"),
+        ("mae", {"decoder_intermediate_size": 50}, "decoder_intermediate_size: expected 48, in the encoder's ratio"),
+        ("bert", {"is_decoder": True}, "is_decoder: expected False"),
+        ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'absolute'"),
+        ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
+        ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
+        ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
+        ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
+        ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
+    ],
+)
+def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
+    _, _, folder = folder_of(kind, folders, tmp_path)
+    edit(folder, **values)
+    with pytest.raises(UserError, match=said):
+        huggingface.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (tiny(norm=RMSNorm()), "config.model.norm.class"),
+        (tiny(block=PostNorm()), r"config.model.block.class: expected '.*PreNorm'"),
+        (tiny(kv_heads=1), "config.model.kv_heads: expected 2, got 1"),
+        (ViT(**SMALL, classes=3, positions=SINES), "config.model.image_size"),
+        (ViT(**SMALL, classes=3, pool=MeanPool(), positions=SINES, image_size=(4, 6)), "config.model.pool.class"),
+        (ViT(**SMALL, classes=3, pool=PooledToken(), image_size=(4, 6)), "config.model.pool: expected ClassToken"),
+        (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
+    ],
+)
+def test_what_their_format_has_no_place_for(model, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        huggingface.save(model, variables(model, IMAGE if isinstance(model, ViT) else TOKENS), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_missing_biases_are_zeros(tmp_path):
+    model = tiny(attention=Attention(use_bias=False), norm=LayerNorm(eps=1e-5, use_bias=False))
+    held = variables(model, TOKENS)
+    huggingface.save(model, held, tmp_path / "x")
+    again, weights = huggingface.load(tmp_path / "x")
+    block = weights["params"]["layers"]["block"]
+    assert not block["attention"]["query"]["bias"].any() and not block["norm_mlp"]["bias"].any()
+    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
+    np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
+
+
+def test_names_of_older_files(folders, tmp_path):
+    """The bare model's names, buffers, a copy of the tied head, half precision."""
+    _, held, folder = folder_of("gpt2", folders, tmp_path)
+
+    def age(tensors: dict) -> None:
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name).astype(ml_dtypes.bfloat16)
+        tensors["h.0.attn.bias"] = np.ones((1, 1, 7, 7), np.uint8)
+        tensors["lm_head.weight"] = tensors["wte.weight"].copy()
+
+    retensor(folder, age)
+    rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), held)
+    equal(huggingface.load(folder)[1], rounded)
+    retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
+    with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
+        huggingface.load(folder)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2Model"]}))
+    with pytest.raises(UserError, match="expected model.safetensors"):
+        huggingface.load(tmp_path / "x")
+    (tmp_path / "x" / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch /tmp/never'\ntR.")
+    with pytest.raises(UserError, match=r"got 'pytorch_model.bin'.*can run code"):
+        huggingface.load(tmp_path / "x")
+
+
+def test_damage_is_told(folders, tmp_path):
+    model, held, folder = folder_of("llama", folders, tmp_path)
+    with pytest.raises(UserError, match="expected a folder without weights"):
+        huggingface.save(model, held, folder)
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[:-8])
+    with pytest.raises(UserError, match="undamaged safetensors"):
+        huggingface.load(folder)
+    (folder / "config.json").write_text("{")
+    with pytest.raises(UserError, match="expected JSON"):
+        huggingface.load(folder)
+    with pytest.raises(UserError, match="a folder with a config.json"):
+        huggingface.load(tmp_path / "nowhere")
+
+
+def test_the_import_is_light():
+    heavy = ("torch", "transformers", "tensorflow")
+    code = f"import sys, txjax.interop.huggingface; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,220 @@
+"""The reference and we agree, with its weights in our model, and with our files in its own loader."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from txjax.interop import huggingface
+from txjax.nn import Sinusoidal2D
+
+torch = pytest.importorskip("torch", reason="pip install 'txjax[parity]'")
+transformers = pytest.importorskip("transformers", reason="pip install 'txjax[parity]'")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+]
+
+V = 37  # odd, as most sizes here
+
+
+class Case(NamedTuple):
+    """A model of the reference and one call of it.
+
+    Attributes:
+      architecture: the class.
+      config: of it.
+      inputs: numpy arrays; `settings` of the call go with them to us alone (the reference has them in its config).
+      outputs: the fields that are compared.
+      fixed: the positions of a masked autoencoder are its sines.
+    """
+
+    architecture: str
+    config: Any
+    inputs: dict[str, Any]
+    outputs: tuple[str, ...]
+    settings: dict[str, Any] = {}
+    fixed: bool = False
+
+
+def ids(batch: int, length: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, V, (batch, length))
+
+
+def left_padded(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Rows with 0, 1, 2, ... places of padding before the text."""
+    padding = np.arange(batch)[:, None]
+    places = np.arange(length)[None]
+    mask = (places >= padding).astype(np.int64)
+    return {"attention_mask": mask, "position_ids": np.maximum(places - padding, 0)}
+
+
+def gpt2(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "n_embd": 21, "n_layer": 3, "n_head": 3, "n_positions": 11}
+    return transformers.GPT2Config(**(sizes | options))
+
+
+def llama(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 2}
+    return transformers.LlamaConfig(**(sizes | {"num_attention_heads": 4} | options))
+
+
+def image(config: Any, batch: int = 2) -> np.ndarray:
+    sides = config.image_size if isinstance(config.image_size, (tuple, list)) else [config.image_size] * 2
+    return np.random.default_rng(2).normal(size=(batch, config.num_channels, *sides)).astype(np.float32)
+
+
+def vit(**options: Any) -> Any:
+    sizes = {"hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return transformers.ViTConfig(**(sizes | {"image_size": 15, "patch_size": 5} | options))
+
+
+def mae(**options: Any) -> Any:
+    sizes = {"hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 3, "num_attention_heads": 3}
+    decoder = {"decoder_hidden_size": 16, "decoder_num_hidden_layers": 2, "decoder_num_attention_heads": 2}
+    both = sizes | decoder | {"decoder_intermediate_size": 24, "image_size": 20, "patch_size": 4}
+    return transformers.ViTMAEConfig(**(both | options))
+
+
+def bert(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
+    more = {"num_attention_heads": 4, "max_position_embeddings": 13, "type_vocab_size": 3}
+    return transformers.BertConfig(**(sizes | more | options))
+
+
+def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Rows with 0, 1, 2, ... places of padding after the text, of three kinds of sentence."""
+    places = np.arange(length)[None]
+    mask = (places < length - np.arange(batch)[:, None]).astype(np.int64)
+    kinds = np.minimum(places * 3 // length + np.zeros((batch, 1), np.int64), 2)
+    return {"input_ids": ids(batch, length), "attention_mask": mask, "token_type_ids": kinds}
+
+
+NOISE = {"noise": np.random.default_rng(4).uniform(size=(2, 25)).astype(np.float32)}
+OBLONG = vit(image_size=(15, 10), num_channels=1, hidden_act="gelu_new", num_labels=7, layer_norm_eps=1e-3)
+
+CASES = {
+    "gpt2": Case("GPT2LMHeadModel", gpt2(), {"input_ids": ids(2, 7)}, ("logits",)),
+    "gpt2-padded": Case(
+        "GPT2LMHeadModel",
+        gpt2(n_inner=13, activation_function="relu", layer_norm_epsilon=1e-3),
+        {"input_ids": ids(3, 9), **left_padded(3, 9)},
+        ("logits",),
+    ),
+    "gpt2-bare": Case("GPT2Model", gpt2(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
+    "llama": Case("LlamaForCausalLM", llama(), {"input_ids": ids(2, 7)}, ("logits",)),
+    "llama-grouped-padded": Case(
+        "LlamaForCausalLM",
+        llama(
+            num_key_value_heads=2,
+            tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 123.0},
+            rms_norm_eps=1e-3,
+        ),
+        {"input_ids": ids(3, 9), **left_padded(3, 9)},
+        ("logits",),
+    ),
+    "llama-head-size-biases": Case(
+        "LlamaForCausalLM",
+        llama(head_dim=10, num_key_value_heads=1, attention_bias=True, mlp_bias=True, hidden_act="gelu"),
+        {"input_ids": ids(1, 5)},
+        ("logits",),
+    ),
+    "bert": Case("BertForPreTraining", bert(), pairs(3, 9), ("prediction_logits", "seq_relationship_logits")),
+    "bert-masked": Case(
+        "BertForMaskedLM", bert(hidden_act="relu", layer_norm_eps=1e-3), {"input_ids": ids(2, 13)}, ("logits",)
+    ),
+    "bert-classifier": Case(
+        "BertForSequenceClassification",
+        bert(num_labels=5),
+        {**pairs(2, 7), "position_ids": np.arange(7)[None] + np.array([[0], [4]])},
+        ("logits",),
+    ),
+    "bert-number": Case("BertForSequenceClassification", bert(num_labels=1), pairs(2, 7), ("logits",)),
+    "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
+    "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
+    "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),
+    "vit-bare": Case("ViTModel", vit(), {"pixel_values": image(vit())}, ("last_hidden_state", "pooler_output")),
+    "mae": Case(
+        "ViTMAEForPreTraining",
+        mae(),
+        {"pixel_values": image(mae()), **NOISE},
+        ("logits", "loss", "mask", "ids_restore"),
+    ),
+    "mae-normalised": Case(
+        "ViTMAEForPreTraining",
+        mae(norm_pix_loss=True, mask_ratio=0.6, num_channels=1, decoder_intermediate_size=36),
+        {"pixel_values": image(mae(num_channels=1)), **NOISE},
+        ("logits", "loss", "mask", "ids_restore"),
+        {"norm_pix_loss": True, "mask_ratio": 0.6},
+    ),
+    "mae-fixed": Case(
+        "ViTMAEForPreTraining", mae(), {"pixel_values": image(mae()), **NOISE}, ("logits", "loss"), fixed=True
+    ),
+    "mae-bare": Case(
+        "ViTMAEModel",
+        mae(),
+        {"pixel_values": image(mae()), **NOISE},
+        ("last_hidden_state", "mask", "ids_restore"),
+        fixed=True,
+    ),
+    "llama-bare": Case("LlamaModel", llama(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
+}
+
+
+def random(case: Case) -> Any:
+    """The reference's model with weights of which none is zero or one, but for those that are fixed."""
+    model = getattr(transformers, case.architecture)(case.config).eval()
+    if case.fixed:  # the sines that the reference's checkpoints have; its constructor alone leaves zeros
+        for part in (*model.parameters(), *model.modules()):
+            part._is_hf_initialized = False
+        embeddings = getattr(model, "vit", model).embeddings
+        embeddings.initialize_weights()
+        if hasattr(model, "decoder"):
+            model.decoder.initialize_weights(embeddings.patch_embeddings.num_patches)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.copy_(0.1 + 0.3 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def reference(model: Any, case: Case) -> dict[str, np.ndarray]:
+    with torch.no_grad():
+        output = model(**{k: torch.from_numpy(v) for k, v in case.inputs.items()}, return_dict=True)
+    return {name: output[name].numpy() for name in case.outputs}
+
+
+def same(ours: dict[str, Any], theirs: dict[str, np.ndarray], case: Case) -> None:
+    """Each output, at real places alone: padding sees padding here, and the text there."""
+    mask = case.inputs.get("attention_mask")
+    for name, want in theirs.items():
+        got = np.asarray(ours[name])
+        assert got.shape == want.shape and np.isfinite(got).all(), name
+        if mask is not None and want.ndim == 3:
+            got, want = got[mask > 0], want[mask > 0]
+        scale = max(1.0, float(np.abs(want).max()))
+        np.testing.assert_allclose(got / scale, want / scale, atol=1e-4, rtol=0, err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_outputs_agree_both_ways(case, tmp_path):
+    model = random(case)
+    want = reference(model, case)
+    model.save_pretrained(tmp_path / "theirs")
+    ours, variables = huggingface.load(tmp_path / "theirs")
+    assert isinstance(ours.positions, Sinusoidal2D) == case.fixed
+    call = jax.jit(lambda held, given: huggingface.forward(ours, held, given | case.settings))
+    same(call(variables, case.inputs), want, case)
+    huggingface.save(ours, variables, tmp_path / "ours", case.settings)
+    again, told = getattr(transformers, case.architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), told
+    same(reference(again.eval(), case), want, case)
+    before, after = model.state_dict(), again.state_dict()
+    assert set(before) == set(after)
+    for name, tensor in before.items():
+        fixed = case.config.model_type == "vit_mae" and "pos" in name  # computed, here in float32
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-5 if fixed else 0, msg=name)

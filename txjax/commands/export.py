@@ -1,0 +1,82 @@
+"""txjax export: a step of a run as a folder that Hugging Face's transformers loads."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from txjax.commands.parser import Parser
+from txjax.types import PyTree
+
+SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("export", __doc__)
+    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    parser.add_argument("--to", required=True, type=Path, help="the new folder")
+    parser.add_argument("--step", default="last", help="last (default), best or a number")
+    parser.add_argument(
+        "--trust", action="append", default=[], help="a module outside txjax whose classes the config uses"
+    )
+    flags = parser.parse_args(argv)
+
+    from txjax.backend import prepare
+    from txjax.checkpoint import Store
+    from txjax.data.cache import cache_dir
+    from txjax.experiment import Experiment
+    from txjax.interop import huggingface
+    from txjax.train.workdir import read_checkpoints, read_config
+
+    prepare(cache_dir() / "programs")
+    found = read_config(flags.workdir, tuple(flags.trust))
+    model, facts = described(found) if isinstance(found, Experiment) else (found, {})
+    store = Store(flags.workdir, read_checkpoints(flags.workdir))
+    step = store.choose(flags.step)
+    kept = flags.workdir / "huggingface"  # what `txjax import` laid there
+    if (kept / "config.json").is_file():
+        facts = json.loads((kept / "config.json").read_text()) | facts
+    huggingface.save(model, weights(store, step), flags.to, facts)
+    for path in sorted(kept.glob("*")) or tokenizer(found):
+        if path.name != "config.json":
+            shutil.copy(path, flags.to / path.name)
+    print(f"step {step} of {flags.workdir} in {flags.to}")
+    return 0
+
+
+def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
+    """A run's model with all that its data say of it, and what a config.json says of its objective."""
+    from txjax.objectives import MaskedPatch
+
+    model, spec = experiment.model, experiment.data.spec()
+    if getattr(model, "image_size", None) == () and "image" in spec:
+        model = model.clone(image_size=spec["image"].shape[:2])
+    goal = experiment.objective
+    if not isinstance(goal, MaskedPatch):
+        return model, {}
+    return model, {"mask_ratio": goal.rate, "norm_pix_loss": goal.target == "normalised"}
+
+
+def tokenizer(experiment: Any) -> list[Path]:
+    """The tokenizer.json of a run's data, if it reads one."""
+    path = Path(getattr(getattr(getattr(experiment, "data", None), "tokenizer", None), "path", ""))
+    return [path] if path.name == "tokenizer.json" and path.is_file() else []
+
+
+def weights(store: Any, step: int) -> PyTree:
+    """A step's variables in the memory of the host: averaged weights where the run keeps them."""
+    import jax
+    from flax import traverse_util
+
+    from txjax.train.state import variables
+    from txjax.types import TrainState
+
+    here = jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+    shapes = {
+        path: jax.ShapeDtypeStruct(shape, dtype, sharding=here)
+        for path, (shape, dtype) in store.record(step)["arrays"].items()
+        if path.startswith("weights/")
+    }
+    parts = store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
+    empty: dict[str, Any] = {"params": {}, "frozen": {}, "model_state": {}, "ema": {}}
+    return variables(TrainState(**(empty | parts), step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]

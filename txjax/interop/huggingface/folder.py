@@ -1,0 +1,153 @@
+"""From a folder to our model and weights, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from flax import traverse_util
+from flax.core import meta
+
+from txjax import tree
+from txjax.files import replace_text
+from txjax.interop.huggingface import rules, weights
+from txjax.interop.huggingface.bert import Bert
+from txjax.interop.huggingface.family import Family, arrays
+from txjax.interop.huggingface.gpt2 import GPT2
+from txjax.interop.huggingface.llama import Llama
+from txjax.interop.huggingface.mae import MAE
+from txjax.interop.huggingface.options import FILE, Options
+from txjax.interop.huggingface.vit import ViT
+from txjax.types import PyTree, UserError, near_misses
+
+FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())
+_SHARD_BYTES = 5 * 10**9
+# What concerns training or the machine alone; a config.json has no place for it.
+_NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path", "image_size")
+
+
+def load(directory: Path | str) -> tuple[Any, PyTree]:
+    """The model of a folder with config.json and safetensors, and its variables: numpy float32, in our layout.
+
+    Raises:
+      UserError: an architecture or an option that txjax doesn't have (named by its key), weights that are pickles,
+        tensors that are missing, unknown or of another shape.
+    """
+    directory = Path(directory)
+    options = Options.read(directory)
+    family = _find(options)
+    tensors = rules.tidy(weights.read(directory), family.names(options))
+    model = family.model(options, tensors)
+    tree.check_settings(model, "config.model")
+    for name in family.constants(model):
+        del tensors[name]
+    flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
+    return model, {"params": traverse_util.unflatten_dict(flat, sep="/")}
+
+
+def save(
+    model: Any,
+    variables: PyTree,
+    directory: Path | str,
+    extra: Mapping[str, Any] | None = None,
+    shard_bytes: int = _SHARD_BYTES,
+) -> None:
+    """Writes config.json and float32 safetensors that transformers' `from_pretrained` loads.
+
+    Biases that our model does without are written as zeros. What concerns training alone (initialisation,
+    rematerialisation, dropout inside the MLP) has no place there.
+
+    Args:
+      variables: numpy or jax arrays.
+      extra: further keys of config.json, such as `id2label`; those of the architecture are the model's.
+      shard_bytes: no file is larger, unless one tensor is.
+
+    Raises:
+      UserError: a model that the format has no place for, named by its field; a folder that already holds weights.
+    """
+    directory, family = Path(directory), _family(model)
+    params = meta.unbox(variables)["params"]
+    flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
+    told, extra = family.config(model, flat), dict(extra or {})
+    if len(extra.get("id2label", ())) == len(told.get("id2label", ())):
+        told = {key: value for key, value in told.items() if key not in ("id2label", "label2id")}
+    config = {**extra, **told, "model_type": family.model_type, "dtype": "float32"}
+    config.pop("torch_dtype", None)
+    options = Options(config)
+    like = family.model(options, _tensors(family, model, flat, options))
+    _compare(model, like, family)
+    zeros = {path: np.zeros(shape) for path, shape in _shapes(family, like, options).items() if path.endswith("bias")}
+    tensors = _tensors(family, like, zeros | flat, options)
+    weights.write(directory, tensors, shard_bytes)
+    replace_text(directory / FILE, json.dumps(config, indent=2) + "\n")
+
+
+def forward(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, jax.Array]:
+    """The outputs that the reference gives in evaluation, under its names, of inputs under its names.
+
+    A pure function, so `jax.jit(functools.partial(forward, model))` works.
+
+    Raises:
+      UserError: a model of no family, or an input that it doesn't take.
+    """
+    family = _family(model)
+    return family.forward(model, meta.unbox(variables), arrays(family, inputs))
+
+
+def _find(options: Options) -> Family:
+    kind, named = options.values.get("model_type"), options.values.get("architectures") or ()
+    known = {family.model_type: family for family in FAMILIES}
+    if kind not in known:
+        near = near_misses(str(kind), known)
+        raise UserError(f"{FILE}: model_type", "one of " + ", ".join(known), kind, near)
+    family = known[kind]
+    if len(named) != 1 or named[0] not in family.architectures:
+        got = ", ".join(named) or "none"
+        raise UserError(f"{FILE}: architectures", "one of " + ", ".join(family.architectures), got)
+    return family
+
+
+def _family(model: Any) -> Family:
+    for family in FAMILIES:
+        if family.holds(model):
+            return family
+    known = ", ".join(family.model_type for family in FAMILIES)
+    raise UserError("config.model", f"a model that Hugging Face has too ({known})", type(model).__name__)
+
+
+def _shapes(family: Family, model: Any, options: Options) -> dict[str, tuple[int, ...]]:
+    """Our arrays' shapes by path."""
+    example = family.example(model, options)
+    drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)
+    return {path: leaf.shape for path, leaf in traverse_util.flatten_dict(meta.unbox(drawn)["params"], sep="/").items()}
+
+
+def _tensors(family: Family, model: Any, flat: rules.Flat, options: Options) -> dict[str, weights.Tensor]:
+    """Their tensors of our arrays, under the names of the architecture."""
+    constants = family.constants(model)
+    fixed = {name: weights.Tensor(value.shape, lambda value=value: value) for name, value in constants.items()}
+    return fixed | rules.scatter(family.rules(model), flat)
+
+
+def _compare(model: Any, like: Any, family: Family) -> None:
+    """Raises UserError where `like`, which is what the files say, computes something else than the model."""
+    ours, theirs = _essence(model), _essence(like)
+    for name, here, there in tree.diff(ours, theirs):
+        zeros = name.endswith("use_bias") and there
+        if not zeros and not name.startswith(_NOT_WRITTEN):
+            hint = f"Hugging Face's {family.model_type} has nothing else"
+            raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
+
+
+def _essence(model: Any) -> Any:
+    """The model's fields, what follows from others written out."""
+    told = tree.to_json(model)
+    told["kv_heads"] = model.kv_heads or model.heads
+    told["attention"]["head_size"] = model.attention.head_size or model.width // model.heads
+    told["mlp"] = {k: v for k, v in told["mlp"].items() if k not in ("ratio", "multiple_of")}
+    told["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
+    return told

@@ -1,0 +1,107 @@
+"""Llama (Touvron et al. 2023): `LlamaForCausalLM`, and the bare `LlamaModel`, which gets a tied head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from txjax.interop.huggingface.decoder import DecoderFamily
+from txjax.interop.huggingface.options import Options, their_activation
+from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, out_in
+from txjax.interop.huggingface.weights import Tensor
+from txjax.models.text.decoder import Decoder, llama
+from txjax.nn import Attention, GatedMLP, RMSNorm, Rotary, Tied, Untied
+
+
+class Llama(DecoderFamily):
+    model_type = "llama"
+    architectures = ("LlamaForCausalLM", "LlamaModel")
+    positions = Rotary
+
+    def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
+        heads, width = options.size("num_attention_heads", 32), options.size("hidden_size", 4096)
+        size = options.size("head_dim", width // heads)
+        return llama(
+            vocab=options.size("vocab_size", 32000),
+            width=width,
+            depth=options.size("num_hidden_layers", 32),
+            heads=heads,
+            kv_heads=options.size("num_key_value_heads", heads),
+            positions=Rotary(theta=_theta(options)),
+            norm=RMSNorm(eps=options.get("rms_norm_eps", 1e-6)),
+            attention=Attention(
+                head_size=None if size * heads == width else size,
+                use_bias=options.get("attention_bias", False),
+                dropout=options.get("attention_dropout", 0.0),
+            ),
+            mlp=GatedMLP(
+                hidden=options.size("intermediate_size", 11008),
+                activation=options.activation("hidden_act", "silu"),
+                use_bias=options.get("mlp_bias", False),
+            ),
+            head=Tied() if _tied(options) else Untied(),
+        )
+
+    def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
+        assert isinstance(model.positions, Rotary)
+        theta = model.positions.theta
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "vocab_size": model.vocab,
+            "hidden_size": model.width,
+            "num_hidden_layers": model.depth,
+            "num_attention_heads": model.heads,
+            "num_key_value_heads": model.kv_heads or model.heads,
+            "head_dim": model.attention.head_size or model.width // model.heads,
+            "rope_theta": theta,
+            "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+            "rms_norm_eps": model.norm.eps,
+            "attention_bias": model.attention.use_bias,
+            "attention_dropout": model.attention.dropout,
+            "intermediate_size": model.mlp.hidden_size(model.width),
+            "hidden_act": their_activation(model.mlp.activation),
+            "mlp_bias": model.mlp.use_bias,
+            "tie_word_embeddings": isinstance(model.head, Tied),
+        }
+
+    def names(self, options: Options) -> Names:
+        copies = {"lm_head.weight": "model.embed_tokens.weight"} if _tied(options) else {}
+        return Names("model.", copies, r"rotary_emb\.inv_freq$")
+
+    def rules(self, model: Decoder) -> list[Rule]:
+        here, ours = "model.layers.{}", "layers/block"
+        bias = model.attention.use_bias
+        attention = [
+            rule
+            for theirs, name, inputs in (("q", "query", 1), ("k", "key", 1), ("v", "value", 1), ("o", "out", 2))
+            for rule in linear(f"{here}.self_attn.{theirs}_proj", f"{ours}/attention/{name}", out_in(inputs), bias)
+        ]
+        mlp = [
+            rule
+            for name in ("gate", "up", "down")
+            for rule in linear(f"{here}.mlp.{name}_proj", f"{ours}/mlp/{name}", bias=model.mlp.use_bias)
+        ]
+        head = linear("lm_head", "head/linear", bias=False) if isinstance(model.head, Untied) else []
+        return [
+            Rule("model.embed_tokens.weight", ("embed/embedding",), SAME),
+            *norm(f"{here}.input_layernorm", f"{ours}/norm_attention", bias=False),
+            *attention,
+            *norm(f"{here}.post_attention_layernorm", f"{ours}/norm_mlp", bias=False),
+            *mlp,
+            *norm("model.norm", "norm_final", bias=False),
+            *head,
+        ]
+
+
+def _tied(options: Options) -> bool:
+    return options.values["architectures"] == ["LlamaModel"] or options.get("tie_word_embeddings", False)
+
+
+def _theta(options: Options) -> float:
+    """The base of the rotary angles: in `rope_parameters` since transformers 5, else beside it. No kind of scaling."""
+    for key in ("rope_scaling", "rope_parameters"):
+        told: dict[str, Any] = options.get(key, {})
+        kind, part = told.get("rope_type", told.get("type", "default")), told.get("partial_rotary_factor", 1.0)
+        if kind != "default" or part != 1.0:
+            raise options.refuse(key, "rotary angles as they are (rope_type default, all channels)", told)
+    return float(told.get("rope_theta", options.get("rope_theta", 10000.0)))

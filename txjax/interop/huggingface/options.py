@@ -1,0 +1,110 @@
+"""config.json of a folder, read key by key: what we can't represent is refused by its name."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from txjax.types import UserError, near_misses
+
+log = logging.getLogger("txjax")
+T = TypeVar("T")
+FILE = "config.json"
+
+# Their names of activations, the one that we write first.
+_ACTIVATIONS = {
+    "gelu": ("gelu", "gelu_python"),
+    "gelu_tanh": ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"),
+    "relu": ("relu",),
+    "relu_squared": ("relu2",),
+    "silu": ("silu", "swish"),
+}
+
+
+class Options:
+    """The values of a config.json. A key that isn't there has the reference's default, which the caller names."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self.values = dict(values)
+
+    @staticmethod
+    def read(directory: Path) -> Options:
+        """Those of a folder. Raises UserError where there is no config.json, or none that can be read."""
+        path = directory / FILE
+        if not path.is_file():
+            raise UserError(str(directory), f"a folder with a {FILE}", "none")
+        try:
+            values = json.loads(path.read_text())
+        except ValueError as error:
+            raise UserError(str(path), "JSON", hint=str(error)) from error
+        if not isinstance(values, dict):
+            raise UserError(str(path), "a JSON object", type(values).__name__)
+        return Options(values)
+
+    def get(self, key: str, default: T) -> T:
+        """A value of the default's type; null stands for the default. Raises UserError for another type."""
+        value = self.values.get(key)
+        if value is None:
+            return default
+        accepted: Any = (int, float) if isinstance(default, float) else type(default)
+        if not isinstance(value, accepted) or (isinstance(value, bool) and not isinstance(default, bool)):
+            raise self.refuse(key, f"a value like {default!r}", value)
+        return type(default)(value)  # type: ignore[call-arg]
+
+    def size(self, key: str, default: int) -> int:
+        """A whole number from 1 on."""
+        value = self.get(key, default)
+        if value < 1:
+            raise self.refuse(key, "at least 1", value)
+        return value
+
+    def sides(self, key: str, default: int) -> tuple[int, int]:
+        """Height and width: one number for both, or two."""
+        value = self.values.get(key, default)
+        pair = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, list) else ()
+        if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
+            raise self.refuse(key, "a number of pixels, or two", value)
+        return pair
+
+    def fixed(self, **wanted: Any) -> None:
+        """Raises UserError for a key that has another value than the only one that we can represent."""
+        for key, only in wanted.items():
+            value = self.values.get(key, only)
+            if value != only and not (value is None and not only):
+                raise self.refuse(key, repr(only), value)
+
+    def agreed(self, key: str, other: str, default: float) -> float:
+        """A rate that our model has once and theirs under two keys; a second that differs is told and left out."""
+        rate, second = self.get(key, default), self.get(other, self.get(key, default))
+        if rate != second:
+            log.warning(
+                "%s: %s = %s stands for %s = %s too: a model of txjax has one rate", FILE, key, rate, other, second
+            )
+        return rate
+
+    def activation(self, key: str, default: str) -> str:
+        """Our name of an activation."""
+        theirs = self.get(key, default)
+        for ours, names in _ACTIVATIONS.items():
+            if theirs in names:
+                return ours
+        known = [name for names in _ACTIVATIONS.values() for name in names]
+        raise self.refuse(key, "one of " + ", ".join(known), theirs, near_misses(theirs, known))
+
+    def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
+        """The error that names a key."""
+        return UserError(f"{FILE}: {key}", expected, got, near or (), "txjax can represent nothing else there")
+
+
+def their_activation(ours: str) -> str:
+    """Their name of one of our activations."""
+    return _ACTIVATIONS[ours][0]
+
+
+def labels(classes: int) -> dict[str, Any]:
+    """Names for so many classes: how a config.json says their number."""
+    names = {str(i): f"LABEL_{i}" for i in range(classes)}
+    return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}

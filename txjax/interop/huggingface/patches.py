@@ -1,0 +1,136 @@
+"""What the families of image models share: the encoder of patches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from txjax.interop.huggingface import rules
+from txjax.interop.huggingface.options import Options, their_activation
+from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
+from txjax.interop.huggingface.weights import Tensor
+from txjax.models.vision.encoder import PatchEncoder
+from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
+from txjax.types import UserError
+
+TABLE = "vit.embeddings.position_embeddings"
+
+
+def fields(options: Options) -> dict[str, Any]:
+    """The fields of a PatchEncoder but its pool, positions and MLP. Raises UserError for what it can't represent."""
+    options.fixed(qkv_bias=True)
+    patch = options.sides("patch_size", 16)
+    if patch[0] != patch[1]:
+        raise options.refuse("patch_size", "square patches", list(patch))
+    return {
+        "width": options.size("hidden_size", 768),
+        "depth": options.size("num_hidden_layers", 12),
+        "heads": options.size("num_attention_heads", 12),
+        "patch": patch[0],
+        "image_size": options.sides("image_size", 224),
+        "norm": LayerNorm(eps=options.get("layer_norm_eps", 1e-12)),
+        "attention": Attention(dropout=options.get("attention_probs_dropout_prob", 0.0)),
+        "dropout": options.get("hidden_dropout_prob", 0.0),
+    }
+
+
+def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
+    """What config.json says of a PatchEncoder."""
+    height, width = image_size(model)
+    return {
+        "hidden_size": model.width,
+        "num_hidden_layers": model.depth,
+        "num_attention_heads": model.heads,
+        "intermediate_size": model.mlp.hidden_size(model.width),
+        "hidden_act": their_activation(model.mlp.activation),
+        "hidden_dropout_prob": model.dropout,
+        "attention_probs_dropout_prob": model.attention.dropout,
+        "layer_norm_eps": model.norm.eps,
+        "image_size": height if height == width else [height, width],
+        "patch_size": model.patch,
+        "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
+        "qkv_bias": True,
+    }
+
+
+def image_size(model: PatchEncoder) -> tuple[int, int]:
+    """Height and width of a model's images: as it says, or as the square that its positions are made for."""
+    if model.image_size:
+        height, width = model.image_size
+        return height, width
+    if isinstance(model.positions, Learned):
+        side = round((model.positions.max_length - model.pool.tokens) ** 0.5)
+        if side**2 + model.pool.tokens == model.positions.max_length:
+            return side * model.patch, side * model.patch
+    hint = "a config.json must say it; set it to the size of the images, such as (224, 224)"
+    raise UserError("config.model.image_size", "a height and a width", model.image_size, hint=hint)
+
+
+def example(model: PatchEncoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
+    """An image that the model can be initialised with."""
+    shape = (1, *image_size(model), options.size("num_channels", 3))
+    return {"image": jax.ShapeDtypeStruct(shape, jnp.float32)}
+
+
+def waves(image: tuple[int, int], patch: int, width: int) -> np.ndarray:
+    """The fixed positions [1 N+1 D] of a class token and the patches of an image."""
+    rows, columns = (side // patch for side in image)
+    grid = Grid(columns=columns, prefix=1)
+    zeros = jnp.zeros((1, rows * columns + 1, width))
+    places = jnp.arange(rows * columns + 1, dtype=jnp.int32)[None]
+    return np.asarray(Sinusoidal2D().apply({}, zeros, places, grid, method="add"))
+
+
+def positions(tensors: Mapping[str, Tensor], names: Mapping[str, int], image: tuple[int, int], patch: int) -> Positions:
+    """`Sinusoidal2D` where all tables (name and width) hold just its numbers, else `Learned`."""
+    count = (image[0] // patch) * (image[1] // patch) + 1
+    for name, width in names.items():
+        known = name in tensors and tensors[name].shape == (1, count, width) and width % 4 == 0
+        if not known or not np.allclose(tensors[name].read(), waves(image, patch, width), rtol=0, atol=1e-5):
+            return Learned(max_length=count)
+    return Sinusoidal2D()
+
+
+def constants(model: PatchEncoder, names: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """The tables of fixed positions, which are no parameters of ours."""
+    if not isinstance(model.positions, Sinusoidal2D):
+        return {}
+    return {name: waves(image_size(model), model.patch, width) for name, width in names.items()}
+
+
+def table(model: PatchEncoder, theirs: str, ours: str) -> list[Rule]:
+    """The rule of a table of learned positions."""
+    return [Rule(theirs, (ours,), ROWS)] if isinstance(model.positions, Learned) else []
+
+
+def encoder(model: PatchEncoder) -> list[Rule]:
+    """The rules of a PatchEncoder."""
+    return [
+        Rule("vit.embeddings.cls_token", ("pool/token",), TOKEN),
+        *table(model, TABLE, "positions/table/embedding"),
+        *linear("vit.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
+        *layer("vit.encoder.layer.{}", "layers/block"),
+        *norm("vit.layernorm", "norm_final"),
+    ]
+
+
+def layer(here: str, ours: str) -> list[Rule]:
+    """The rules of one layer."""
+    return rules.layer(here, ours, "attention", ("layernorm_before", "layernorm_after"))
+
+
+def pixels(values: jax.Array) -> jax.Array:
+    """Images [B C H W] as [B H W C]."""
+    return values.transpose(0, 2, 3, 1)
+
+
+def hide(noise: jax.Array, ratio: float) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The numbers of the patches with the least noise [B N], and what the reference says of them: mask, ids_restore."""
+    order = jnp.argsort(noise, axis=1).astype(jnp.int32)
+    restore = jnp.argsort(order, axis=1).astype(jnp.int32)
+    count = int(noise.shape[1] * (1 - ratio))
+    return order[:, :count], {"mask": (restore >= count).astype(jnp.float32), "ids_restore": restore}

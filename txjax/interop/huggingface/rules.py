@@ -1,0 +1,187 @@
+"""How our arrays lie in their files: a table of rules a family, read in both directions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from txjax.interop.huggingface.weights import Tensor
+from txjax.types import UserError, near_misses
+
+Shape = tuple[int, ...]
+Flat = dict[str, np.ndarray]
+
+
+class Form(NamedTuple):
+    """An array's two shapes.
+
+    Attributes:
+      theirs: from ours to theirs.
+      ours: from theirs to ours, of the given shape.
+    """
+
+    theirs: Callable[[np.ndarray], np.ndarray]
+    ours: Callable[[np.ndarray, Shape], np.ndarray] = lambda x, shape: x.reshape(shape)
+
+
+def in_out(inputs: int = 1) -> Form:
+    """A kernel [*in *out] whose first `inputs` dimensions are contracted: [in out] there."""
+    return Form(lambda x: x.reshape(math.prod(x.shape[:inputs]), -1))
+
+
+def out_in(inputs: int = 1) -> Form:
+    """The same: [out in] there, as torch's Linear has it."""
+    flat = in_out(inputs)
+    return Form(lambda x: flat.theirs(x).T, lambda x, shape: x.T.reshape(shape))
+
+
+def convolution(patch: int) -> Form:
+    """The kernel [P*P*C D] of square patches: [D C P P] there."""
+    return Form(
+        lambda x: x.reshape(patch, patch, -1, x.shape[-1]).transpose(3, 2, 0, 1),
+        lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape),
+    )
+
+
+SAME = Form(lambda x: x)
+VECTOR = Form(lambda x: x.reshape(-1))
+TOKEN = Form(lambda x: x.reshape(1, 1, -1))  # a vector for one place of one example
+ROWS = Form(lambda x: x[None])  # a table for one example
+
+
+class Rule(NamedTuple):
+    """One tensor of theirs and the array of ours that it holds, or those, one after the other in its last dimension.
+
+    Attributes:
+      theirs: the name; `{}` in it is the number of the layer, and our array is stacked over the layers.
+      ours: the paths below `params`.
+      form: of every such array.
+    """
+
+    theirs: str
+    ours: tuple[str, ...]
+    form: Form = VECTOR
+
+
+def linear(theirs: str, ours: str, form: Form | None = None, bias: bool = True) -> list[Rule]:
+    """The rules of a dense layer, [out in] there."""
+    kernel = Rule(f"{theirs}.weight", (f"{ours}/kernel",), form or out_in())
+    return [kernel, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [kernel]
+
+
+def norm(theirs: str, ours: str, bias: bool = True) -> list[Rule]:
+    """The rules of a norm."""
+    scale = Rule(f"{theirs}.weight", (f"{ours}/scale",))
+    return [scale, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [scale]
+
+
+def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str]) -> list[Rule]:
+    """The rules of a layer as BERT names it, and ViT after it.
+
+    Args:
+      inner: what holds the queries, keys and values.
+      norms: the names of those of attention and MLP.
+    """
+    return [
+        *norm(f"{theirs}.{norms[0]}", f"{ours}/norm_attention"),
+        *linear(f"{theirs}.attention.{inner}.query", f"{ours}/attention/query"),
+        *linear(f"{theirs}.attention.{inner}.key", f"{ours}/attention/key"),
+        *linear(f"{theirs}.attention.{inner}.value", f"{ours}/attention/value"),
+        *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
+        *norm(f"{theirs}.{norms[1]}", f"{ours}/norm_mlp"),
+        *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up"),
+        *linear(f"{theirs}.output.dense", f"{ours}/mlp/down"),
+    ]
+
+
+class Names(NamedTuple):
+    """What a family's files may hold besides the tensors of its rules.
+
+    Attributes:
+      prefix: before all names of the bare model inside a model with a head; a file of the bare model lacks it.
+      copies: names of tensors that repeat another one.
+      buffers: a pattern of names that hold no weights.
+      renamed: how other versions begin a name, and how we do.
+    """
+
+    prefix: str = ""
+    copies: Mapping[str, str] = {}
+    buffers: str = r"(?!)"
+    renamed: Mapping[str, str] = {}
+
+
+def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
+    """The tensors under the names of today, with the prefix, without buffers and copies.
+
+    Raises:
+      UserError: a copy that isn't one.
+    """
+    old = {r"\.gamma$": ".weight", r"\.beta$": ".bias"} | {f"^{k}": v for k, v in names.renamed.items()}
+    new = {}
+    for name, tensor in tensors.items():
+        for pattern, now in old.items():
+            name = re.sub(pattern, now, name)
+        new[name] = tensor
+    if names.prefix and not any(name.startswith(names.prefix) for name in new):
+        heads = tuple(name for name in names.copies if not name.startswith(names.prefix))
+        new = {name if name in heads else names.prefix + name: tensor for name, tensor in new.items()}
+    new = {name: tensor for name, tensor in new.items() if not re.search(names.buffers, name)}
+    for copy, original in names.copies.items():
+        if copy in new and original in new:
+            copied = new.pop(copy)
+            if copied.shape != new[original].shape or not np.array_equal(copied.read(), new[original].read()):
+                raise UserError(copy, f"the same numbers as {original}", "others", hint="config.json ties them")
+    return new
+
+
+def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[str, Tensor]) -> Flat:
+    """Our arrays by path, float32, from their tensors.
+
+    Raises:
+      UserError: a tensor is missing, or has another shape, or is one that no rule knows.
+    """
+    flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
+    unread, told = set(tensors), {path for rule in rules for path in rule.ours}
+    assert told == set(flat), f"rules and model differ in {sorted(told ^ set(flat))}"
+    for rule in rules:
+        stacked = "{}" in rule.theirs
+        for layer in range(flat[rule.ours[0]].shape[0]) if stacked else (None,):
+            parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
+            name = rule.theirs.format(layer)
+            if name not in tensors:
+                raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
+            forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
+            shape = (*forms[0][:-1], sum(form[-1] for form in forms))
+            if tensors[name].shape != shape:
+                raise UserError(name, f"the shape {list(shape)}", list(tensors[name].shape))
+            cuts = np.cumsum([form[-1] for form in forms])[:-1]
+            for part, piece in zip(parts, np.split(tensors[name].read(), cuts, -1), strict=True):
+                part[...] = rule.form.ours(piece, part.shape)
+            unread.discard(name)
+    if unread:
+        raise UserError(min(unread), "no such tensor in a model of this config.json", f"{len(unread)} too many")
+    return flat
+
+
+def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
+    """Their tensors by name, read when asked for, of those of our arrays that are there."""
+    tensors = {}
+    known = [rule for rule in rules if all(path in flat for path in rule.ours)]
+    depth = {rule: len(flat[rule.ours[0]]) if "{}" in rule.theirs else 0 for rule in known}
+    for layer in (None, *range(max(depth.values()))):
+        for rule in known:
+            if layer is None and not depth[rule]:
+                tensors[rule.theirs] = _joined(rule.form, [flat[path] for path in rule.ours])
+            elif layer is not None and layer < depth[rule]:
+                tensors[rule.theirs.format(layer)] = _joined(rule.form, [flat[path][layer] for path in rule.ours])
+    return tensors
+
+
+def _joined(form: Form, parts: list[np.ndarray]) -> Tensor:
+    shapes = [form.theirs(part).shape for part in parts]
+    shape = (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
+    return Tensor(shape, lambda: np.concatenate([form.theirs(part) for part in parts], -1))

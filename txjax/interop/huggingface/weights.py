@@ -1,0 +1,105 @@
+"""Tensors in safetensors files, one or several: read lazily, written in shards. A pickle is never opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import ml_dtypes  # noqa: F401 - teaches numpy bfloat16
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from txjax.files import replace_text
+from txjax.types import UserError
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt", "*.h5", "*.msgpack")
+
+
+class Tensor(NamedTuple):
+    """An array that is read when it is asked for."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
+
+
+def read(directory: Path) -> dict[str, Tensor]:
+    """The tensors of a folder by name, as float32 when they are read.
+
+    Raises:
+      UserError: no safetensors file (pickles are named and left alone), a missing or damaged shard, a tensor that is
+        no float.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name in _files(directory):
+        path = directory / name
+        if not path.is_file():
+            raise UserError(str(directory), f"the shard {name} that {INDEX} names", "no such file")
+        try:
+            held = safe_open(path, framework="np")
+        except SafetensorError as error:
+            raise UserError(str(path), "an undamaged safetensors file", hint=str(error)) from error
+        for key in held.keys():  # noqa: SIM118 - it is no dict
+            part = held.get_slice(key)
+            tensors[key] = Tensor(tuple(part.get_shape()), _reader(held, key, part.get_dtype(), path))
+    return tensors
+
+
+def _reader(held: safe_open, key: str, dtype: str, path: Path) -> Callable[[], np.ndarray]:
+    def get() -> np.ndarray:
+        if dtype not in ("F64", "F32", "F16", "BF16"):
+            raise UserError(str(path), f"{key} as 64, 32 or 16 bit floats", dtype)
+        return held.get_tensor(key).astype(np.float32, copy=False)
+
+    return get
+
+
+def _files(directory: Path) -> list[str]:
+    if (directory / INDEX).is_file():
+        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+        if outside := [name for name in names if Path(name).name != name]:
+            raise UserError(str(directory / INDEX), "names of files beside it", outside[0])
+        return names
+    if (directory / SINGLE).is_file():
+        return [SINGLE]
+    found = sorted(path.name for pattern in _PICKLES for path in directory.glob(pattern))
+    hint = "weights of this kind are not read, since they can run code: save them with save_pretrained" if found else ""
+    raise UserError(str(directory), f"{SINGLE} or {INDEX}", ", ".join(found) or "neither", hint=hint)
+
+
+def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None:
+    """Writes float32 tensors to files of at most `shard_bytes` (or one tensor), and an index where there are several.
+
+    Raises:
+      UserError: the folder already holds weights.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if there := sorted(path.name for path in directory.glob("*.safetensors*")):
+        raise UserError(str(directory), "a folder without weights", there[0], hint="take another, or remove them")
+    shards: list[list[str]] = [[]]
+    filled = 0
+    for name, tensor in tensors.items():
+        size = _bytes(tensor)
+        if shards[-1] and filled + size > shard_bytes:
+            shards.append([])
+            filled = 0
+        shards[-1].append(name)
+        filled += size
+    names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
+    names = [SINGLE] if len(shards) == 1 else names
+    for name, keys in zip(names, shards, strict=True):
+        held = {key: np.ascontiguousarray(tensors[key].read(), np.float32) for key in keys}
+        save_file(held, directory / name, metadata={"format": "pt"})
+    if len(shards) > 1:
+        total = sum(map(_bytes, tensors.values()))
+        where = {key: name for name, keys in zip(names, shards, strict=True) for key in keys}
+        index = {"metadata": {"total_size": total}, "weight_map": where}
+        replace_text(directory / INDEX, json.dumps(index, indent=2) + "\n")
+
+
+def _bytes(tensor: Tensor) -> int:
+    return 4 * int(np.prod(tensor.shape, dtype=np.int64))

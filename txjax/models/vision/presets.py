@@ -1,0 +1,30 @@
+"""Published sizes of models of images. Each is a plain model: every field can be passed, or changed by a flag.
+
+    presets.vit("B/16", classes=10, positions=Learned(max_length=577))  # for 384 x 384 pixels
+
+`docs/sizes.md` has their parameters, counted.
+"""
+
+from typing import Any
+
+from txjax.models.transformer import sized
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
+from txjax.nn import Learned
+
+# width, depth, heads (Dosovitskiy et al. 2021, table 1)
+_SIZES: dict[str, tuple[int, int, int]] = {"B": (768, 12, 12), "L": (1024, 24, 16), "H": (1280, 32, 16)}
+VIT: dict[str, tuple[int, int, int]] = {f"{size}/{p}": _SIZES[size] for size, p in (("B", 16), ("L", 16), ("H", 14))}
+
+
+def vit(size: str = "B/16", **fields: Any) -> ViT:
+    """The Vision Transformer (Dosovitskiy et al. 2021): 1,000 classes, 224 x 224 pixels."""
+    plain, patch = sized(size, VIT), int(size.split("/")[1])
+    style: dict[str, Any] = dict(patch=patch, classes=1000, positions=Learned(max_length=(224 // patch) ** 2 + 1))
+    return ViT(**plain | style | fields)
+
+
+def mae(size: str = "B/16", **fields: Any) -> MAE:
+    """The masked autoencoder (He et al. 2022): a decoder of width 512, 8 layers and 16 heads."""
+    plain, patch = sized(size, VIT), int(size.split("/")[1])
+    return MAE(**plain | dict(patch=patch) | fields)
