@@ -2,6 +2,7 @@
 
     txjax train --config=configs/text/bert_sentences.py --workdir=runs/bert_sentences
 
+That is from scratch; `--config.init_from=runs/mlm_sentences` starts from the encoder of `mlm_sentences.py`.
 `banking77` must lie prepared in TFDS_DATA_DIR (docs/data.md). Batches are as short as their longest sentence.
 
 Cost: 3 minutes on two CPU cores that had other work too.
@@ -16,6 +17,7 @@ from txjax.models.text.classifier import BertClassifier
 from txjax.nn import Learned
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Linear
+from txjax.transfer import Transfer
 
 
 def get_config() -> Experiment:
@@ -34,4 +36,5 @@ def get_config() -> Experiment:
         num_steps=900,
         batch_size=32,
         log_every_steps=50,
+        transfer=Transfer(prefixes={"head": None}),  # a Bert's head has a bias a word
     )

@@ -31,10 +31,10 @@ def get_config() -> Experiment:
         model=Bert(vocab=2000, width=128, depth=2, heads=4, positions=Learned(max_length=64)),
         objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=2000),
         data=sentences("train"),
-        evals={"test": Evaluation(data=sentences("test"), every_steps=300)},
+        evals={"test": Evaluation(data=sentences("test"), every_steps=500)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        checkpoint=Checkpoints(every_steps=300, best="eval/test/loss"),
-        num_steps=600,
+        checkpoint=Checkpoints(every_steps=500, best="eval/test/loss"),
+        num_steps=1500,
         batch_size=32,
         log_every_steps=50,
     )

@@ -29,11 +29,11 @@ def get_config() -> Experiment:
     return Experiment(
         model=MAE(
             patch=4,
-            width=128,
+            width=64,
             depth=4,
             heads=4,
             pool=MeanPool(),
-            decoder_width=64,
+            decoder_width=32,
             decoder_depth=1,
             decoder_heads=2,
         ),

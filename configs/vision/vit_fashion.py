@@ -37,7 +37,7 @@ def get_config(variant: str = "") -> Experiment:
         model=ViT(
             patch=4,
             classes=10,
-            width=128,
+            width=64,
             depth=4,
             heads=4,
             pool=MeanPool(),
@@ -45,9 +45,9 @@ def get_config(variant: str = "") -> Experiment:
         ),
         objective=Classification(),
         data=Images(split="train", transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100), **fashion),
-        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500)},
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=300)},
         optimizer=optimizer,
-        num_steps=1000,
+        num_steps=600,
         batch_size=64,
         log_every_steps=25,
     )
