@@ -1,0 +1,68 @@
+"""The tasks of GLUE with a small BERT: one sentence or a pair, a class or a number, scored by the task's own metrics.
+
+    txjax train --config=configs/text/glue.py:mrpc --workdir=runs/mrpc --config.init_from=runs/mlm_glue
+
+Variants: cola, sst2, rte, wnli, mrpc, qnli, qqp and stsb (a number from 0 to 5). Without `init_from` the model learns
+from scratch. The task must lie prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
+
+Cost: TODO-COST 0
+Score: TODO-SCORE 0
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import LabelledText, Trained, WordPiece
+from txjax.eval import GLUE, Predictions
+from txjax.experiment import Experiment
+from txjax.models.text.classifier import BertClassifier
+from txjax.nn import Learned
+from txjax.objectives import Classification, Objective, Regression
+from txjax.optim import AdamW, Linear
+from txjax.transfer import Transfer
+
+SINGLE, PAIR = ("sentence",), ("sentence1", "sentence2")
+FEATURES = {
+    "cola": SINGLE,
+    "sst2": SINGLE,
+    "rte": PAIR,
+    "wnli": PAIR,
+    "mrpc": PAIR,
+    "stsb": PAIR,
+    "qnli": ("question", "sentence"),
+    "qqp": ("question1", "question2"),
+}
+VARIANTS = tuple(FEATURES)
+
+
+def get_config(task: str = "cola") -> Experiment:
+    task = task or "cola"
+    classes = None if task == "stsb" else 2
+    objective: Objective = Regression() if classes is None else Classification()
+    tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=PAIR)
+
+    def sentences(split: str) -> LabelledText:
+        return LabelledText(
+            name=f"glue/{task}",
+            split=split,
+            features=FEATURES[task],
+            classes=classes,
+            length=64,
+            tokenizer=tokenizer,
+            buckets=(16, 32),
+        )
+
+    metrics = GLUE[task]
+    model = BertClassifier(
+        vocab=4000, width=128, depth=2, heads=4, classes=classes or 1, dropout=0.1, positions=Learned(max_length=64)
+    )
+    return Experiment(
+        model=model,
+        objective=objective,
+        data=sentences("train"),
+        evals={"valid": Predictions(data=sentences("validation"), metrics=metrics, every_steps=200)},
+        optimizer=AdamW(peak_lr=3e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
+        checkpoint=Checkpoints(every_steps=200, best=f"eval/valid/{metrics[0]}", best_mode="max"),
+        num_steps=600,
+        batch_size=32,
+        log_every_steps=50,
+        transfer=Transfer(prefixes={"head": None}),  # a Bert's head has a bias a word
+    )

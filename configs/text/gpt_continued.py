@@ -1,0 +1,36 @@
+"""Continued pretraining: the small GPT of Python's standard library goes on with Shakespeare.
+
+    txjax train --config=configs/text/gpt_continued.py --workdir=runs/gpt_continued --config.init_from=runs/gpt_tiny
+
+TFDS's `tiny_shakespeare` must lie prepared in TFDS_DATA_DIR (docs/data.md). Without `init_from` the same model learns
+the plays from scratch.
+
+Cost: TODO-COST 0
+Score: TODO-SCORE 0
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import NextTokenWindows
+from txjax.eval import Perplexity
+from txjax.experiment import Experiment
+from txjax.models.text.decoder import Decoder
+from txjax.nn import GPT2, Rotary
+from txjax.objectives import NextToken
+from txjax.optim import AdamW, Cosine
+
+
+def get_config() -> Experiment:
+    def windows(split: str) -> NextTokenWindows:
+        return NextTokenWindows(name="tiny_shakespeare", split=split, length=128)
+
+    return Experiment(
+        model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
+        objective=NextToken(),
+        data=windows("train"),
+        evals={"valid": Perplexity(data=windows("validation"), every_steps=100)},
+        optimizer=AdamW(peak_lr=1e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
+        checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
+        num_steps=200,
+        batch_size=8,
+        log_every_steps=10,
+    )

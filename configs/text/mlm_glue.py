@@ -1,0 +1,44 @@
+"""A small BERT that finds masked pieces of words in the sentences of three GLUE tasks.
+
+    txjax train --config=configs/text/mlm_glue.py --workdir=runs/mlm_glue
+
+`glue/cola`, `glue/mrpc` and `glue/stsb` must lie prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/glue.py`
+starts from this run.
+
+Cost: TODO-COST 0
+Score: TODO-SCORE 0
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Mixture, Sentences, Trained, WordPiece
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.bert import Bert
+from txjax.nn import Learned
+from txjax.objectives import MaskedToken
+from txjax.optim import AdamW, Linear
+
+
+def get_config() -> Experiment:
+    tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=("sentence1", "sentence2"))
+
+    def sentences(split: str) -> Mixture:
+        pair = ("sentence1", "sentence2")
+        features = {"cola": ("sentence",), "mrpc": pair, "stsb": pair}
+        parts = {
+            task: Sentences(name=f"glue/{task}", split=split, features=names, length=64, tokenizer=tokenizer)
+            for task, names in features.items()
+        }
+        return Mixture(parts=parts)
+
+    return Experiment(
+        model=Bert(vocab=4000, width=128, depth=2, heads=4, positions=Learned(max_length=64)),
+        objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000),
+        data=sentences("train"),
+        evals={"valid": Evaluation(data=sentences("validation"), every_steps=500)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
+        num_steps=1000,
+        batch_size=32,
+        log_every_steps=50,
+    )
