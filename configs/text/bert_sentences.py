@@ -2,8 +2,8 @@
 
     txjax train --config=configs/text/bert_sentences.py --workdir=runs/bert_sentences
 
-That is from scratch; `--config.init_from=runs/mlm_sentences` starts from the encoder of `mlm_sentences.py`.
-`banking77` must lie prepared in TFDS_DATA_DIR (docs/data.md). Batches are as short as their longest sentence.
+With `--config.init_from=runs/mlm_sentences` the encoder comes from `configs/text/mlm_sentences.py`. `banking77` must
+lie prepared in TFDS_DATA_DIR (docs/data.md). Batches are padded to the shortest bucket that holds their sentences.
 
 Cost: 3 minutes on two CPU cores that had other work too.
 Score: 53.1% of the test sentences from scratch.
@@ -32,6 +32,7 @@ def get_config() -> Experiment:
         data=LabelledText(split="train", buckets=buckets, sort_batches=50, **common),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=buckets, **common), every_steps=300)},
         optimizer=AdamW(peak_lr=5e-4, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head finds words, this one classes
         checkpoint=Checkpoints(every_steps=300, best="eval/test/accuracy", best_mode="max"),
         num_steps=900,
         batch_size=32,
