@@ -37,5 +37,4 @@ def get_config() -> Experiment:
         num_steps=900,
         batch_size=32,
         log_every_steps=50,
-        transfer=Transfer(prefixes={"head": None}),  # a Bert's head has a bias a word
     )
