@@ -14,7 +14,8 @@ from txjax.data import LabelledText, Trained, WordPiece
 from txjax.eval import GLUE, Predictions
 from txjax.experiment import Experiment
 from txjax.models.text.classifier import BertClassifier
-from txjax.nn import Learned
+from txjax.models.text.encoder import MeanTokens
+from txjax.nn import Learned, PreNorm
 from txjax.objectives import Classification, Objective, Regression
 from txjax.optim import AdamW, Linear
 from txjax.transfer import Transfer
@@ -52,16 +53,24 @@ def get_config(task: str = "cola") -> Experiment:
 
     metrics = GLUE[task]
     model = BertClassifier(
-        vocab=4000, width=128, depth=2, heads=4, classes=classes or 1, dropout=0.1, positions=Learned(max_length=64)
+        vocab=4000,
+        width=128,
+        depth=2,
+        heads=4,
+        classes=classes or 1,
+        dropout=0.1,
+        pool=MeanTokens(),
+        block=PreNorm(),
+        positions=Learned(max_length=64),
     )
     return Experiment(
         model=model,
         objective=objective,
         data=sentences("train"),
         evals={"valid": Predictions(data=sentences("validation"), metrics=metrics, every_steps=200)},
-        optimizer=AdamW(peak_lr=3e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
+        optimizer=AdamW(peak_lr=5e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
         checkpoint=Checkpoints(every_steps=200, best=f"eval/valid/{metrics[0]}", best_mode="max"),
-        num_steps=600,
+        num_steps=400,
         batch_size=32,
         log_every_steps=50,
         transfer=Transfer(prefixes={"head": None}),  # a Bert's head has a bias a word

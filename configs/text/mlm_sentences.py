@@ -14,7 +14,7 @@ from txjax.data import Sentences, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Learned
+from txjax.nn import Learned, PreNorm
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -28,7 +28,7 @@ def get_config() -> Experiment:
         )
 
     return Experiment(
-        model=Bert(vocab=2000, width=128, depth=2, heads=4, positions=Learned(max_length=64)),
+        model=Bert(vocab=2000, width=128, depth=2, heads=4, block=PreNorm(), positions=Learned(max_length=64)),
         objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=2000),
         data=sentences("train"),
         evals={"test": Evaluation(data=sentences("test"), every_steps=500)},

@@ -46,8 +46,8 @@ STUDIES: dict[str, dict[str, Arm]] = {
     },
     "text": {
         "pretrained": Arm("text/mlm_sentences.py"),
-        "from scratch": Arm("text/bert_sentences.py"),
-        "fine-tuned": Arm("text/bert_sentences.py", "pretrained"),
+        "from scratch": Arm("text/bert_sentences.py", None, SUBSET),
+        "fine-tuned": Arm("text/bert_sentences.py", "pretrained", SUBSET),
     },
 }
 

@@ -16,14 +16,15 @@ SMALL = ["--config.model.width=16", "--config.model.depth=2", "--config.model.he
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 
 
-def examples() -> dict[str, Path]:
-    """A config on embedded data for every objective, by the objective's name; pairs of sentences are one more."""
+def examples() -> dict[str, str]:
+    """A config for every objective, on embedded data where there is one, by its name; pairs are one more."""
+    sources = [str(path) for path in sorted((ROOT / "configs").rglob("*.py"))]
+    sources.append(str(ROOT / "configs/text/glue.py:stsb"))
+    loaded = [(source, config.load(source, [])) for source in sources]
     found = {}
-    for path in sorted((ROOT / "configs").rglob("*.py")):
-        experiment = config.load(str(path), [])
-        if experiment.data.name in EMBEDDED:
-            pairs = " with pairs" if "next_sentence" in experiment.data.spec() else ""
-            found.setdefault(type(experiment.objective).__name__ + pairs, path)
+    for source, experiment in sorted(loaded, key=lambda pair: getattr(pair[1].data, "name", "") not in EMBEDDED):
+        pairs = " with pairs" if "next_sentence" in experiment.data.spec() else ""
+        found.setdefault(type(experiment.objective).__name__ + pairs, source)
     return found
 
 
@@ -35,7 +36,7 @@ def test_every_objective_has_a_config():
     assert kinds - {"Objective"} <= set(EXAMPLES)
 
 
-def verify(capsys, path: Path, *flags: str) -> dict:
+def verify(capsys, path: str, *flags: str) -> dict:
     code = main(["verify", f"--config={path}", "--json", *SMALL, *flags])
     told = capsys.readouterr()
     assert told.out, told.err
@@ -47,7 +48,8 @@ def verify(capsys, path: Path, *flags: str) -> dict:
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 8])
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_it_resumes_exactly(name, devices, capsys, monkeypatch):
+def test_it_resumes_exactly(name, devices, capsys, monkeypatch, tfds_dir):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
     monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
     mesh = ["--config.mesh.data=1", "--config.mesh.fsdp=8"] if devices == 8 else []
     result = verify(capsys, EXAMPLES[name], f"--devices={devices}", "--steps=16", "--kills=3", *mesh)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import Bytes, Characters, LabelledText, Sentences, Trained, WordPiece
+from txjax.data import Bytes, Characters, LabelledText, Sentences, Subset, Trained, WordPiece
 from txjax.data.records import Records
 from txjax.data.sentences import truncated
 from txjax.types import BATCH_KEYS, UserError
@@ -109,6 +109,19 @@ def test_fingerprints_tell_sets_and_labels_apart(data_dir):
     assert len(set(prints)) == len(prints) and pairs(data_dir).open().fingerprint == prints[0]
 
 
+def test_a_subset_has_as_many_of_each_class_and_their_own_sentences(data_dir):
+    whole, few = pairs(data_dir).open(), pairs(data_dir, subset=Subset(per_class=2)).open()
+    examples = [few.example(i, 0, None) for i in range(len(few))]
+    assert np.bincount([example["label"] for example in examples]).tolist() == [2, 2, 2]
+    everything = [whole.example(i, 0, None) for i in range(len(whole))]
+    places = [
+        next(i for i, all_ in enumerate(everything) if all(np.array_equal(all_[k], example[k]) for k in example))
+        for example in examples
+    ]
+    assert len(set(places)) == 6 and few.lengths.tolist() == whole.lengths[places].tolist()
+    assert few.fingerprint != whole.fingerprint
+
+
 def specials(*more):
     return Bytes(("[CLS]", "[SEP]", *more))
 
@@ -126,6 +139,7 @@ def test_it_survives_json(data_dir):
         ({"label_feature": "first"}, "data.label_feature: expected a feature of kind ClassLabel"),
         ({"classes": None}, "data.label_feature: expected a feature of kind Tensor or Scalar (the set has score)"),
         ({"classes": 2}, "data.classes: expected the 3 classes of made_sentences"),
+        ({"label_feature": "score", "classes": None, "subset": Subset()}, "data.subset: expected None"),
         ({"length": 4}, "data.length: expected at least 5"),
         ({"tokenizer": Characters()}, "the token [CLS] among them"),
         ({"buckets": (16, 8)}, "data.buckets: expected ascending lengths, at most data.length = 60"),

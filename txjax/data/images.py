@@ -90,7 +90,10 @@ class ImageSource:
         self._numbers: np.ndarray | None = None  # of the records that count; None = all
         self.fingerprint = self._records.fingerprint
         if images.subset is not None:
-            self._numbers = images.subset.choose(read(images.label_feature), images.label_feature, images.classes)
+            labels = read(images.label_feature)
+            self._numbers = images.subset.choose(
+                lambda number: int(labels[number][images.label_feature]), len(labels), images.classes
+            )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
         # (pixel / 255 - mean) / std as one product and one sum, over whole rows: those over three channels are slow.

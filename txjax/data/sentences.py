@@ -10,6 +10,7 @@ import numpy as np
 from txjax.data import cache, records
 from txjax.data.buckets import Ragged, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import BATCH, open_tokens
 from txjax.types import UserError, setting, spec
@@ -85,11 +86,13 @@ class LabelledText(Sentences):
     Attributes:
       label_feature: the set's label.
       classes: how many classes the set has; None: the label is a number, `value`.
+      subset: a few examples of each class; None takes the whole split.
       unlabelled: the label that means that there is none, as in GLUE's test sets; None: every example has one.
     """
 
     label_feature: str = "label"
     classes: int | None = setting(2, at_least=1)
+    subset: Subset | None = None
     unlabelled: float | None = -1.0
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -103,6 +106,8 @@ class LabelledText(Sentences):
         label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
         if self.classes is not None and label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
+        if self.classes is None and self.subset is not None:
+            raise UserError("data.subset", "None where the label is a number", self.subset)
         if self.classes is None and label.shape != ():
             raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
 
@@ -153,11 +158,17 @@ class LabelledSource(SentenceSource):
         self._key = "value" if text.classes is None else "label"
         self._labels = open_labels(text).astype(text.spec()[self._key].dtype)
         self._known = (self._labels != text.unlabelled).astype(np.float32)
-        self.fingerprint = _hash([self.fingerprint, text.label_feature])
+        self._numbers = np.arange(len(self._labels))
+        if text.subset is not None and text.classes is not None:
+            self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
+            self.lengths = self.lengths[self._numbers]
+        parts = [self.fingerprint, text.label_feature]
+        self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        target = {self._key: self._labels[index], "weights": self._known[index]}
-        return super().example(index, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
+        number = int(self._numbers[index])
+        target = {self._key: self._labels[number], "weights": self._known[number]}
+        return super().example(number, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
 
 
 def open_labels(text: LabelledText) -> np.ndarray:

@@ -1,11 +1,11 @@
 """A few labelled examples of each class: what a method makes of little."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from txjax.data.keys import hash32
-from txjax.data.records import Records
 from txjax.types import UserError, setting
 
 
@@ -25,8 +25,12 @@ class Subset:
     per_class: int = setting(100, at_least=1)
     seed: int = setting(0, at_least=0)
 
-    def choose(self, records: Records, label_feature: str, classes: int) -> np.ndarray:
+    def choose(self, label: Callable[[int], int], count: int, classes: int) -> np.ndarray:
         """The numbers of the chosen records, int64 [per_class * classes].
+
+        Args:
+          label: the class of a record; below 0 = none.
+          count: records of the split.
 
         Raises:
           UserError: a class has fewer records.
@@ -35,12 +39,12 @@ class Subset:
 
         chosen, counts = [], np.zeros(classes, np.int64)
         key = hash32("subset", self.seed)
-        for place in range(len(records)):
-            number = index_shuffle(index=place, max_index=len(records) - 1, seed=key, rounds=4)
-            label = int(records[number][label_feature])
-            if label >= 0 and counts[label] < self.per_class:
+        for place in range(count):
+            number = index_shuffle(index=place, max_index=count - 1, seed=key, rounds=4)
+            kind = label(number)
+            if kind >= 0 and counts[kind] < self.per_class:
                 chosen.append(number)
-                counts[label] += 1
+                counts[kind] += 1
                 if len(chosen) == self.per_class * classes:
                     return np.array(chosen)
         rare = int(counts.argmin())

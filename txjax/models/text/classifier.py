@@ -1,26 +1,30 @@
 """Classifiers of sentences and of pairs of sentences."""
 
+import dataclasses
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.text.decoder import CausalText
-from txjax.models.text.encoder import BertEncoder, pooled
+from txjax.models.text.encoder import BertEncoder, FirstToken, TextPool
 from txjax.nn import Linear
 from txjax.types import setting
 
 
 class BertClassifier(BertEncoder, kw_only=True):
-    """BERT fine-tuned (Devlin et al. 2019, 4.1): tanh of a linear map of the first token, dropout, a linear head.
+    """BERT fine-tuned (Devlin et al. 2019, 4.1): one vector of the sentence, dropout, a linear head.
 
-    Parameters: those of `BertEncoder` under the same paths as in `Bert`, `pooler` [D D] (in a `Bert` with pairs:
-    `next_sentence/pooler`), and `head` [D classes]. Sows `features` [B D], the pooler's output.
+    Parameters: those of `BertEncoder` under the same paths as in `Bert`, `head` [D classes], and for `FirstToken`
+    `pooler` [D D] (in a `Bert` with pairs: `next_sentence/pooler`). Sows `features` [B D], that vector.
 
     Attributes:
+      pool: how it is made; BERT's own is `FirstToken()`.
       classes: how many; 1 = a number, for `objectives.Regression`; None = no head, the features come out.
     """
 
     classes: int | None = setting(at_least=1)
+    pool: TextPool = dataclasses.field(default_factory=FirstToken)
 
     @nn.compact
     def __call__(
@@ -33,7 +37,7 @@ class BertClassifier(BertEncoder, kw_only=True):
     ) -> Float[Array, "B classes"]:
         """Logits, float32. The arguments are those of `BertEncoder.encode`."""
         x, _ = self.encode(tokens, segments, positions, types, train)
-        features = pooled(x, self.initial)
+        features = self.pool(x, segments, self.initial)
         self.sow("intermediates", "features", features)
         if self.classes is None:
             return features.astype(jnp.float32)

@@ -36,6 +36,37 @@ def pooled(x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
     return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=initial, name="pooler")(x[:, 0]))
 
 
+@dataclasses.dataclass
+class TextPool:
+    """How the features of a sentence's tokens become one vector."""
+
+    def __call__(
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+    ) -> Float[Array, "B D"]:
+        """One vector a sentence; new kernels are drawn by `initial`. Called inside the model that owns them."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class FirstToken(TextPool):
+    """`pooled`. It knows what the first token is for only where pretraining taught it (next-sentence prediction)."""
+
+    def __call__(
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+    ) -> Float[Array, "B D"]:
+        return pooled(x, initial)
+
+
+@dataclasses.dataclass
+class MeanTokens(TextPool):
+    """The mean over all tokens that are not padding. No parameters."""
+
+    def __call__(
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+    ) -> Float[Array, "B D"]:
+        return mean_of_real(x, segments).astype(x.dtype)
+
+
 class BertEncoder(Transformer, kw_only=True):
     """The encoder of BERT (Devlin et al. 2019): each token sees all others of its segment.
 
