@@ -23,7 +23,7 @@ from txjax.files import replace_text
 from txjax.types import UserError
 
 # What may change when a run goes on: it does not change what is computed (but for rounding).
-HARMLESS = ("log_every_steps", "checkpoint.", "evals.", "trackers", "mesh.", "microbatches")
+HARMLESS = ("log_every_steps", "checkpoint.", "evals.", "trackers", "mesh.", "microbatches", "model.stack.")
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
