@@ -104,7 +104,7 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
         assert step == 4
         for path, x in flat_paths(read["params"]).items():
             np.testing.assert_array_equal(x, left[f"ema/{path}"], err_msg=path)
-        score = evaluator(exp, layout.batch)("valid", read)["loss"]
+        score = evaluator(exp, layout.batch)("valid", read, step)["loss"]
         logged = [line for line in (tmp_path / "straight" / "metrics.jsonl").read_text().splitlines() if "eval" in line]
         assert f'"eval/valid/loss": {score}' in logged[-1]
 
