@@ -61,7 +61,7 @@ def jit(function: Any, **options: Any) -> Any:
 
 
 def jit_once(function: Any, **options: Any) -> Any:
-    """`jax.jit` for what runs once: compiled in the least time. A CPU takes a third of the time at the lowest level."""
+    """`jax.jit` for what runs once: a CPU takes longer to optimise it than to run it."""
     return jax.jit(function, compiler_options=_once(), **options)
 
 
@@ -73,7 +73,7 @@ def _once() -> dict[str, Any]:
 def unroll(depth: int) -> int:
     """How many of `depth` layers one turn of a loop holds, where the config leaves it open.
 
-    A CPU is 20 to 30% slower at a loop than at the layers one after the other; other backends don't mind.
+    A CPU copies what the backward pass needs at every turn of a loop; other backends hardly mind.
     """
     return depth if jax.default_backend() == "cpu" and depth <= _UNROLLED else 1
 

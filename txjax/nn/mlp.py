@@ -16,7 +16,7 @@ from txjax.types import setting
 def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """x times the normal distribution's share below x (Hendrycks and Gimpel 2016).
 
-    Written with erf: the erfc of `jax.nn.gelu` makes XLA on CPU compute the whole layer twice as slowly.
+    By erf, which XLA computes in one pass over x; the erfc of `jax.nn.gelu` takes it several. They agree to 1e-6.
     """
     return 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5))
 
