@@ -5,8 +5,8 @@
 Variants: cola, sst2, rte, wnli, mrpc, qnli, qqp and stsb (a number from 0 to 5). Without `init_from` the model learns
 from scratch. The task must lie prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
 
-Cost: TODO-COST 0
-Score: TODO-SCORE 0
+Cost: 400 steps a task; not yet measured on a quiet machine.
+Score: not yet measured. `stsb` was trained 16 steps by `txjax verify`, exactly resumed, on 1 and 8 devices.
 """
 
 from txjax.checkpoint import Checkpoints
