@@ -31,7 +31,7 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
     for note in prepare(cache_dir() / "programs"):
         print(note, file=sys.stderr)
     import jax
-    from models import experiment  # beside this file
+    from models import SIZES, experiment, made_up  # beside this file
 
     from txjax import sharding
     from txjax.train.state import lay_out
