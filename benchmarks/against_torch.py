@@ -147,7 +147,7 @@ def main() -> None:
     if flags.worker:
         work(flags.worker, flags.models, flags.dtype, CLOCKS[flags.clock])
         return
-    from txjax.commands.table import table
+    from txjax.log.table import table
 
     rows = []
     for name in flags.models.split(","):

@@ -15,10 +15,10 @@ import jax
 
 from txjax import config, sharding
 from txjax.backend import prepare
-from txjax.commands.table import table
 from txjax.data import train_batches
 from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
+from txjax.log.table import table
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step

@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 
 from txjax.commands.parser import Parser
-from txjax.commands.table import table
 from txjax.data import (
     CenterCrop,
     Flip,
@@ -28,6 +27,7 @@ from txjax.data import (
     train_batches,
 )
 from txjax.data.keys import example_rng
+from txjax.log.table import table
 
 
 def photo(seed: int) -> bytes:

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.backend import _CPU_OPTIONS
-from txjax.commands.table import table
+from txjax.backend import compiler_options
+from txjax.log.table import table
 from txjax.nn import ACTIVATIONS
 
 ROWS, WIDTH, HIDDEN = 2080, 192, 768
@@ -58,7 +58,7 @@ def main() -> None:
         "g w^T": (lambda g, w: g @ w.T, g, w),
         "x^T g": (lambda x, g: x.T @ g, x, g),
     }
-    columns = {"XLA as it comes": {}, "as txjax sets it": _CPU_OPTIONS}
+    columns = {"XLA as it comes": {}, "as txjax sets it": compiler_options()}
     rows = []
     for name, (function, *arrays) in products.items():
         row = [ours(function, *arrays, options=o, rounds=flags.rounds) for o in columns.values()]

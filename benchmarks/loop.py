@@ -15,10 +15,10 @@ import jax
 
 from txjax import config, sharding
 from txjax.commands.parser import Parser
-from txjax.commands.table import table
 from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
+from txjax.log.table import table
 from txjax.train.loop import train
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out

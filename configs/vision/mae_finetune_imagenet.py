@@ -24,7 +24,7 @@ from txjax.data import (
 )
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision import presets
 from txjax.nn import PreNorm, Sinusoidal2D
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import AdamW, Cosine, LayerDecay
@@ -47,11 +47,7 @@ def get_config(variant: str = "base") -> Experiment:
             mix=mix,
         )
 
-    sizes = {
-        "base": dict(patch=16, width=768, depth=12, heads=12),
-        "large": dict(patch=16, width=1024, depth=24, heads=16),
-        "huge": dict(patch=14, width=1280, depth=32, heads=16),
-    }
+    size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     epochs, peak_lr, layer_decay, drop_path = {
         "base": (100, 5e-4, 0.65, 0.1),
         "large": (50, 1e-3, 0.75, 0.2),
@@ -61,9 +57,8 @@ def get_config(variant: str = "base") -> Experiment:
     train = imagenet("train", RandomResizedCrop(224), Flip(), augment, RandomErasing(0.25), mix=OneOf())
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(
-        model=ViT(
-            **sizes[variant],
-            classes=1000,
+        model=presets.vit(
+            size,
             positions=Sinusoidal2D(),
             block=PreNorm(drop_path=drop_path),
             dtype="bfloat16",

@@ -15,7 +15,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize, Transform
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import MAE
+from txjax.models.vision import presets
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
@@ -36,14 +36,10 @@ def get_config(variant: str = "base") -> Experiment:
             transforms=transforms,
         )
 
-    sizes = {
-        "base": dict(patch=16, width=768, depth=12, heads=12),
-        "large": dict(patch=16, width=1024, depth=24, heads=16),
-        "huge": dict(patch=14, width=1280, depth=32, heads=16),
-    }
+    size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(
-        model=MAE(**sizes[variant], decoder_width=512, decoder_depth=8, decoder_heads=16, dtype="bfloat16"),
+        model=presets.mae(size, dtype="bfloat16"),
         objective=MaskedPatch(rate=0.75),
         data=imagenet("train", RandomResizedCrop(224, area=(0.2, 1.0)), Flip()),
         evals={"valid": Evaluation(data=validation, every_steps=10_000)},

@@ -15,7 +15,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize, Transform
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision import presets
 from txjax.nn import Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import SGD, Cosine, Group
@@ -37,15 +37,11 @@ def get_config(variant: str = "base") -> Experiment:
             transforms=transforms,
         )
 
-    sizes = {
-        "base": dict(patch=16, width=768, depth=12, heads=12),
-        "large": dict(patch=16, width=1024, depth=24, heads=16),
-        "huge": dict(patch=14, width=1280, depth=32, heads=16),
-    }
+    size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     epochs = 90 if variant == "base" else 50
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(
-        model=ViT(**sizes[variant], classes=1000, positions=Sinusoidal2D(), dtype="bfloat16"),
+        model=presets.vit(size, positions=Sinusoidal2D(), dtype="bfloat16"),
         objective=Classification(),
         data=imagenet("train", RandomResizedCrop(224), Flip()),
         evals={"valid": Evaluation(data=validation, every_steps=500)},

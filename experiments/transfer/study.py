@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from txjax.commands.table import table
 from txjax.log import read_metrics
+from txjax.log.table import table
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from txjax.models import Bert, BertClassifier, Decoder, DecoderClassifier, NextSentence
+from txjax.models.text.encoder import MeanTokens
 from txjax.types import flat_paths
 
 from made import dense, numbers, shapes, variables
@@ -62,6 +63,17 @@ def test_bert_classifier_reads_the_pooler_of_bert() -> None:
     given, _ = observed(model)({"params": moved}, TOKENS, SEGMENTS, types=types)
     np.testing.assert_allclose(given, wanted, atol=1e-6)
     assert features.shape == (2, D)
+
+
+def test_the_mean_over_real_tokens_has_no_pooler_and_is_what_bert_sows() -> None:
+    bert, model = Bert(**SIZES), BertClassifier(**SIZES, classes=3, pool=MeanTokens())
+    held = variables(bert, TOKENS)["params"]
+    own = variables(model, TOKENS)["params"]
+    assert "pooler" not in own and own.keys() - {"head"} < held.keys()
+    moved = {name: held[name] for name in own.keys() - {"head"}} | {"head": own["head"]}
+    _, wanted = observed(bert)({"params": held}, TOKENS, SEGMENTS)
+    _, features = observed(model)({"params": moved}, TOKENS, SEGMENTS)
+    np.testing.assert_allclose(features, wanted, atol=1e-6)
 
 
 def test_a_decoder_has_the_mean_of_its_real_tokens_as_features() -> None:

@@ -18,7 +18,7 @@ def run(argv: list[str]) -> int:
     flags = parser.parse_args(argv)
 
     from txjax.checkpoint import Store
-    from txjax.commands.table import table
+    from txjax.log.table import table
     from txjax.train.workdir import read_checkpoints
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
     flags = parser.parse_args(argv)
 
     from txjax.commands.runs import read_runs
-    from txjax.commands.table import table
+    from txjax.log.table import table
 
     a, b = read_runs([flags.a, flags.b])
     found = list(differences(a, b))

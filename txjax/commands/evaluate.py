@@ -12,8 +12,8 @@ def run(argv: list[str]) -> int:
 
     import jax
 
-    from txjax.commands.table import table
     from txjax.log import plain
+    from txjax.log.table import table
     from txjax.train.run_eval import evaluator
     from txjax.types import UserError
 

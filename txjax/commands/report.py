@@ -19,9 +19,9 @@ def run(argv: list[str]) -> int:
     from txjax.commands.curves import DARK, LIGHT, draw
     from txjax.commands.page import page, png, scores, shown
     from txjax.commands.runs import read_runs
-    from txjax.commands.table import table
     from txjax.files import replace_text
     from txjax.log import plain
+    from txjax.log.table import table
 
     runs = read_runs(flags.runs)
     out = flags.out or runs[0].workdir / "report"

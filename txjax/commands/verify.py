@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     flags, overrides = parser.parse_known(argv)
 
     from txjax import config
-    from txjax.commands.table import table
+    from txjax.log.table import table
     from txjax.types import UserError
 
     experiment = config.load(flags.config, overrides)
