@@ -4,10 +4,10 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from txjax import sharding
 from txjax.backend import prepare
@@ -16,9 +16,9 @@ from txjax.data import Source, fingerprint, train_batches
 from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
 from txjax.log import Log, setup_logging
-from txjax.scaling.flops import peak
 from txjax.train.check import check
 from txjax.train.init_from import Origin
+from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.run_eval import evaluator, place
 from txjax.train.state import Layout, flops_per_step, lay_out, variables
@@ -67,41 +67,13 @@ def train(
 
 @dataclasses.dataclass
 class Pending:
-    """A step that was started and not yet logged."""
+    """A step that was started and not yet logged. `work` is None where it compiled: its time isn't counted either."""
 
     step: int
     metrics: dict[str, jax.Array]
     batch_hash: int
+    work: Work | None
     extra: dict[str, float] = dataclasses.field(default_factory=dict)
-
-
-class Meter:
-    """Seconds since the last row of the log, and how many of them the loop waited for data."""
-
-    def __init__(self) -> None:
-        self.reset(0)
-
-    def reset(self, step: int) -> None:
-        self.step, self.started, self.waited = step, time.perf_counter(), 0.0
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        begun = time.perf_counter()
-        yield
-        self.waited += time.perf_counter() - begun
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Time that is no step's (evaluating, saving) is left out."""
-        begun = time.perf_counter()
-        yield
-        self.started += time.perf_counter() - begun
-
-    def read(self, step: int) -> tuple[float, float]:
-        """(seconds a step, share of them spent waiting for data), and starts anew."""
-        seconds, steps, waited = time.perf_counter() - self.started, step - self.step, self.waited
-        self.reset(step)
-        return seconds / max(steps, 1), min(waited / seconds, 1.0) if seconds else 0.0
 
 
 class Run:
@@ -125,6 +97,7 @@ class Run:
         self.state, self.start = self._begin(folder, origin)
         self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, jax.process_index())
         self.meter = Meter()
+        self.work: dict[int, Work] = {}  # of a step, by the size of its batch; what is missing has not been compiled
         self.pending: Pending | None = None
         self.step_fn = jit_step(experiment, layout)
         self.evaluate = evaluator(experiment, layout.batch, evals, folder)
@@ -167,17 +140,13 @@ class Run:
             process_index=jax.process_index(),
             process_count=jax.process_count(),
         )
-        self.meter.reset(self.start)
         with contextlib.closing(batches), jax.transfer_guard("disallow"):
             for step in range(self.start + 1, min(until or end, end) + 1):
                 with self.meter.waiting():
                     batch = next(batches)
-                self.state, metrics = self.step_fn(self.state, place(batch, self.layout.batch))
+                metrics, done = self._step(batch)
                 self._settle()
-                self.pending = Pending(step, metrics, fingerprint(batch["id"], step))
-                if step == self.start + 1:
-                    jax.block_until_ready(metrics)
-                    self._settle_first()
+                self.pending = Pending(step, metrics, fingerprint(batch["id"], step), done)
                 due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
                 if due:
                     jax.block_until_ready(metrics)
@@ -197,11 +166,23 @@ class Run:
                     return EXIT_CODE
         return 0
 
-    def _settle_first(self) -> None:
-        """Compilation is no step's time."""
-        compiled = time.perf_counter() - self.meter.started
-        log.info("first step after %.1f s (compilation included)", compiled)
-        self.meter.reset(self.start)
+    def _step(self, batch: dict[str, np.ndarray]) -> tuple[dict[str, jax.Array], Work | None]:
+        """Starts the next step. The first of a length compiles: it is waited for and left out of the meter."""
+        size = batch["tokens"].size if "tokens" in batch else 0
+        if size in self.work:
+            self.state, metrics = self.step_fn(self.state, place(batch, self.layout.batch))
+            return metrics, self.work[size]
+        jax.block_until_ready(self.state)  # the time of the steps before is theirs
+        if not self.work:
+            self.meter.reset()  # and waiting for the first batch is nobody's
+        begun = time.perf_counter()
+        with self.meter.paused():
+            self.state, metrics = self.step_fn(self.state, place(batch, self.layout.batch))
+            self.work[size] = work(self.experiment, batch, self.flops_per_step)
+            jax.block_until_ready(metrics)
+        which, seconds = f" of {size} tokens" if size else "", time.perf_counter() - begun
+        log.info("first step%s after %.1f s (compilation included)", which, seconds)
+        return metrics, None
 
     def _settle(self) -> None:
         """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due."""
@@ -209,12 +190,14 @@ class Run:
         if pending is None:
             return
         in_a_row, skipped = jax.device_get(pending.metrics.pop("skipped")).tolist()
+        if pending.work is not None:
+            self.meter.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
         if not (due or pending.extra or in_a_row):
             return
         row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
         row |= {"train/batch_hash": pending.batch_hash, "train/skipped": skipped}
-        self.log.write(pending.step, row | pending.extra | self._speed(pending.step))
+        self.log.write(pending.step, row | pending.extra | self.meter.read(self.experiment.batch_size))
         if in_a_row:
             self._not_finite(pending, row, in_a_row)
 
@@ -227,19 +210,6 @@ class Run:
                 f"{what} is not finite; the update was not applied and the checkpoints are good. "
                 "Lower optimizer.peak_lr, or drop such updates with --config.on_nonfinite=skip"
             )
-
-    def _speed(self, step: int) -> dict[str, float]:
-        seconds, waited = self.meter.read(step)
-        spec = self.experiment.data.spec()
-        speed = {"perf/step_ms": 1e3 * seconds, "perf/data_wait": waited}
-        speed["perf/examples_per_s"] = self.experiment.batch_size / seconds
-        if "tokens" in spec:
-            speed["perf/tokens_per_s"] = speed["perf/examples_per_s"] * spec["tokens"].shape[0]
-        speed["perf/flops_per_s"] = self.flops_per_step / seconds
-        best = peak(jax.devices()[0])
-        if best:
-            speed["perf/mfu"] = speed["perf/flops_per_s"] / (best * jax.device_count())
-        return speed
 
     def _save(self, step: int) -> None:
         """Logs up to `step` for good, then starts the save: a step that can be resumed has all its rows."""

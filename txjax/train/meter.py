@@ -1,0 +1,99 @@
+"""What the steps of a run do, and how long they take: the `perf/` numbers of its log."""
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from txjax.data import Dataset
+from txjax.experiment import Experiment
+from txjax.scaling.flops import peak
+from txjax.train.state import flops_per_step
+
+
+class Work(NamedTuple):
+    """What one step does, over all devices and hosts.
+
+    Attributes:
+      tokens: that the model takes, padding among them; 0 where the data has none.
+      flops: FLOPs of the update.
+    """
+
+    tokens: int
+    flops: int
+
+
+@dataclasses.dataclass
+class _Shown(Dataset):
+    """The data as one batch shows them: cut to a bucket's length."""
+
+    arrays: dict[str, jax.ShapeDtypeStruct]
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return self.arrays
+
+
+def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Work:
+    """What a step on a batch of this shape does.
+
+    Args:
+      batch: this process's rows.
+      whole: FLOPs of a step on a batch that nothing was cut from.
+    """
+    tokens = batch["tokens"].size * jax.process_count() if "tokens" in batch else 0
+    shown = _Shown({key: jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for key, x in batch.items()})
+    if shown.spec() == experiment.data.spec():
+        return Work(tokens, whole)
+    with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
+        return Work(tokens, flops_per_step(dataclasses.replace(experiment, data=shown)))
+
+
+class Meter:
+    """Seconds since the last row of the log, how many of them the loop waited for data, and the work done in them."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.started, self.waited = time.perf_counter(), 0.0
+        self.steps, self.tokens, self.flops = 0, 0, 0
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        yield
+        self.waited += time.perf_counter() - begun
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time that is no step's (compiling, evaluating, saving) is left out."""
+        begun = time.perf_counter()
+        yield
+        self.started += time.perf_counter() - begun
+
+    def count(self, done: Work) -> None:
+        """A step is done that was not left out."""
+        self.steps, self.tokens, self.flops = self.steps + 1, self.tokens + done.tokens, self.flops + done.flops
+
+    def read(self, batch_size: int) -> dict[str, float]:
+        """The numbers of a row, and starts anew; {} where no step was counted, whose time the next row has."""
+        if not self.steps:
+            return {}
+        seconds = time.perf_counter() - self.started
+        speed = {
+            "perf/step_ms": 1e3 * seconds / self.steps,
+            "perf/data_wait": min(self.waited / seconds, 1.0),
+            "perf/examples_per_s": batch_size * self.steps / seconds,
+            "perf/flops_per_s": self.flops / seconds,
+        }
+        if self.tokens:
+            speed["perf/tokens_per_s"] = self.tokens / seconds
+        best = peak(jax.devices()[0])
+        if best:
+            speed["perf/mfu"] = speed["perf/flops_per_s"] / (best * jax.device_count())
+        self.reset()
+        return speed
