@@ -10,7 +10,7 @@ from txjax.models.text.bert import Bert
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
 from txjax.nn import Learned
-from txjax.optim import SGD, Adafactor, AdamW, Constant, Group, LayerDecay, Lion, Muon, Optimizer
+from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, LayerDecay, Lion, Muon, Optimizer
 from txjax.types import UserError, flat_paths
 
 from made import numbers
@@ -77,7 +77,7 @@ def test_the_parts_of_bert():
     assert factors == inputs | heads | {"layers": [0.125, 0.25, 0.5]}
 
 
-@pytest.mark.parametrize("kind", [AdamW, Lion, SGD, Adafactor, Muon], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kind", [AdamW, Lion, SGD, LARS, Adafactor, Muon], ids=lambda k: k.__name__)
 def test_it_is_exact_for_every_optimizer(kind):
     """The update with decay is the update without, times the factor: what the moments see doesn't change."""
     shapes, axes = traced(VIT, IMAGE)

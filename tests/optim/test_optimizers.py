@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.optim import SGD, Adafactor, AdamW, Constant, Group, Lion, Muon, Optimizer
+from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, Lion, Muon, Optimizer
 from txjax.types import UserError, flat_paths
 
 AXES = {
@@ -138,6 +138,27 @@ def test_adafactor() -> None:
     assert not [path for path in sizes if path.endswith("full/layers/up/kernel")]
 
 
+def test_lars() -> None:
+    """The decay is inside the norm, and so in the momentum; a matrix of zeros moves as with SGD."""
+    params = {**PARAMS, "embed": {"embedding": jnp.zeros((5, 6))}}
+    steps, _ = run(LARS(**RAW | {"weight_decay": 0.3}, momentum=0.5, trust=0.01), GRADS, params)
+    held = leaves(params)
+
+    def trusted(g: np.ndarray, p: np.ndarray) -> np.ndarray:
+        u = g + 0.3 * p
+        return u if not p.any() else 0.01 * np.linalg.norm(p) / np.linalg.norm(u) * u
+
+    first, second = (
+        {
+            path: by_layer(path, [g, held[path]], trusted) if path.endswith(("kernel", "embedding")) else g
+            for path, g in leaves(grads).items()
+        }
+        for grads in GRADS
+    )
+    close(steps[0], first)
+    close(steps[1], {path: 0.5 * first[path] + second[path] for path in first})
+
+
 def newton_schulz(g: np.ndarray) -> np.ndarray:
     x = g / np.linalg.norm(g)
     for _ in range(5):
@@ -198,7 +219,9 @@ def test_schedule_counts_updates() -> None:
     np.testing.assert_allclose([optimizer.lr(10)(s) for s in range(3)], [LR / 2, LR, LR], rtol=1e-6)
 
 
-@pytest.mark.parametrize("optimizer", [AdamW(), Lion(), SGD(), Adafactor(), Muon()], ids=lambda o: type(o).__name__)
+@pytest.mark.parametrize(
+    "optimizer", [AdamW(), Lion(), SGD(), LARS(), Adafactor(), Muon()], ids=lambda o: type(o).__name__
+)
 def test_state_mirrors_the_parameters_in_float32(optimizer: Optimizer) -> None:
     optimizer.schedule = Constant()
     params = draw(0, "bfloat16")

@@ -3,11 +3,12 @@
 from txjax.optim.average import EMA
 from txjax.optim.groups import Group, assign, default_groups
 from txjax.optim.layer_decay import LayerDecay
-from txjax.optim.optimizers import SGD, Adafactor, AdamW, Lion, Muon, Optimizer
+from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
 from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
 
 __all__ = [
     "EMA",
+    "LARS",
     "SGD",
     "Adafactor",
     "AdamW",

@@ -5,8 +5,9 @@ All share one order: clip the global norm, find a direction, add the decay, mult
     parameter -= lr(s) * group.lr * (direction + weight_decay * group.weight_decay * parameter),
 
 where the factor of `layer_decay` multiplies `group.lr`. So the weight decay is decoupled from the gradient (Loshchilov
-& Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. States are float32 whatever the parameters
-are, and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's path.
+& Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. (LARS alone couples it.) States are float32
+whatever the parameters are, and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's
+path.
 """
 
 import dataclasses
@@ -19,11 +20,14 @@ import optax
 
 from txjax.optim.adafactor import scale_by_adafactor
 from txjax.optim.groups import Group, assign, default_groups, find
+from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.sharding import Axes
 from txjax.types import PyTree, path_name, setting
+
+Part = optax.GradientTransformation
 
 
 @dataclasses.dataclass
@@ -48,6 +52,10 @@ class Optimizer:
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         """What to go down along, before decay and learning rate, given the parameters' logical axes."""
         raise NotImplementedError
+
+    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+        """The direction and the decay of weights, in their order. Decoupled, the decay comes after."""
+        return direction, decay
 
     def lr(self, num_steps: int) -> optax.Schedule:
         """The learning rate of each update, from 0. Raises UserError where the schedule doesn't fit the run."""
@@ -98,8 +106,7 @@ class Optimizer:
         return _in_float32(
             optax.chain(
                 optax.identity() if self.clip is None else optax.clip_by_global_norm(self.clip),
-                self.direction(axes),
-                optax.stateless(add_decay),
+                *self.ordered(self.direction(axes), optax.stateless(add_decay)),
                 optax.stateless(scale),
                 optax.scale_by_learning_rate(self.lr(num_steps)),
             )
@@ -142,6 +149,28 @@ class SGD(Optimizer):
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.trace(self.momentum, self.nesterov)
+
+
+@dataclasses.dataclass
+class LARS(SGD):
+    """You et al. 2017, algorithm 1: SGD in which the step of each layer's matrix is as long as the matrix allows.
+
+    m = momentum * m + trust * |p| / |u| * u with u = g + weight_decay * p; for vectors and biases m = momentum * m + u.
+    So the decay is coupled: it passes through the norm and the momentum. As in the code of MAE's linear probe (He et
+    al. 2022), the norm is that of u, where the paper adds those of g and weight_decay * p, and the learning rate
+    multiplies m, where the paper has it inside.
+
+    Attributes:
+      trust: eta, the length of a matrix's update at a learning rate of 1, relative to the matrix.
+    """
+
+    trust: float = setting(1e-3, above=0)
+
+    def direction(self, axes: PyTree) -> optax.GradientTransformation:
+        return optax.chain(scale_by_trust(axes, self.trust), super().direction(axes))
+
+    def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
+        return decay, direction
 
 
 @dataclasses.dataclass
