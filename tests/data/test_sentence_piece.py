@@ -21,19 +21,20 @@ def lines():
     return [line for text in texts for line in text.splitlines() if line.strip()][:2000]
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory, lines):
+def trained(folder, lines, **options) -> str:
+    """The path of a model, small.model in that folder."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines),
-        model_writer=model,
-        vocab_size=300,
-        user_defined_symbols=["[MASK]"],
-        minloglevel=2,
+        sentence_iterator=iter(lines), model_writer=model, user_defined_symbols=["[MASK]"], minloglevel=2, **options
     )
-    path = tmp_path_factory.mktemp("pieces") / "small.model"
+    path = folder / "small.model"
     path.write_bytes(model.getvalue())
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, lines):
+    return trained(tmp_path_factory.mktemp("pieces"), lines, vocab_size=300)
 
 
 def test_ids_and_texts_are_the_librarys(path, lines):
@@ -53,6 +54,32 @@ def test_special_pieces_are_found_and_missing_ones_named(path):
     assert found.decode([found.special("[MASK]")]) == "[MASK]"
     with pytest.raises(UserError, match=r"a model with the piece \[MSK\].*did you mean \[MASK\]"):
         found.special("[MSK]")
+
+
+TEXTS = ["def x():", "  two  spaces,\t[MASK] and a tab ", "naïve café 🙂", ""]
+
+
+def total(tokenizer, text):
+    return int(tokenizer.token_bytes()[tokenizer.encode(text)].sum())
+
+
+def test_bytes_of_tokens_add_up_to_the_text(lines, tmp_path):
+    """Where nothing is normalised; bytes stand for what no piece holds."""
+    exact = {"normalization_rule_name": "identity", "add_dummy_prefix": False, "remove_extra_whitespaces": False}
+    found = SentencePieceFile(trained(tmp_path, lines, vocab_size=600, byte_fallback=True, **exact))
+    for text in [*TEXTS, *lines[:50]]:
+        assert total(found, text) == len(text.encode())
+    sizes = found.token_bytes()
+    assert sizes.shape == (600,) and sizes.dtype == np.int32
+    assert [sizes[found.special(name)] for name in ("<unk>", "<s>", "</s>", "<0xF0>", "[MASK]")] == [0, 0, 0, 1, 6]
+    assert len(found.encode("🙂")) == 4
+
+
+def test_a_space_before_the_text_counts_and_the_unknown_does_not(path):
+    found = SentencePieceFile(path)
+    assert total(found, "def x") == len("def x") + 1
+    assert total(found, "def   x ") == len("def x") + 1  # its normalisation takes the other spaces away
+    assert total(found, "def 🙂 x") == len("def  x") + 1
 
 
 def test_the_content_counts_not_the_place(path, tmp_path):

@@ -52,6 +52,20 @@ class SentencePieceFile(Tokenizer):
             raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
         return found
 
+    def token_bytes(self) -> np.ndarray | None:
+        """As in `Tokenizer`. What SentencePiece puts around a text (its dummy prefix, one space) counts as text; the
+        unknown piece, which may stand for anything, counts as nothing."""
+        model = self._load()
+
+        def size(number: int) -> int:
+            if model.is_byte(number):
+                return 1
+            if model.is_control(number) or model.is_unknown(number):
+                return 0
+            return len(model.id_to_piece(number).replace("▁", " ").encode())
+
+        return np.array([size(number) for number in range(model.vocab_size())], np.int32)
+
     def fingerprint(self) -> str:
         self.check()
         return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
