@@ -14,14 +14,13 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import (
     CenterCrop,
     Flip,
-    Images,
     OneOf,
     RandAugment,
     RandomErasing,
     RandomResizedCrop,
     Resize,
-    Transform,
 )
+from txjax.data.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision import presets
@@ -31,22 +30,10 @@ from txjax.optim import AdamW, Cosine, LayerDecay
 
 VARIANTS = ("large", "huge")
 BATCH = 1024
-STEPS_PER_EPOCH = 1_281_167 / BATCH
+STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 
 
 def get_config(variant: str = "base") -> Experiment:
-    def imagenet(split: str, *transforms: Transform, mix: OneOf | None = None) -> Images:
-        return Images(
-            name="imagenet2012",
-            split=split,
-            shape=(224, 224, 3),
-            classes=1000,
-            mean=(0.485, 0.456, 0.406),
-            std=(0.229, 0.224, 0.225),
-            transforms=transforms,
-            mix=mix,
-        )
-
     size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     epochs, peak_lr, layer_decay, drop_path = {
         "base": (100, 5e-4, 0.65, 0.1),

@@ -12,7 +12,8 @@ Score: fine-tuned 83.6% (base), 85.9% (large), 86.9% (huge) of `validation` (pub
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize, Transform
+from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
+from txjax.data.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision import presets
@@ -21,21 +22,10 @@ from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("large", "huge")
 BATCH = 4096
-STEPS_PER_EPOCH = 1_281_167 / BATCH
+STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 
 
 def get_config(variant: str = "base") -> Experiment:
-    def imagenet(split: str, *transforms: Transform) -> Images:
-        return Images(
-            name="imagenet2012",
-            split=split,
-            shape=(224, 224, 3),
-            classes=1000,
-            mean=(0.485, 0.456, 0.406),
-            std=(0.229, 0.224, 0.225),
-            transforms=transforms,
-        )
-
     size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     validation = imagenet("validation", Resize(256), CenterCrop(224))
     return Experiment(

@@ -14,7 +14,8 @@ Score: 76.5% (small; 80% after 300 epochs) of `validation` (published; not run h
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import CenterCrop, Flip, Images, Mixing, Mixup, OneOf, RandAugment, RandomResizedCrop, Resize, Transform
+from txjax.data import CenterCrop, Flip, Images, Mixup, OneOf, RandAugment, RandomResizedCrop, Resize
+from txjax.data.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
@@ -24,20 +25,6 @@ from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine
 
 VARIANTS = ("base", "large", "huge")
-IMAGES = 1_281_167
-
-
-def imagenet(split: str, *transforms: Transform, mix: Mixing | None = None) -> Images:
-    return Images(
-        name="imagenet2012",
-        split=split,
-        shape=(224, 224, 3),
-        classes=1000,
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-        transforms=transforms,
-        mix=mix,
-    )
 
 
 def get_config(variant: str = "small") -> Experiment:
@@ -56,7 +43,7 @@ def run(
         optimizer=optimizer,
         ema=ema,
         checkpoint=Checkpoints(every_steps=2500, best="eval/valid/accuracy", best_mode="max"),
-        num_steps=round(epochs * IMAGES / batch_size),
+        num_steps=round(epochs * TRAIN_IMAGES / batch_size),
         batch_size=batch_size,
         log_every_steps=100,
     )
@@ -116,7 +103,7 @@ def table_11(variant: str) -> Experiment:
             b2=0.95,
             weight_decay=0.3,
             clip=None,
-            schedule=Cosine(warmup_steps=round(20 * IMAGES / batch_size), final=0.0),
+            schedule=Cosine(warmup_steps=round(20 * TRAIN_IMAGES / batch_size), final=0.0),
         ),
         batch_size=batch_size,
         epochs=300 if variant == "base" else 200,
