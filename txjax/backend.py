@@ -7,14 +7,19 @@ import ctypes
 import functools
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 # XLA's CPU compiler hands products of matrices to a library (YNN) that is slower at them than its own Eigen kernels,
-# and sums to the same library, which is faster at those.
-_CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}
+# and sums to the same library, which is faster at those. Where oneDNN is built in (JAX 0.12, not 0.10), its products
+# are faster still; JAX cannot keep a program that has them on disk, and says so at every try.
+_ONEDNN = "xla_cpu_experimental_onednn_custom_call"
+_CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE", _ONEDNN: True}
+_MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
 _UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
 
 
@@ -32,7 +37,9 @@ def prepare(programs: Path) -> list[str]:
     if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(programs))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-        set_here.append(f"compiled programs are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
+        but = " but those with oneDNN" if _ONEDNN in compiler_options() else ""
+        set_here.append(f"compiled programs{but} are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
+        warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry .*: MemoryError")
     if options := compiler_options():
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
         set_here.append(f"steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
@@ -41,18 +48,24 @@ def prepare(programs: Path) -> list[str]:
 
 @functools.cache
 def compiler_options() -> dict[str, Any]:
-    """XLA's options for this backend, those that this version of its compiler knows. Call it after `prepare`."""
+    """XLA's options for this backend, those that this version of its compiler heeds. Call it after `prepare`."""
     if os.environ.get("TXJAX_COMPILER_OPTIONS") == "0" or jax.default_backend() != "cpu":
         return {}
-    return {name: value for name, value in _CPU_OPTIONS.items() if _known({name: value})}
+    heeded: dict[str, Any] = {}
+    for name, value in _CPU_OPTIONS.items():
+        program = _try(heeded | {name: value})
+        if program is not None and (name != _ONEDNN or "onednn" in program):
+            heeded[name] = value
+    return heeded
 
 
-def _known(options: dict[str, Any]) -> bool:
+def _try(options: dict[str, Any]) -> str | None:
+    """A product of matrices compiled with these options; None where one of them is unknown."""
+    x = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
     try:
-        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+        return str(jax.jit(lambda x: x @ x, compiler_options=options).lower(x).compile().as_text())
     except jax.errors.JaxRuntimeError:
-        return False
-    return True
+        return None
 
 
 def jit(function: Any, **options: Any) -> Any:
@@ -60,14 +73,14 @@ def jit(function: Any, **options: Any) -> Any:
     return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
-def jit_once(function: Any, **options: Any) -> Any:
-    """`jax.jit` for what runs once: a CPU takes longer to optimise it than to run it."""
-    return jax.jit(function, compiler_options=_once(), **options)
+def jit_once(function: Any, numbers: int, **options: Any) -> Any:
+    """`jax.jit` for what runs once: a CPU takes longer to optimise it than to run it.
 
-
-@functools.cache
-def _once() -> dict[str, Any]:
-    return compiler_options() and {"xla_backend_optimization_level": 0}
+    Args:
+      numbers: that it draws; many are worth the first level of optimisation.
+    """
+    level = {"xla_backend_optimization_level": int(numbers > _MANY)}
+    return jax.jit(function, compiler_options=compiler_options() and level, **options)
 
 
 def unroll(depth: int) -> int:

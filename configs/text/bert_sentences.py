@@ -41,7 +41,7 @@ def get_config() -> Experiment:
         objective=Classification(),
         data=LabelledText(split="train", buckets=buckets, subset=Subset(per_class=10), **common),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=buckets, **common), every_steps=200)},
-        optimizer=AdamW(peak_lr=1e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head finds words, this one classes
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
         num_steps=400,

@@ -68,7 +68,7 @@ class Layout:
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
         placed = jax.tree.map(lambda x: x.sharding, self.abstract)
-        return backend.jit_once(self.init, out_shardings=placed)(jax.random.key(seed))
+        return backend.jit_once(self.init, self.parameters, out_shardings=placed)(jax.random.key(seed))
 
 
 def abstract_variables(experiment: Experiment) -> PyTree:
