@@ -5,8 +5,9 @@
 Variants: cola, sst2, rte, wnli, mrpc, qnli, qqp and stsb (a number from 0 to 5). Without `init_from` the model learns
 from scratch. The task must lie prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
 
-Cost: 400 steps a task; not yet measured on a quiet machine.
-Score: not yet measured. `stsb` was trained 16 steps by `txjax verify`, exactly resumed, on 1 and 8 devices.
+Cost: 400 steps a task, 2 to 3 minutes on one of two busy CPU cores.
+Score: from scratch (one seed, `validation`): mrpc 66.9% and an F1 of 76.8%; stsb a Pearson correlation of 0.09. Both are
+about what guessing gives: these tasks need a pretrained model. The other tasks were not run.
 """
 
 from txjax.checkpoint import Checkpoints
