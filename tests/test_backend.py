@@ -26,6 +26,12 @@ def test_one_variable_switches_all_off(monkeypatch, options):
     assert options() == {}
 
 
+def test_onednn_is_for_float32_steps_alone(options):
+    chosen = set(options("float32")) - set(options("bfloat16"))
+    assert chosen <= {"xla_cpu_experimental_onednn_custom_call"}
+    assert options("bfloat16") == options()
+
+
 def test_products_and_their_gradients_are_what_they_are_without(options):
     rng = np.random.default_rng(0)
     x, w = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((96, 64), (64, 160)))
@@ -34,7 +40,7 @@ def test_products_and_their_gradients_are_what_they_are_without(options):
         y, pull = jax.vjp(lambda x, w: jnp.tanh(x @ w), x, w)
         return y, *pull(y)
 
-    for ours, plain in zip(backend.jit(both)(x, w), jax.jit(both)(x, w), strict=True):
+    for ours, plain in zip(backend.jit(both, "float32")(x, w), jax.jit(both)(x, w), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-4)
 
 

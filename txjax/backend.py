@@ -16,7 +16,8 @@ import jax.numpy as jnp
 
 # XLA's CPU compiler hands products of matrices to a library (YNN) that is slower at them than its own Eigen kernels,
 # and sums to the same library, which is faster at those. Where oneDNN is built in (JAX 0.12, not 0.10), its products
-# are faster still; JAX cannot keep a program that has them on disk, and says so at every try.
+# of float32 are faster still. But a program that has them cannot be kept on disk, and in bfloat16 it falls back to
+# plain loops on CPUs without such instructions: so it is for the steps of float32 models alone.
 _ONEDNN = "xla_cpu_experimental_onednn_custom_call"
 _CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE", _ONEDNN: True}
 _MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
@@ -37,22 +38,28 @@ def prepare(programs: Path) -> list[str]:
     if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(programs))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-        but = " but those with oneDNN" if _ONEDNN in compiler_options() else ""
+        but = " but float32 steps" if _ONEDNN in compiler_options("float32") else ""
         set_here.append(f"compiled programs{but} are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
         warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry .*: MemoryError")
-    if options := compiler_options():
+    if options := compiler_options("float32"):
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
-        set_here.append(f"steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
+        set_here.append(f"float32 steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
     return set_here
 
 
 @functools.cache
-def compiler_options() -> dict[str, Any]:
-    """XLA's options for this backend, those that this version of its compiler heeds. Call it after `prepare`."""
+def compiler_options(dtype: str | None = None) -> dict[str, Any]:
+    """XLA's options for this backend, those that this version of its compiler heeds. Call it after `prepare`.
+
+    Args:
+      dtype: of the activations, where it is a training step that is compiled.
+    """
     if os.environ.get("TXJAX_COMPILER_OPTIONS") == "0" or jax.default_backend() != "cpu":
         return {}
     heeded: dict[str, Any] = {}
     for name, value in _CPU_OPTIONS.items():
+        if name == _ONEDNN and dtype != "float32":
+            continue
         program = _try(heeded | {name: value})
         if program is not None and (name != _ONEDNN or "onednn" in program):
             heeded[name] = value
@@ -68,9 +75,9 @@ def _try(options: dict[str, Any]) -> str | None:
         return None
 
 
-def jit(function: Any, **options: Any) -> Any:
-    """`jax.jit` with the backend's compiler options."""
-    return jax.jit(function, compiler_options=compiler_options(), **options)
+def jit(function: Any, dtype: str | None = None, **options: Any) -> Any:
+    """`jax.jit` with the `compiler_options` for this dtype."""
+    return jax.jit(function, compiler_options=compiler_options(dtype), **options)
 
 
 def jit_once(function: Any, numbers: int, **options: Any) -> Any:

@@ -104,6 +104,7 @@ def jit_step(experiment: Experiment, layout: Layout) -> Step:
     placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
     return backend.jit(
         make_step(experiment, layout),
+        getattr(experiment.model, "dtype", None),
         in_shardings=(placed, layout.batch),
         out_shardings=(placed, None),
         donate_argnums=0,
