@@ -5,8 +5,9 @@
 `glue/cola`, `glue/mrpc` and `glue/stsb` must lie prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/glue.py`
 starts from this run.
 
-Cost: 1,000 steps; not yet measured on a quiet machine.
-Score: not yet measured: no run has gone further than 200 steps (training loss 6.54).
+Cost: 4 minutes on one of two busy CPU cores.
+Score: 6.09 nats a masked piece of `validation`, 12.9% found (one seed). That is a start, not yet a language model:
+`mlm_sentences.py` shows what more steps, more hidden pieces and an untied head bring.
 """
 
 from txjax.checkpoint import Checkpoints
