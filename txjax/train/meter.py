@@ -1,7 +1,6 @@
 """What the steps of a run do, and how long they take: the `perf/` numbers of its log."""
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,10 +8,9 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from txjax.data import Dataset
 from txjax.experiment import Experiment
 from txjax.scaling.flops import peak
-from txjax.train.state import flops_per_step
+from txjax.train.state import batch_spec, flops_per_step
 
 
 class Work(NamedTuple):
@@ -27,16 +25,6 @@ class Work(NamedTuple):
     flops: int
 
 
-@dataclasses.dataclass
-class _Shown(Dataset):
-    """The data as one batch shows them: cut to a bucket's length."""
-
-    arrays: dict[str, jax.ShapeDtypeStruct]
-
-    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        return self.arrays
-
-
 def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Work:
     """What a step on a batch of this shape does.
 
@@ -45,11 +33,11 @@ def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Wo
       whole: FLOPs of a step on a batch that nothing was cut from.
     """
     tokens = batch["tokens"].size * jax.process_count() if "tokens" in batch else 0
-    shown = _Shown({key: jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for key, x in batch.items()})
-    if shown.spec() == experiment.data.spec():
+    spec = {key: jax.ShapeDtypeStruct((experiment.batch_size, *x.shape[1:]), x.dtype) for key, x in batch.items()}
+    if spec == batch_spec(experiment.data, experiment.batch_size):
         return Work(tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
-        return Work(tokens, flops_per_step(dataclasses.replace(experiment, data=shown)))
+        return Work(tokens, flops_per_step(experiment, spec))
 
 
 class Meter:

@@ -77,11 +77,14 @@ def abstract_variables(experiment: Experiment) -> PyTree:
     return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), jax.random.key(0), spec)
 
 
-def flops_per_step(experiment: Experiment) -> int:
+def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct] | None = None) -> int:
     """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward.
 
     Where parameters are frozen the gradient's own operations are counted instead: their gradients, and all that only
     these would need, are never computed. (Then what `stack.remat` computes again below them counts too.)
+
+    Args:
+      batch: the batch's spec; None = the data's own, which no bucket cut.
     """
     objective, model, optimizer = experiment.objective, experiment.model, experiment.optimizer
 
@@ -90,7 +93,7 @@ def flops_per_step(experiment: Experiment) -> int:
         losses = objective(model, variables, batch, jax.random.key(0), train=True).losses
         return jnp.stack([mean.total for mean in losses.values()]).sum()
 
-    held, spec = meta.unbox(abstract_variables(experiment)), batch_spec(experiment.data, experiment.batch_size)
+    held, spec = meta.unbox(abstract_variables(experiment)), batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
     if not frozen:
