@@ -11,9 +11,9 @@ from txjax import backend
 @pytest.fixture
 def options():
     """The options as they are found anew, and forgotten again."""
-    backend.compiler_options.cache_clear()
+    backend._heeded.cache_clear()
     yield backend.compiler_options
-    backend.compiler_options.cache_clear()
+    backend._heeded.cache_clear()
 
 
 def test_unknown_options_are_left_out(monkeypatch, options):

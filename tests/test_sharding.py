@@ -11,9 +11,10 @@ from txjax.types import UserError
 
 
 def test_sizes_fill_up_to_the_devices():
-    assert Mesh().sizes(8) == {"data": 8, "fsdp": 1, "tensor": 1}
-    assert Mesh(data=1, fsdp=4, tensor=2).sizes(8) == {"data": 1, "fsdp": 4, "tensor": 2}
-    assert Mesh(data=2, fsdp=-1).sizes(8) == {"data": 2, "fsdp": 4, "tensor": 1}
+    one = dict.fromkeys(sharding.AXES, 1)
+    assert Mesh().sizes(8) == one | {"data": 8}
+    assert Mesh(data=1, fsdp=4, tensor=2).sizes(8) == one | {"data": 1, "fsdp": 4, "tensor": 2}
+    assert Mesh(data=2, fsdp=-1).sizes(8) == one | {"data": 2, "fsdp": 4}
 
 
 @pytest.mark.parametrize("mesh", [Mesh(data=3), Mesh(fsdp=3), Mesh(data=-1, fsdp=-1), Mesh(data=0), Mesh(data=2)])
@@ -25,8 +26,8 @@ def test_a_mesh_that_does_not_fit_is_refused(mesh):
 def test_the_table_and_its_changes():
     mesh = Mesh(data=1, fsdp=4, tensor=2)
     assert mesh.partition(("embed", "mlp")) == P("fsdp", "tensor")
-    assert mesh.partition(("layers", "embed", "heads", "head_size")) == P(None, "fsdp", "tensor", None)
-    assert mesh.partition(("batch", "length", "width")) == P(("data", "fsdp"), None, None)
+    assert mesh.partition(("layers", "embed", "heads", "head_size")) == P("pipeline", "fsdp", "tensor", None)
+    assert mesh.partition(("batch", "length", "width")) == P(("data", "fsdp", "expert"), "sequence", None)
     assert Mesh(rules={"vocab": ()}).partition(("vocab", "embed")) == P(None, "fsdp")
     with pytest.raises(UserError, match="did you mean tensor"):
         Mesh(rules={"mlp": ("tensr",)}).table()

@@ -3,11 +3,14 @@
 `docs/performance.md` gives the measurements behind each choice.
 """
 
+import contextlib
+import contextvars
 import ctypes
 import functools
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,25 @@ _ONEDNN = "xla_cpu_experimental_onednn_custom_call"
 _CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE", _ONEDNN: True}
 _MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
 _UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
+
+
+# The platform that programs are made for, where it isn't this machine's own.
+_aim: contextvars.ContextVar[str | None] = contextvars.ContextVar("aim", default=None)
+
+
+def platform() -> str:
+    """What programs are made for: "cpu", "gpu" or "tpu"."""
+    return _aim.get() or jax.default_backend()
+
+
+@contextlib.contextmanager
+def aim(platform: str) -> Iterator[None]:
+    """Everything traced and compiled inside is for this platform, whether or not this machine has it."""
+    token = _aim.set(platform)
+    try:
+        yield
+    finally:
+        _aim.reset(token)
 
 
 def prepare(programs: Path) -> list[str]:
@@ -47,15 +69,19 @@ def prepare(programs: Path) -> list[str]:
     return set_here
 
 
-@functools.cache
 def compiler_options(dtype: str | None = None) -> dict[str, Any]:
     """XLA's options for this backend, those that this version of its compiler heeds. Call it after `prepare`.
 
     Args:
       dtype: of the activations, where it is a training step that is compiled.
     """
-    if os.environ.get("TXJAX_COMPILER_OPTIONS") == "0" or jax.default_backend() != "cpu":
+    if os.environ.get("TXJAX_COMPILER_OPTIONS") == "0" or platform() != "cpu":
         return {}
+    return _heeded(dtype)
+
+
+@functools.cache
+def _heeded(dtype: str | None) -> dict[str, Any]:
     heeded: dict[str, Any] = {}
     for name, value in _CPU_OPTIONS.items():
         if name == _ONEDNN and dtype != "float32":
@@ -95,7 +121,7 @@ def unroll(depth: int) -> int:
 
     A CPU copies what the backward pass needs at every turn of a loop; other backends hardly mind.
     """
-    return depth if jax.default_backend() == "cpu" and depth <= _UNROLLED else 1
+    return depth if platform() == "cpu" and depth <= _UNROLLED else 1
 
 
 def _keep_memory() -> bool:

@@ -8,18 +8,22 @@ import contextlib
 import contextvars
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from txjax.types import PyTree, UserError, flat_paths, near_misses
 
-AXES = ("data", "fsdp", "tensor")
+# Outermost first: neighbours along the last axes are the nearest devices.
+AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 
 # Logical axis -> the mesh axes it is split over.
 RULES: dict[str, tuple[str, ...]] = {
-    "batch": ("data", "fsdp"),  # examples of activations
+    "batch": ("data", "fsdp", "expert"),  # examples of activations
+    "length": ("sequence",),  # places of activations
+    "layers": ("pipeline",),
+    "experts": ("expert",),
     "embed": ("fsdp",),  # the width D of parameters (activations call it "width" and are not split along it)
     "vocab": ("tensor",),
     "heads": ("tensor",),
@@ -38,12 +42,18 @@ class Mesh:
       data: copies of the model, each on its share of the batch.
       fsdp: shards of parameters and moments (Rajbhandari et al. 2020, ZeRO-3); the batch is split over it too.
       tensor: shards of heads, mlp and vocabulary (Shoeybi et al. 2019).
+      sequence: shards of every example's length (context parallelism).
+      expert: shards of the experts of a mixture (Lepikhin et al. 2020); the batch is split over it too.
+      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019).
       rules: changes to the table `RULES`, e.g. `{"vocab": ()}` to keep the embedding whole.
     """
 
     data: int = -1
     fsdp: int = 1
     tensor: int = 1
+    sequence: int = 1
+    expert: int = 1
+    pipeline: int = 1
     rules: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def sizes(self, num_devices: int) -> dict[str, int]:
@@ -66,10 +76,17 @@ class Mesh:
             )
         return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
 
-    def build(self) -> jax.sharding.Mesh:
-        """The mesh over all devices of this run."""
-        sizes = self.sizes(jax.device_count())
-        return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(AxisType.Auto,) * len(sizes))
+    def build(self, devices: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
+        """The mesh over some devices, those of a topology among them; None = all of this run."""
+        devices = jax.devices() if devices is None else devices
+        sizes = self.sizes(len(devices))
+        types = (AxisType.Auto,) * len(sizes)
+        return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+
+    def parts(self, axis: str, num_devices: int) -> int:
+        """In how many parts a logical axis is split."""
+        sizes = self.sizes(num_devices)
+        return math.prod(sizes[mesh_axis] for mesh_axis in self.table().get(axis, ()))
 
     def table(self) -> dict[str, tuple[str, ...]]:
         """Logical axis -> mesh axes, with this run's changes."""
@@ -102,9 +119,9 @@ _active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = context
 
 
 @contextlib.contextmanager
-def use(mesh: Mesh) -> Iterator[jax.sharding.Mesh]:
-    """Everything traced inside sees this mesh and its rules."""
-    built = mesh.build()
+def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
+    """Everything traced inside sees this mesh and its rules. `devices`: see `Mesh.build`."""
+    built = mesh.build(devices)
     token = _active.set((built, mesh))
     try:
         with jax.set_mesh(built):

@@ -56,15 +56,9 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
     return found
 
 
-def one_device() -> jax.sharding.Mesh:
-    return jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1, 1), ("data", "fsdp", "tensor"))
-
-
-def run(exp: Experiment, data, monkeypatch: pytest.MonkeyPatch | None = None):
-    """Trains on all devices; with `monkeypatch` on one of them."""
-    if monkeypatch:
-        monkeypatch.setattr(Mesh, "build", lambda self: one_device())
-    with sharding.use(exp.mesh) as built:
+def run(exp: Experiment, data, devices: int | None = None):
+    """Trains on some devices, None = all."""
+    with sharding.use(exp.mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for batch in data:
@@ -75,8 +69,7 @@ def run(exp: Experiment, data, monkeypatch: pytest.MonkeyPatch | None = None):
 
 @pytest.fixture(scope="module")
 def reference():
-    with pytest.MonkeyPatch.context() as patch:
-        return run(experiment(), batches(STEPS), patch)
+    return run(experiment(), batches(STEPS), devices=1)
 
 
 MESHES = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2)]
@@ -113,10 +106,9 @@ def test_microbatches_change_nothing_whatever_the_weights():
         np.testing.assert_allclose(x, flat_paths(cut.params)[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_a_non_finite_step_changes_nothing_but_the_counters(monkeypatch):
-    monkeypatch.setattr(Mesh, "build", lambda self: one_device())
+def test_a_non_finite_step_changes_nothing_but_the_counters():
     exp = experiment(on_nonfinite="skip")
-    with sharding.use(exp.mesh) as built:
+    with sharding.use(exp.mesh, jax.devices()[:1]) as built:
         layout = lay_out(exp, built)
         state, step = layout.create(exp.seed), jit_step(exp, layout)
         counts = []
@@ -132,10 +124,10 @@ def test_a_non_finite_step_changes_nothing_but_the_counters(monkeypatch):
     assert counts == [[0, 0], [0, 0], [1, 1], [0, 1]] and int(state.step) == 4
 
 
-def test_frozen_parameters_stay_and_have_no_moments(monkeypatch):
+def test_frozen_parameters_stay_and_have_no_moments():
     groups = (Group(r"embed/.*", trainable=False), Group(r"(?!embed/).*"))
     exp = experiment(optimizer=AdamW(groups=groups, schedule=Constant()))
-    state, _ = run(exp, batches(2), monkeypatch)
+    state, _ = run(exp, batches(2), 1)
     with sharding.use(exp.mesh) as built:
         start = lay_out(exp, built).create(exp.seed)
     np.testing.assert_array_equal(state.frozen["embed"]["embedding"], start.frozen["embed"]["embedding"])
@@ -145,9 +137,9 @@ def test_frozen_parameters_stay_and_have_no_moments(monkeypatch):
         assert "kernel" not in path or (np.asarray(x) != np.asarray(moved[path])).any(), path
 
 
-def test_bfloat16_activations_keep_float32_parameters_and_moments(monkeypatch):
+def test_bfloat16_activations_keep_float32_parameters_and_moments():
     exp = experiment(model=Decoder(vocab=64, width=32, depth=2, heads=4, dtype="bfloat16"))
-    state, rows = run(exp, batches(3), monkeypatch)
+    state, rows = run(exp, batches(3), 1)
     floats = [x for x in jax.tree.leaves((state.params, state.opt_state)) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert {x.dtype for x in floats} == {jnp.dtype("float32")} and np.isfinite(rows[-1]["loss"])
 

@@ -27,8 +27,8 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
     """
     check_settings(experiment)
-    sizes = experiment.mesh.sizes(jax.device_count())
-    _check_batch(experiment, sizes)
+    experiment.mesh.sizes(jax.device_count())
+    _check_batch(experiment)
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
     for name, evaluator in experiment.evals.items():
         needs = evaluator.needs(experiment.objective)
@@ -46,18 +46,20 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
         return find_origin(experiment, layout) if starts else None
 
 
-def _check_batch(experiment: Experiment, sizes: dict[str, int]) -> None:
-    copies = sizes["data"] * sizes["fsdp"]
+def _check_batch(experiment: Experiment) -> None:
+    mesh = experiment.mesh
+    copies = mesh.parts("batch", jax.device_count())
     batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
     if experiment.batch_size % experiment.microbatches:
         raise UserError(
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():
         if size % copies:
             cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
-            raise UserError(field, f"a multiple of mesh.data * mesh.fsdp = {copies}{cut}", size)
+            raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
 
 
 def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:
