@@ -8,7 +8,8 @@ import contextlib
 import contextvars
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
@@ -130,13 +131,63 @@ def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax
         _active.reset(token)
 
 
+def active() -> jax.sharding.Mesh | None:
+    """The mesh of what is being traced, None without one."""
+    state = _active.get()
+    return state and state[0]
+
+
+def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
+    """How an activation of this shape is split on the active mesh: by nothing where there is none.
+
+    An axis that its mesh axes don't divide stays whole: unlike a parameter's, its size may change from call to call
+    (a prompt, the visible patches of an image), and all that is lost is speed.
+    """
+    state = _active.get()
+    if state is None:
+        return PartitionSpec()
+    built, mesh = state
+    return PartitionSpec(
+        *(
+            entry if size % _parts(built, entry) == 0 else None
+            for size, entry in zip(shape, mesh.partition(axes), strict=True)
+        )
+    )
+
+
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """States the logical axes of an activation; without an active mesh it does nothing."""
-    active = _active.get()
-    if active is None:
+    """States the logical axes of an activation (see `partition`); without an active mesh it does nothing."""
+    built = active()
+    if built is None:
         return x
-    built, mesh = active
-    return jax.lax.with_sharding_constraint(x, NamedSharding(built, mesh.partition(axes)))
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, partition(x.shape, *axes)))
+
+
+def parts(axis: str) -> int:
+    """In how many parts the active mesh splits a logical axis; 1 without one."""
+    state = _active.get()
+    return 1 if state is None else _parts(state[0], state[1].partition((axis,))[0])
+
+
+def mapped(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) -> Callable[..., Any]:
+    """The function, run by every device of the active mesh on its own parts; without one, the function itself.
+
+    What XLA can't split by itself (Pallas kernels, rings) goes through here.
+
+    Args:
+      in_specs: a tree like the arguments, of what `partition` says of each array.
+      out_specs: the same of the result.
+    """
+    built = active()
+    if built is None:
+        return function
+    here = set(built.axis_names) - set(jax.sharding.get_abstract_mesh().manual_axes)  # not those mapped further out
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=here, check_vma=False)
+
+
+def _parts(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
+    """In how many parts an entry of a PartitionSpec splits."""
+    return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))
 
 
 def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh) -> PyTree:
@@ -154,12 +205,11 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
     for path, logical in names.items():
         partition = mesh.partition(logical, path)
         for size, name, entry in zip(arrays[path].shape, logical, partition, strict=True):
-            over = (entry,) if isinstance(entry, str) else entry or ()
-            parts = math.prod(built.shape[a] for a in over)
-            if size % parts:
+            if size % (count := _parts(built, entry)):
+                over = entry if isinstance(entry, str) else "*".join(entry)
                 raise UserError(
                     "config.mesh",
-                    f"{'*'.join(over)} = {parts} to divide axis {name!r} of {path}",
+                    f"{over} = {count} to divide axis {name!r} of {path}",
                     size,
                     hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
                 )

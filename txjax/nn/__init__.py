@@ -1,13 +1,14 @@
 """The parts that Transformers are made of; one idea a file."""
 
-from txjax.nn.attention import Attention, Context, attend, head_size, rotate
+from txjax.nn.attention import Attention, Context, head_size, rotate
 from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.init import GPT2, Init, Normal, Xavier
+from txjax.nn.kernels import attend
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
-from txjax.nn.masks import causal_mask, segment_mask
+from txjax.nn.mask import Mask
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
@@ -41,6 +42,7 @@ __all__ = [
     "Learned",
     "Linear",
     "Logits",
+    "Mask",
     "NoPositions",
     "Norm",
     "Normal",
@@ -60,7 +62,6 @@ __all__ = [
     "Xavier",
     "align",
     "attend",
-    "causal_mask",
     "causal_window",
     "fill",
     "head_size",
@@ -69,6 +70,5 @@ __all__ = [
     "project",
     "remember",
     "rotate",
-    "segment_mask",
     "unpatchify",
 ]
