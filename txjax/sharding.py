@@ -185,6 +185,24 @@ def mapped(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) ->
     return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=here, check_vma=False)
 
 
+def part(axis: str) -> jax.Array:
+    """Which part of a logical axis this device has, int32 []. Inside `mapped`."""
+    return jax.lax.axis_index(_mesh_axes(axis))
+
+
+def pass_on(tree: PyTree, axis: str) -> PyTree:
+    """What the device with the part before this one's gives, around in a ring. Inside `mapped`."""
+    count = parts(axis)
+    ring = [(device, (device + 1) % count) for device in range(count)]
+    return jax.tree.map(lambda x: jax.lax.ppermute(x, _mesh_axes(axis), ring), tree)
+
+
+def _mesh_axes(axis: str) -> str | tuple[str, ...]:
+    state = _active.get()
+    assert state is not None
+    return state[1].partition((axis,))[0]
+
+
 def _parts(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
     """In how many parts an entry of a PartitionSpec splits."""
     return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))

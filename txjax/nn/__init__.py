@@ -6,6 +6,7 @@ from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.kernels import attend
+from txjax.nn.keys import Gathered, Keys, Ring
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
 from txjax.nn.mask import Mask
@@ -35,9 +36,11 @@ __all__ = [
     "Context",
     "Embed",
     "GatedMLP",
+    "Gathered",
     "Grid",
     "Head",
     "Init",
+    "Keys",
     "LayerNorm",
     "Learned",
     "Linear",
@@ -50,6 +53,7 @@ __all__ = [
     "PostNorm",
     "PreNorm",
     "RMSNorm",
+    "Ring",
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",

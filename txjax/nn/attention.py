@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.cache import remember
 from txjax.nn.init import Init
-from txjax.nn.kernels import attend
+from txjax.nn.keys import Gathered, Keys
 from txjax.nn.linear import Linear
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
@@ -68,6 +68,7 @@ class Attention(nn.Module):
       head_size: None = width / heads.
       use_bias: the four projections have biases.
       window: a token sees only those less than this many places away (Beltagy et al. 2020); None = no limit.
+      keys: how queries meet the keys of other devices, where the mesh splits the length: `Gathered`, `Ring`.
       dropout: of the attention weights.
       initial, residual: how kernels are drawn, and the output kernel's factor; set by the model.
     """
@@ -77,6 +78,7 @@ class Attention(nn.Module):
     head_size: int | None = setting(None, at_least=1)
     use_bias: bool = True
     window: int | None = setting(None, at_least=1)
+    keys: Keys = dataclasses.field(default_factory=Gathered)
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual: float | None = None
@@ -103,13 +105,13 @@ class Attention(nn.Module):
         key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         if memory is not None:
-            out = attend(query, key, value, context.memory_mask, None, drop)
+            out = self.keys(query, key, value, context.memory_mask, None, drop)
         else:
             query, key = (rotate(part, context.rotation) for part in (query, key))
             if context.index is not None:
                 key = remember(self, "keys", key, context.index)
                 value = remember(self, "values", value, context.index)
             mask = dataclasses.replace(context.mask, window=self.window)
-            out = attend(query, key, value, mask, context.bias, drop)
+            out = self.keys(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
         return Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")(out)

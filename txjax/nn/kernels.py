@@ -22,7 +22,7 @@ class Choice(NamedTuple):
     """Which kernel computes a call, and why.
 
     Attributes:
-      kernel: "splash", "cudnn" or "formula".
+      kernel: "splash", "cudnn", "formula" or "ring".
       why: in words.
       query, key: shapes [B L H K] and [B S G K].
     """
@@ -70,6 +70,16 @@ def choose(
     return Choice(name, f"the kernel for {platform}", *shapes) if why is None else Choice("formula", why, *shapes)
 
 
+@contextlib.contextmanager
+def told(choice: Choice, mask: Mask) -> Iterator[None]:
+    """The call's operations are traced inside: it is among the `choices`, and the scope counts its pairs."""
+    if (chosen := _chosen.get()) is not None:
+        chosen.append(choice)
+    length, source = choice.query[1], choice.key[1]
+    with jax.named_scope(f"pairs_{mask.pairs(length, source)}_of_{length * source}"):
+        yield
+
+
 def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:
     """Why no kernel but the formula takes a call."""
     if bias is not None:
@@ -103,10 +113,7 @@ def attend(
     and a key through. Who counts FLOPs can count those alone.
     """
     choice = choose(query, key, mask, bias, dropout)
-    if (chosen := _chosen.get()) is not None:
-        chosen.append(choice)
-    length, source = query.shape[1], key.shape[1]
-    with jax.named_scope(f"pairs_{mask.pairs(length, source)}_of_{length * source}"):
+    with told(choice, mask):
         if choice.kernel == "formula":
             return formula(query, key, value, mask, bias, dropout)
         return _KERNELS[backend.platform()][1](query, key, value, mask)
