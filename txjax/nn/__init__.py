@@ -22,6 +22,7 @@ from txjax.nn.positions import (
     Sinusoidal2D,
     T5Relative,
 )
+from txjax.nn.remat import REMAT, Remat, keep
 from txjax.nn.stack import Stack
 
 __all__ = [
@@ -47,7 +48,9 @@ __all__ = [
     "Positions",
     "PostNorm",
     "PreNorm",
+    "REMAT",
     "RMSNorm",
+    "Remat",
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",
@@ -64,6 +67,7 @@ __all__ = [
     "causal_window",
     "fill",
     "head_size",
+    "keep",
     "parameter",
     "patchify",
     "project",

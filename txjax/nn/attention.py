@@ -12,6 +12,7 @@ from txjax.nn.cache import remember
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
 from txjax.nn.positions import Rotation
+from txjax.nn.remat import keep
 from txjax.types import UserError, setting
 
 _FAR = -1e30  # finite, so that a row with nothing to attend to gives a mean and not a NaN
@@ -127,7 +128,7 @@ class Attention(nn.Module):
 
         def split(name: str, axis: str, heads: int, source: jax.Array) -> jax.Array:
             linear = Linear((heads, size), (axis, "head_size"), use_bias=use_bias, initial=initial, name=name)
-            return linear(source)
+            return keep(linear(source), name)
 
         source = x if memory is None else memory
         query = split("query", "heads", self.heads, x)
@@ -142,4 +143,5 @@ class Attention(nn.Module):
                 value = remember(self, "values", value, context.index)
             out = attend(query, key, value, context.mask, context.bias, drop)
         inputs = ("heads", "head_size")
-        return Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")(out)
+        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")
+        return keep(project(keep(out, "attended")), "attention")
