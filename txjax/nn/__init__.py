@@ -24,6 +24,7 @@ from txjax.nn.positions import (
     Sinusoidal2D,
     T5Relative,
 )
+from txjax.nn.remat import REMAT, Remat, keep
 from txjax.nn.stack import Stack
 
 __all__ = [
@@ -52,8 +53,10 @@ __all__ = [
     "Positions",
     "PostNorm",
     "PreNorm",
+    "REMAT",
     "RMSNorm",
     "Ring",
+    "Remat",
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",
@@ -69,6 +72,7 @@ __all__ = [
     "causal_window",
     "fill",
     "head_size",
+    "keep",
     "parameter",
     "patchify",
     "project",

@@ -13,6 +13,7 @@ from txjax.nn.keys import Gathered, Keys
 from txjax.nn.linear import Linear
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
+from txjax.nn.remat import keep
 from txjax.types import UserError, setting
 
 
@@ -98,7 +99,7 @@ class Attention(nn.Module):
 
         def split(name: str, axis: str, heads: int, source: jax.Array) -> jax.Array:
             linear = Linear((heads, size), (axis, "head_size"), use_bias=use_bias, initial=initial, name=name)
-            return linear(source)
+            return keep(linear(source), name)
 
         source = x if memory is None else memory
         query = split("query", "heads", self.heads, x)
@@ -114,4 +115,5 @@ class Attention(nn.Module):
             mask = dataclasses.replace(context.mask, window=self.window)
             out = self.keys(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
-        return Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")(out)
+        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")
+        return keep(project(keep(out, "attended")), "attention")

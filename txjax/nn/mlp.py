@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
+from txjax.nn.remat import keep
 from txjax.types import setting
 
 
@@ -61,7 +62,7 @@ class MLP(nn.Module):
         """A projection into the hidden layer."""
         assert self.initial
         size = (self.hidden_size(x.shape[-1]),)
-        return Linear(size, ("mlp",), use_bias=self.use_bias, initial=self.initial, name=name)(x)
+        return keep(Linear(size, ("mlp",), use_bias=self.use_bias, initial=self.initial, name=name)(x), "hidden")
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
@@ -69,7 +70,8 @@ class MLP(nn.Module):
         assert self.initial and self.residual
         hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(x))
         size, inputs = x.shape[-1:], ("mlp",)
-        return Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")(hidden)
+        down = Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")
+        return keep(down(hidden), "mlp")
 
 
 class GatedMLP(MLP):

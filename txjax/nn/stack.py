@@ -1,8 +1,5 @@
 """Blocks on top of each other. The only module that knows scan and rematerialisation."""
 
-from collections.abc import Callable
-from typing import Any
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,14 +8,9 @@ from jaxtyping import Array, Float
 from txjax import backend
 from txjax.nn.attention import Context
 from txjax.nn.block import Block
+from txjax.nn.remat import REMAT, keep
+from txjax.sharding import need_host_memory
 from txjax.types import setting
-
-# What the backward pass finds in memory; it computes the rest again.
-_REMAT: dict[str, Callable[..., Any] | None] = {
-    "none": None,
-    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    "full": jax.checkpoint_policies.nothing_saveable,
-}
 
 
 class Stack(nn.Module):
@@ -29,14 +21,14 @@ class Stack(nn.Module):
     Attributes:
       block: one layer; set by the model.
       depth: how many; set by the model.
-      remat: "none" keeps all activations for the backward pass, "dots" the results of matrix products with
-        parameters, "full" only each block's input (Chen et al. 2016).
+      remat: what is kept for the backward pass, which computes the rest again: a name of the table `nn.REMAT`, from
+        "none" (everything is kept) to "offload_full" (each block's input, in the host's memory).
       unroll: blocks in one turn of the loop; None leaves it to the backend (`backend.unroll`).
     """
 
     block: Block | None = None
     depth: int | None = None
-    remat: str = setting("none", choices=tuple(_REMAT))
+    remat: str = setting("none", choices=tuple(REMAT))
     unroll: int | None = setting(None, at_least=1)
 
     @nn.compact
@@ -45,13 +37,16 @@ class Stack(nn.Module):
         assert self.block is not None and self.depth is not None
 
         def layer(block: Block, x: jax.Array, context: Context, height: jax.Array) -> tuple[jax.Array, None]:
-            return block(x, context, height), None
+            return block(keep(x, "stream"), context, height), None
 
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
 
-        if (policy := _REMAT[self.remat]) is not None:
-            layer = nn.remat(layer, prevent_cse=False, policy=policy)
+        remat = REMAT[self.remat]
+        if remat.host:
+            need_host_memory("config.model.stack.remat")
+        if remat.policy is not None:
+            layer = nn.remat(layer, prevent_cse=False, policy=remat.policy)
         loop = nn.scan(
             layer,
             variable_axes={"params": 0, "cache": 0, "intermediates": 0},

@@ -138,12 +138,16 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     whole = NamedSharding(built, PartitionSpec())
     params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
     trained = pick(params, optimizer.trained)
+    moments = params
+    if mesh.moments == "host":
+        sharding.need_host_memory("config.mesh.moments")
+        moments = jax.tree.map(sharding.on_host, params)
     placed = TrainState(
         step=whole,  # type: ignore[arg-type]
         params=trained,
         frozen=pick(params, optimizer.frozen),
         model_state=jax.tree.map(lambda _: whole, traced.model_state),
-        opt_state=_like_params(traced.opt_state, traced.params, params, whole),
+        opt_state=_like_params(traced.opt_state, traced.params, moments, whole),
         skipped=whole,  # type: ignore[arg-type]
         ema=trained if ema else {},
     )
