@@ -4,6 +4,7 @@ from txjax.nn.attention import Attention, Context, attend, head_size, rotate
 from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
@@ -23,16 +24,22 @@ from txjax.nn.positions import (
     T5Relative,
 )
 from txjax.nn.stack import Stack
+from txjax.nn.tell import TOLD, tell
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "MLP",
+    "TOLD",
     "Alibi",
     "Attention",
     "Block",
+    "Capacity",
     "Context",
+    "Dropless",
     "Embed",
+    "Experts",
+    "GatedExperts",
     "GatedMLP",
     "Grid",
     "Head",
@@ -51,6 +58,7 @@ __all__ = [
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",
+    "Routing",
     "Stack",
     "T5Relative",
     "Tied",
@@ -69,6 +77,7 @@ __all__ = [
     "project",
     "remember",
     "rotate",
+    "tell",
     "segment_mask",
     "unpatchify",
 ]
