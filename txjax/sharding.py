@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+from jax.experimental.mesh_utils import create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from txjax.types import PyTree, UserError, flat_paths, near_misses, setting
@@ -21,7 +22,8 @@ AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 
 # Logical axis -> the mesh axes it is split over.
 RULES: dict[str, tuple[str, ...]] = {
-    "batch": ("data", "fsdp", "expert"),  # examples of activations
+    "batch": ("data", "fsdp", "expert", "pipeline"),  # examples of activations
+    "routed": ("data", "fsdp"),  # examples of activations that are at their experts
     "length": ("sequence",),  # places of activations
     "layers": ("pipeline",),
     "experts": ("expert",),
@@ -47,7 +49,8 @@ class Mesh:
       tensor: shards of heads, mlp and vocabulary (Shoeybi et al. 2019).
       sequence: shards of every example's length (context parallelism).
       expert: shards of the experts of a mixture (Lepikhin et al. 2020); the batch is split over it too.
-      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019).
+      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019); outside the layers the
+        batch is split over it too.
       moments: whose memory holds the optimizer's moments between updates: that of the devices, or of the hosts. From
         there they are fetched for the update alone (Ren et al. 2021, ZeRO-Offload).
       rules: changes to the table `RULES`, e.g. `{"vocab": ()}` to keep the embedding whole.
@@ -83,11 +86,23 @@ class Mesh:
         return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
 
     def build(self, devices: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
-        """The mesh over some devices, those of a topology among them; None = all of this run."""
+        """The mesh over some devices, those of a topology among them; None = all of this run.
+
+        Where they are of several slices, which a slower network connects, each slice has whole copies of the model: the
+        slices lie along `data`. Raises UserError where they can't.
+        """
         devices = jax.devices() if devices is None else devices
         sizes = self.sizes(len(devices))
         types = (AxisType.Auto,) * len(sizes)
-        return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+        slices = len({getattr(device, "slice_index", 0) for device in devices})
+        if slices == 1:
+            return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+        if sizes["data"] % slices:
+            raise UserError("config.mesh.data", f"a multiple of the {slices} slices of devices", sizes["data"])
+        within = sizes | {"data": sizes["data"] // slices}
+        between = dict.fromkeys(sizes, 1) | {"data": slices}
+        placed = create_hybrid_device_mesh(tuple(within.values()), tuple(between.values()), devices)
+        return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
 
     def parts(self, axis: str, num_devices: int) -> int:
         """In how many parts a logical axis is split."""
@@ -136,6 +151,45 @@ def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax
         _active.reset(token)
 
 
+@contextlib.contextmanager
+def nowhere() -> Iterator[None]:
+    """Everything traced inside sees no mesh: the mathematics alone."""
+    token = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+@contextlib.contextmanager
+def within(axis: str) -> Iterator[None]:
+    """What is traced inside is one part of what `axis` splits: no rule names its mesh axes there."""
+    state = _active.get()
+    if state is None:
+        yield
+        return
+    built, mesh = state
+    taken = mesh.table().get(axis, ())
+    rules = {name: tuple(a for a in axes if a not in taken) for name, axes in mesh.table().items()}
+    token = _active.set((built, dataclasses.replace(mesh, rules=rules)))
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def each(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
+    """`jax.vmap` over leading dimensions named `axis`: every device computes the parts that it holds."""
+    state = _active.get()
+    split = () if state is None else state[1].table().get(axis, ())
+
+    def part(*args: Any) -> Any:
+        with within(axis):
+            return function(*args)
+
+    return jax.vmap(part, spmd_axis_name=split or None)
+
+
 def active() -> jax.sharding.Mesh | None:
     """The mesh of what is being traced, None without one."""
     state = _active.get()
@@ -161,11 +215,15 @@ def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """States the logical axes of an activation (see `partition`); without an active mesh it does nothing."""
+    """States the logical axes of an activation (see `partition`); without an active mesh it does nothing.
+
+    Fewer axes than x has dimensions: the last ones stay as the compiler has them.
+    """
     built = active()
     if built is None:
         return x
-    return jax.lax.with_sharding_constraint(x, NamedSharding(built, partition(x.shape, *axes)))
+    spec = (*partition(x.shape[: len(axes)], *axes), *(PartitionSpec.UNCONSTRAINED,) * (x.ndim - len(axes)))
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, PartitionSpec(*spec)))
 
 
 def parts(axis: str) -> int:

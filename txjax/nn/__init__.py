@@ -4,6 +4,7 @@ from txjax.nn.attention import Attention, Context, head_size, rotate
 from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.kernels import attend
 from txjax.nn.keys import Gathered, Keys, Ring
@@ -26,16 +27,22 @@ from txjax.nn.positions import (
 )
 from txjax.nn.remat import REMAT, Remat, keep
 from txjax.nn.stack import Stack
+from txjax.nn.tell import TOLD, tell
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "MLP",
+    "TOLD",
     "Alibi",
     "Attention",
     "Block",
+    "Capacity",
     "Context",
+    "Dropless",
     "Embed",
+    "Experts",
+    "GatedExperts",
     "GatedMLP",
     "Gathered",
     "Grid",
@@ -60,6 +67,7 @@ __all__ = [
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",
+    "Routing",
     "Stack",
     "T5Relative",
     "Tied",
@@ -78,5 +86,6 @@ __all__ = [
     "project",
     "remember",
     "rotate",
+    "tell",
     "unpatchify",
 ]

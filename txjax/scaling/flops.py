@@ -53,6 +53,12 @@ def _count_one(eqn: JaxprEqn) -> int:
             (contracted, _), _ = eqn.params["dimension_numbers"]
             left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
             return 2 * math.prod(out) * math.prod(left[i] for i in contracted)
+        case "ragged_dot_general":  # every row meets one matrix; a gradient's rows are summed group by group
+            numbers = eqn.params["ragged_dot_dimension_numbers"]
+            (contracted, _), _ = numbers.dot_dimension_numbers
+            left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
+            met = out if numbers.rhs_group_dimensions else out[1:]
+            return 2 * math.prod(met) * math.prod(left[i] for i in contracted)
         case "conv_general_dilated":
             out_features = eqn.params["dimension_numbers"].rhs_spec[0]
             kernel, out = _shape(eqn.invars[1]), _shape(eqn.outvars[0])

@@ -55,11 +55,20 @@ def _check_batch(experiment: Experiment) -> None:
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    stages = mesh.parts("layers", jax.device_count())
+    parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
     over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():
         if size % copies:
             cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
             raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
+        if stages > 1 and size % (rows := parts * copies // stages):
+            raise UserError(
+                field,
+                f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
+                f"inside the pipeline = {rows}",
+                size,
+            )
 
 
 def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:

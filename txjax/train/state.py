@@ -96,9 +96,10 @@ def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct
     held, spec = meta.unbox(abstract_variables(experiment)), batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
-    if not frozen:
-        return 3 * count(forward, params, held, spec)
-    return count(jax.grad(forward), params, held, spec)
+    with sharding.nowhere():  # what a pipeline computes for nobody doesn't count
+        if not frozen:
+            return 3 * count(forward, params, held, spec)
+        return count(jax.grad(forward), params, held, spec)
 
 
 def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
