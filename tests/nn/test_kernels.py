@@ -1,6 +1,9 @@
 """Each kernel gives what the formula gives, gradients too; each call gets the kernel that it should."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -44,6 +47,12 @@ def graded(function: Any, mask: Mask, *given: jax.Array) -> Any:
 
 def interpreted(*args: Any) -> jax.Array:
     return splash(*args, interpret=True)
+
+
+def test_queries_and_keys_of_other_lengths_are_each_filled_up() -> None:
+    query, key, value, weights = arrays(130, 8)
+    given = query, jnp.tile(key, (1, 2, 1, 1)), jnp.tile(value, (1, 2, 1, 1)), weights
+    close(graded(interpreted, Mask(), *given), graded(formula, Mask(), *given))
 
 
 def close(a: Any, b: Any) -> None:
@@ -136,6 +145,54 @@ def test_products_say_how_many_pairs_the_mask_lets_through() -> None:
     x = jax.ShapeDtypeStruct((B, 8, H, 4), jnp.float32)
     found = scopes(jax.make_jaxpr(jax.grad(loss))(x).jaxpr)
     assert len(found) == 6 and all("pairs_21_of_64" in scope for scope in found)  # 1 + 2 + 6 * 3
+
+
+CUDNN = """
+import re
+import jax
+import jax.numpy as jnp
+from txjax import backend, sharding
+from txjax.nn import Mask, attend
+from txjax.nn.kernels import choose
+
+def told(length, segments, mesh=None):
+    def loss(query, key, value, segments):
+        mask = Mask.within(segments, causal=True)
+        return attend(query, key, value, mask).astype(jnp.float32).sum()
+
+    given = [jax.ShapeDtypeStruct((2, length, heads, 64), jnp.bfloat16) for heads in (4, 2, 2)]
+    given.append(jax.ShapeDtypeStruct((2, length), jnp.int32) if segments else None)
+    step = jax.jit(jax.grad(loss, (0, 1, 2))).trace(*given)
+    program = step.lower(lowering_platforms=("cuda",)).as_text()
+    print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
+
+with backend.aim("gpu"):
+    told(256, False)
+    told(256, True)
+    told(197, False)
+    with sharding.use(sharding.Mesh(data=2, tensor=2)):
+        told(256, False)
+    wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
+    print(choose(wide, wide, Mask()).why)
+"""
+
+
+def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
+    """Lowered for a GPU by a process that finds a cuDNN: all of it that JAX asks for here is its version."""
+    plugin = tmp_path / "jax_cuda13_plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").touch()
+    (plugin / "_versions.py").write_text("def cudnn_get_version():\n    return 91300\n")
+    root = Path(__file__).parents[2]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(root), str(tmp_path))),
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    ran = subprocess.run([sys.executable, "-c", CUDNN], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    plain, biased = "Softmax SoftmaxBackward", "ScaleBiasSoftmax ScaleBiasSoftmaxBackward"
+    assert ran.stdout.splitlines()[:4] == [plain, biased, biased, plain]
+    assert "head dim must be" in ran.stdout.splitlines()[4]
 
 
 MESHES = {

@@ -9,7 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
-from txjax.nn.shards import per_device
+from txjax.nn.shards import filled, per_device
 from txjax.sharding import parts
 
 
@@ -21,7 +21,9 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return "a window that is not causal"
     if parts("length") > 1:
         return "the length is split over devices"
-    return _tried(query.shape, key.shape, query.dtype, mask.causal, mask.window, mask.segments is not None)
+    (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
+    queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
+    return _tried(queries, keys, query.dtype, mask.causal, mask.window, mask.segments is not None)
 
 
 def cudnn(
@@ -32,9 +34,12 @@ def cudnn(
 ) -> Float[Array, "B L H K"]:
     """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
 
-    Segments become an array [B 1 L S]: the kernel knows no better.
+    Segments become an array [B 1 L S]: the kernel knows no better. Odd lengths, which its backward pass doesn't take,
+    get one place more, of a segment of its own.
     """
-    return per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)
+    length = query.shape[1]
+    query, key, value, mask = filled(query, key, value, mask, 2, 2)
+    return per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)[:, :length]
 
 
 def _call(

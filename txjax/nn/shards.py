@@ -1,5 +1,6 @@
-"""Attention on each device's own examples, heads and queries."""
+"""What kernels have in common: each device has its own examples, heads and queries; lengths are whole blocks."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -39,3 +40,21 @@ def per_device(
     ]
     run = mapped(function, (queries, keys, keys, *of_segments, more_specs), queries)
     return run(query, key, value, *segments, more)
+
+
+def filled(
+    query: jax.Array, key: jax.Array, value: jax.Array, mask: Mask, of_queries: int, of_keys: int
+) -> tuple[jax.Array, jax.Array, jax.Array, Mask]:
+    """The call with lengths that are multiples of these; what is filled in sees and is seen by nothing real."""
+    (batch, length), source = query.shape[:2], key.shape[1]
+    more = -length % of_queries, -source % of_keys
+    if more == (0, 0):
+        return query, key, value, mask
+    one = jnp.zeros((batch, length), jnp.int32), jnp.zeros((batch, source), jnp.int32)
+    queries, keys = (
+        jnp.pad(s, ((0, 0), (0, m)), constant_values=-1) for s, m in zip(mask.segments or one, more, strict=True)
+    )
+    query, key, value = (
+        jnp.pad(x, ((0, 0), (0, m), (0, 0), (0, 0))) for x, m in ((query, more[0]), (key, more[1]), (value, more[1]))
+    )
+    return query, key, value, dataclasses.replace(mask, query_segments=queries, key_segments=keys)

@@ -1,6 +1,5 @@
 """Splash attention: JAX's Pallas kernel for TPUs, which skips the blocks that a mask hides."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -9,7 +8,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
-from txjax.nn.shards import per_device
+from txjax.nn.shards import filled, per_device
 from txjax.sharding import active, partition, parts
 
 LANES = 128  # the least block of places
@@ -39,8 +38,8 @@ def splash(
     Args:
       interpret: run the kernel's operations one by one, on any backend.
     """
-    length = query.shape[1]
-    query, key, value, mask = _filled(query, key, value, mask)
+    length, whole = query.shape[1], LANES * parts("length")
+    query, key, value, mask = filled(query, key, value, mask, whole, whole if mask.causal or mask.window else LANES)
     kernel = _kernel(query.shape[1], key.shape[1], mask, interpret)
     query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
 
@@ -90,20 +89,3 @@ def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
 def _block(length: int) -> int:
     """The largest block that divides a length."""
     return next(block for block in _BLOCKS if length % block == 0)
-
-
-def _filled(query: jax.Array, key: jax.Array, value: jax.Array, mask: Mask) -> tuple[Any, Any, Any, Mask]:
-    """Lengths as whole blocks on every device; what is filled in sees and is seen by nothing real."""
-    (batch, length), source = query.shape[:2], key.shape[1]
-    whole = LANES * parts("length")
-    more = -length % whole, -source % (whole if mask.causal or mask.window else LANES)
-    if more == (0, 0):
-        return query, key, value, mask
-    one = jnp.zeros((batch, length), jnp.int32), jnp.zeros((batch, source), jnp.int32)
-    queries, keys = (
-        jnp.pad(s, ((0, 0), (0, m)), constant_values=-1) for s, m in zip(mask.segments or one, more, strict=True)
-    )
-    query, key, value = (
-        jnp.pad(x, ((0, 0), (0, m), (0, 0), (0, 0))) for x, m in ((query, more[0]), (key, more[1]), (value, more[1]))
-    )
-    return query, key, value, dataclasses.replace(mask, query_segments=queries, key_segments=keys)
