@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+PATHS = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]  # of txjax, and of what tests define
+
 CONFIG = """
 from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
@@ -36,20 +38,38 @@ def get_config():
 """
 
 
-def start(config: Path, workdir: Path, *flags: str, devices: int = 1, command: str = "train") -> subprocess.Popen:
+# The same with a data set in which something may go wrong.
+FAULTY = CONFIG.replace("data=NextTokenWindows(", "data=Faulty(").replace(
+    "import NextTokenWindows", "import NextTokenWindows\nfrom faulty import Faulty"
+)
+
+
+def start(
+    config: Path,
+    workdir: Path,
+    *flags: str,
+    devices: int = 1,
+    command: str = "train",
+    variables: dict[str, str] | None = None,
+) -> subprocess.Popen:
     words = [sys.executable, "-m", "txjax", command, f"--workdir={workdir}", *flags]
     words += [f"--config={config}"] if command == "train" else []
     quick = "--xla_backend_optimization_level=0"  # to compile
     environment = os.environ | {"XLA_FLAGS": f"{quick} --xla_force_host_platform_device_count={devices}"}
+    environment |= {"PYTHONPATH": os.pathsep.join(PATHS)} | (variables or {})
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def free_address() -> str:
+    """Where processes on this machine can meet."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
 
 
 def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> list[subprocess.Popen]:
     """The same command in `count` processes on this machine."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        address = f"localhost:{free.getsockname()[1]}"
-    flags = [f"--coordinator_address={address}", f"--process_count={count}"]
+    flags = [f"--coordinator_address={free_address()}", f"--process_count={count}"]
     return [start(*args, *flags, f"--process_index={i}", devices=devices, **settings) for i in range(count)]
 
 

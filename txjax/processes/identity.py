@@ -1,7 +1,5 @@
 """Which of the processes this is."""
 
-import socket
-
 import jax
 
 from txjax.types import Failure, UserError
@@ -10,8 +8,8 @@ hosts: list[str] = []  # by process, once there are several
 
 
 def several() -> bool:
-    """Whether this is one of several processes. Before `start` it never is."""
-    return len(hosts) > 1
+    """Whether this is one of several processes. Before they have joined it never is; it touches no device then."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def first() -> bool:
@@ -27,7 +25,7 @@ def index() -> int:
 def name(number: int | None = None) -> str:
     """`process 1 (host)`: this process, or that one."""
     number = index() if number is None else number
-    return f"process {number} ({hosts[number] if several() else socket.gethostname()})"
+    return f"process {number}" + (f" ({hosts[number]})" if hosts else "")
 
 
 def exit_code(error: BaseException) -> int:

@@ -85,10 +85,12 @@ def start(
 
 
 def _number(flag: str, given: int | None) -> int | None:
-    text = os.environ.get(f"JAX_{flag.upper()}") if given is None else str(given)
-    if text is not None and not text.isdigit():
+    text = os.environ.get(f"JAX_{flag.upper()}")
+    if given is not None or text is None:
+        return given
+    if not text.isdigit():
         raise UserError(f"JAX_{flag.upper()}", "a number", text)
-    return None if text is None else int(text)
+    return int(text)
 
 
 def _check(coordinator_address: str | None, process_count: int | None, process_index: int | None) -> None:

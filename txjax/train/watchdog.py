@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import logging
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from txjax import processes
 
 log = logging.getLogger("txjax")
+LOOK_SECONDS = 1.0
 PATIENCE = 10  # times as long for what takes longer than a step
 
 
@@ -24,7 +24,7 @@ class Watchdog:
     """
 
     def __init__(self, folder: Path, seconds: float):
-        self.path = folder / "logs" / f"stuck_process_{0 if processes.first() else processes.index()}.txt"
+        self.path = folder / "logs" / f"stuck_process_{processes.index()}.txt"
         self.seconds, self.allowed = seconds, seconds
         self.doing, self.beaten = "starting", time.monotonic()
         self._over = threading.Event()
@@ -54,7 +54,7 @@ class Watchdog:
             self.allowed = self.seconds
 
     def _watch(self) -> None:
-        while not self._over.wait(min(1.0, self.seconds / 4)):
+        while not self._over.wait(min(LOOK_SECONDS, self.seconds / 4)):
             quiet = time.monotonic() - self.beaten
             if quiet > self.allowed:
                 self._stop(quiet)
@@ -65,5 +65,6 @@ class Watchdog:
             faulthandler.dump_traceback(file, all_threads=True)
         message = f"{processes.name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
         log.error(message)
-        print(f"txjax: {message}", file=sys.stderr, flush=True)
+        if processes.several():
+            time.sleep(2 * LOOK_SECONDS)  # the others are stuck too, waiting for this one: each says where
         processes.leave(1, message)
