@@ -27,6 +27,7 @@ from txjax.types import PyTree, TrainState, UserError, flat_paths, near_misses, 
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
+SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
 
 
 @dataclasses.dataclass
@@ -143,7 +144,7 @@ class Store:
                 self._guarded(step, response.result)
                 if processes.first():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
-                processes.barrier(f"the end of the save of step {step}")
+                processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
 
