@@ -20,12 +20,14 @@ from typing import Any
 import jax
 from orbax.checkpoint import v1 as ocp
 
-from txjax import digest
+from txjax import digest, processes
 from txjax.files import replace_text
+from txjax.processes import agree
 from txjax.types import PyTree, TrainState, UserError, flat_paths, near_misses, setting
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
+SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
 
 
 @dataclasses.dataclass
@@ -132,16 +134,17 @@ class Store:
     def save_parts(self, step: int, parts: dict[str, PyTree], record: dict[str, Any]) -> None:
         """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
         self.wait()
-        self._check_space(step, parts)
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
-        shutil.rmtree(self.path(step), ignore_errors=True)
-        self.path(step).mkdir(parents=True)
-        response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
+        agree(f"the save of step {step}", lambda: self._make_room(step, parts))
+        with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
+            response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
 
         def finish() -> None:
             try:
                 self._guarded(step, response.result)
-                self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                if processes.first():
+                    self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
 
@@ -159,7 +162,8 @@ class Store:
             return act()
         except Exception as error:
             full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-            shutil.rmtree(self.path(step), ignore_errors=True)
+            if not processes.several():  # else the others still write into it; `clean` removes it
+                shutil.rmtree(self.path(step), ignore_errors=True)
             if full:
                 raise self._disk_full(step) from error
             raise
@@ -174,11 +178,13 @@ class Store:
             hint=f"{last}; free space and start the same command again",
         )
 
-    def _check_space(self, step: int, parts: PyTree) -> None:
+    def _make_room(self, step: int, parts: PyTree) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         needed = sum(x.nbytes for x in jax.tree.leaves(parts))
         if shutil.disk_usage(self.folder).free < needed:
             raise self._disk_full(step)
+        shutil.rmtree(self.path(step), ignore_errors=True)
+        self.path(step).mkdir(parents=True)
 
     def wait(self) -> None:
         """Until the save under way is finished. Raises what went wrong in it."""
@@ -215,24 +221,31 @@ class Store:
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """The newest step whose every bit is right, placed as `abstract` says; None if nothing was ever saved.
 
-        A bad step is reported, set aside as `STEP.bad` and the one before it is taken.
+        Removes what a killed save left; a bad step is reported, set aside as `STEP.bad` and the one before it is taken.
 
         Raises:
           UserError: there were steps and none is good, or the arrays aren't those of this model.
         """
+        step = agree("the step to go on from", self._newest_good)
+        if step is None:
+            return None
+        return join(self.load(step, split(abstract))), self.record(step)
+
+    def _newest_good(self) -> int | None:
+        """Removes what a killed save left behind, sets bad steps aside."""
+        self.clean()
         tried = self.steps()
         for step in reversed(tried):
             faults = self.faults(step)
             if not faults:
-                record = self.record(step)
-                if not any(path.startswith("training/") for path in record["arrays"]):
+                if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
                     raise UserError(
                         "--workdir",
                         "a run that can go on",
                         f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
                         hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
                     )
-                return join(self.load(step, split(abstract))), record
+                return step
             aside = self.path(step).with_name(f"{step}.bad")
             log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
             shutil.rmtree(aside, ignore_errors=True)

@@ -17,15 +17,19 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
-    from txjax import config
+    from txjax import config, processes
     from txjax.commands.report import plot_curves
     from txjax.train.loop import train
 
     experiment = config.load(flags.config, overrides)
+    processes.start(
+        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
+    )
     code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-    if code == 0:
+    if code == 0 and processes.first():
         picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
         print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
     return code

@@ -7,11 +7,18 @@ import signal
 import threading
 from types import FrameType
 
+from jax.experimental import multihost_utils
+
+from txjax import processes
+
 EXIT_CODE = 75  # EX_TEMPFAIL: start me again
 
 
 class Preemption:
-    """Inside the `with` block a first signal only raises the flag `asked`."""
+    """Inside the `with` block a first signal only asks: `reached` then says after which step to stop.
+
+    Of several processes any one may get it. JAX takes SIGTERM then, and finds the step that all can stop at.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -19,14 +26,30 @@ class Preemption:
 
     def __enter__(self) -> Preemption:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._on_signal)
+            if processes.several():
+                self._handle(signal.SIGINT, self._pass_on)
+            else:
+                self._handle(signal.SIGINT, self._on_signal)
+                self._handle(signal.SIGTERM, self._on_signal)
         return self
+
+    def _handle(self, number: int, handler: object) -> None:
+        self._before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             os._exit(128 + number)
         self.asked = True
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def reached(self, step: int) -> bool:
+        """Whether to stop after this step: the same on every process. Call it after each."""
+        if processes.several() and not self.asked and multihost_utils.reached_preemption_sync_point(step):
+            self.asked = True
+        return self.asked
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
