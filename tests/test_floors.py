@@ -14,6 +14,7 @@ FLOORS = [
     {"eval"},
     {"experiment"},
     {"train", "interop"},
+    {"plan"},
     {"commands"},
     {"__main__"},
 ]

@@ -26,9 +26,7 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     Raises:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
     """
-    check_settings(experiment)
-    experiment.mesh.sizes(jax.device_count())
-    _check_batch(experiment)
+    check_layout(experiment, jax.device_count())
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
     for name, evaluator in experiment.evals.items():
         needs = evaluator.needs(experiment.objective)
@@ -46,9 +44,16 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
         return find_origin(experiment, layout) if starts else None
 
 
-def _check_batch(experiment: Experiment) -> None:
+def check_layout(experiment: Experiment, num_devices: int) -> None:
+    """Ranges, and whether mesh and batch suit so many devices.
+
+    Raises:
+      UserError: for the first mistake.
+    """
+    check_settings(experiment)
     mesh = experiment.mesh
-    copies = mesh.parts("batch", jax.device_count())
+    mesh.sizes(num_devices)
+    copies = mesh.parts("batch", num_devices)
     batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
     if experiment.batch_size % experiment.microbatches:
         raise UserError(

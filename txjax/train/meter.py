@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from txjax.experiment import Experiment
-from txjax.scaling.flops import peak
+from txjax.scaling.chips import peak
 from txjax.train.state import batch_spec, flops_per_step
 
 

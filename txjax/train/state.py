@@ -74,7 +74,18 @@ class Layout:
 def abstract_variables(experiment: Experiment) -> PyTree:
     """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
     spec = batch_spec(experiment.data, experiment.batch_size)
-    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), jax.random.key(0), spec)
+    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
+
+
+def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:
+    """The forward pass as one number of (parameters, the other variables, batch): what counts and traces go through."""
+
+    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
+        variables = held | {"params": merge(params, held.get("params", {}))}
+        losses = experiment.objective(experiment.model, variables, batch, jax.random.key(0), train=True).losses
+        return jnp.stack([mean.total for mean in losses.values()]).sum()
+
+    return forward
 
 
 def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct] | None = None) -> int:
@@ -86,13 +97,7 @@ def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct
     Args:
       batch: the batch's spec; None = the data's own, which no bucket cut.
     """
-    objective, model, optimizer = experiment.objective, experiment.model, experiment.optimizer
-
-    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
-        variables = held | {"params": merge(params, held["params"])}
-        losses = objective(model, variables, batch, jax.random.key(0), train=True).losses
-        return jnp.stack([mean.total for mean in losses.values()]).sum()
-
+    optimizer, forward = experiment.optimizer, forward_of(experiment)
     held, spec = meta.unbox(abstract_variables(experiment)), batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
@@ -100,6 +105,11 @@ def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct
         if not frozen:
             return 3 * count(forward, params, held, spec)
         return count(jax.grad(forward), params, held, spec)
+
+
+def _key() -> PyTree:
+    """A key's shape and dtype: a real one would have to live on the mesh's devices, which may be far away."""
+    return jax.eval_shape(jax.random.key, 0)
 
 
 def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
@@ -135,7 +145,7 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
             ema={} if ema is None else ema.begin(chosen),
         )
 
-    traced = jax.eval_shape(init, jax.random.key(0))
+    traced = jax.eval_shape(init, _key())
     whole = NamedSharding(built, PartitionSpec())
     params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
     trained = pick(params, optimizer.trained)
