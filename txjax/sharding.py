@@ -226,6 +226,18 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, NamedSharding(built, PartitionSpec(*spec)))
 
 
+def gather(x: jax.Array, *axes: str | None) -> jax.Array:
+    """A parameter as a product takes it: whole along the mesh axes that split the batch too."""
+    state = _active.get()
+    if state is None:
+        return x
+    built, mesh = state
+    taken = mesh.table()["batch"]
+    rules = {name: tuple(a for a in over if a not in taken) for name, over in mesh.table().items()}
+    spec = dataclasses.replace(mesh, rules=rules).partition(axes)
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, spec))
+
+
 def parts(axis: str) -> int:
     """In how many parts the active mesh splits a logical axis; 1 without one."""
     state = _active.get()

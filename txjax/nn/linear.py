@@ -10,6 +10,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
+from txjax.sharding import constrain, gather
 
 
 def parameter(
@@ -28,18 +29,51 @@ def align(values: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
 
 
-def project(x: jax.Array, kernel: jax.Array, dims: int = 1, dtype: DTypeLike | None = None) -> jax.Array:
+def project(
+    x: jax.Array,
+    kernel: jax.Array,
+    dims: int = 1,
+    dtype: DTypeLike | None = None,
+    axes: tuple[str | None, ...] | None = None,
+) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
-    Both are flattened to matrices first: XLA on CPU is slow at the kernel's gradient otherwise.
+    Both are flattened to matrices first: XLA on CPU is slow at the kernel's gradient otherwise. A kernel that is split
+    along with the batch is gathered for the product, in the dtype of `x`.
 
     Args:
       dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
+      axes: logical names of the kernel's axes; None = it is whole.
     """
+    return _project(x, kernel, dims, jnp.dtype(dtype or x.dtype), axes or (None,) * kernel.ndim)
+
+
+def _product(x: jax.Array, kernel: jax.Array, dims: int, dtype: jnp.dtype, axes: tuple[str | None, ...]) -> jax.Array:
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
-    matrix = kernel.astype(x.dtype).reshape(math.prod(kernel.shape[:dims]), math.prod(features))
-    y = jnp.matmul(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype or x.dtype)
+    whole = _gathered(kernel, x.dtype, axes)
+    matrix = whole.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
+    y = jnp.matmul(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype)
     return y.reshape(*lead, *features)
+
+
+# What waits for the backward pass is the kernel's share and not the gathered kernel.
+_project = jax.custom_vjp(_product, nondiff_argnums=(2, 3, 4))
+_project.defvjp(
+    lambda x, kernel, *how: (_product(x, kernel, *how), (x, kernel)),
+    lambda dims, dtype, axes, held, gradient: jax.vjp(lambda x, k: _product(x, k, dims, dtype, axes), *held)[1](gradient),
+)
+
+
+def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: tuple[str | None, ...]) -> jax.Array:
+    return gather(kernel.astype(dtype), *axes)
+
+
+# A constraint's own gradient would want the gradient's sum whole on every device, and not in shares.
+_gathered = jax.custom_vjp(_cast, nondiff_argnums=(1, 2))
+_gathered.defvjp(
+    lambda kernel, dtype, axes: (_cast(kernel, dtype, axes), jnp.zeros((), kernel.dtype)),
+    lambda dtype, axes, like, gradient: (constrain(gradient, *axes).astype(like.dtype),),
+)
 
 
 class Linear(nn.Module):
@@ -71,7 +105,7 @@ class Linear(nn.Module):
         std = self.scale * self.initial.std(math.prod(inputs), math.prod(features))
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = project(x, kernel, dims, dtype)
+        y = project(x, kernel, dims, dtype, axes)
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

@@ -46,7 +46,7 @@ def slice_of(topology: str, slices: int = 1) -> Target:
     # libtpu asks the cloud's metadata server where it is, and complains where there is none.
     quiet = {
         "TPU_SKIP_MDS_QUERY": "1",
-        "TPU_ACCELERATOR_TYPE": "",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # it drives no TPU, so others may too
         "TPU_WORKER_HOSTNAMES": "localhost",
         "TPU_MIN_LOG_LEVEL": "3",
         "TPU_STDERR_LOG_LEVEL": "3",

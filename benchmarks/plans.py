@@ -1,0 +1,84 @@
+"""Plans of full-size models for slices of TPU pods, as rows of docs/plan.md. Needs 'txjax[plan]', no TPU.
+
+    python benchmarks/plans.py [--only=llama]
+
+Every row is one `txjax plan --json` in a process of its own; the compiler takes minutes for some.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+REMAT = "--config.model.stack.remat={}".format
+RUNS = {
+    "vit-h/14": (
+        "configs/vision/vit_imagenet.py:huge",
+        {
+            "v5e:16x16": ["--config.mesh.data=16", "--config.mesh.fsdp=16"],
+            "v5p:4x4x4": ["--config.mesh.data=4", "--config.mesh.fsdp=16"],
+        },
+    ),
+    # Dropout of the attention weights rules out the kernel; later recipes do without (Portes et al. 2023).
+    "bert-large": (
+        "configs/text/bert_base.py:large-512",
+        {
+            slice_: ["--config.model.attention.dropout=0", "--config.batch_size=4096", "--config.mesh.data=-1"]
+            for slice_ in ("v5e:16x16", "v5p:4x4x4")
+        },
+    ),
+    "gpt2-1.5b": (
+        "configs/text/gpt2.py:1.5B",
+        {
+            "v5e:16x16": ["--config.batch_size=512", "--config.mesh.data=4", "--config.mesh.fsdp=64"],
+            "v5p:4x4x4": ["--config.batch_size=512", "--config.mesh.data=1", "--config.mesh.fsdp=64"],
+        },
+    ),
+    "llama-7b": (
+        "configs/text/llama.py:7B",
+        {
+            "v5e:16x16": ["--config.mesh.data=1", "--config.mesh.fsdp=256", "--config.microbatches=8", REMAT("full")],
+            "v5p:4x4x4": ["--config.mesh.data=1", "--config.mesh.fsdp=64", "--config.microbatches=4", REMAT("full")],
+        },
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a part of the model's name")
+    parser.add_argument("--slice", default="", help="a part of the slice's name")
+    flags = parser.parse_args()
+    print("| model | slice | flags | parameters | FLOPs an update | memory a device | sent / least | step at best | MFU at")
+    for name, (config, slices) in RUNS.items():
+        for slice_, more in slices.items():
+            if flags.only in name and flags.slice in slice_:
+                print(row(name, config, slice_, more), flush=True)
+
+
+def row(name: str, config: str, slice_: str, more: list[str]) -> str:
+    words = [sys.executable, "-m", "txjax", "plan", f"--config={config}", f"--topology={slice_}", *more, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if not done.stdout:
+        return f"| {name} | {slice_} | failed: {done.stderr.strip().splitlines()[-1]} |"
+    plan = json.loads(done.stdout.splitlines()[0])
+    least = plan["collective_bytes_minimum"]
+    cells = [
+        name,
+        slice_,
+        f"`{' '.join(flag.removeprefix('--config.') for flag in more)}`",
+        f"{plan['params']:,}",
+        f"{plan['flops_per_step']:.3e}",
+        f"{plan['bytes_per_device'] / 2**30:.1f} of {plan['device_memory'] / 2**30:.0f} GiB"
+        + ("" if plan["fits"] else " (too much)"),
+        f"{plan['collective_bytes_per_step'] / 2**30:.2f} GiB / {plan['collective_bytes_per_step'] / least:.2f}",
+        f"{plan['step_seconds']:.3f} s",
+        f"{plan['mfu']:.0%}",
+        ", ".join(f"{times} {kernel}" for kernel, times in plan["kernels"].items()) or "none",
+        f"{plan['compile_seconds']:.0f} s",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    main()
