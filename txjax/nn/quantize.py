@@ -28,7 +28,7 @@ class Quantize:
       dtype: of activations and kernels in the forward product.
       gradients: of the incoming gradient in the two backward products, whose other side is then the rounded one of the
         forward product; None = both products are computed as without quantisation.
-      paths: a regular expression for the whole path of a `Linear` inside the model, such as `layers/block/mlp/up`.
+      paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`.
     """
 
     dtype: str = setting("int8", choices=("int8", "float8_e4m3fn"))
@@ -68,7 +68,7 @@ def quantized(how: Quantize | None) -> Iterator[None]:
         module = context.module
         if not isinstance(module, Linear) or context.method_name != "__call__":
             return call(*args, **kwargs)
-        path = "/".join(module.path)
+        path = "/".join(module.path).rpartition("block/")[2]
         paths.add(path)
         return call(*args, **kwargs, **({"product": product} if re.fullmatch(how.paths, path) else {}))
 

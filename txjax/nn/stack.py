@@ -13,7 +13,7 @@ from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, flow
 from txjax.nn.remat import REMAT, keep
 from txjax.nn.tell import TOLD
-from txjax.sharding import need_host_memory, parts
+from txjax.sharding import parts
 from txjax.types import PyTree, setting
 
 
@@ -78,7 +78,7 @@ class Stack(nn.Module):
         """What says which results the backward pass finds in memory; None: all."""
         remat = REMAT[self.remat]
         if remat.host:
-            need_host_memory("config.model.stack.remat")
+            backend.need_host_memory("config.model.stack.remat")
         return remat.policy
 
     def _flow(self, x: jax.Array, context: Context, schedule: Schedule, unroll: int) -> jax.Array:

@@ -6,8 +6,8 @@ All share one order: clip the global norm, find a direction, add the decay, mult
 
 where the factor of `layer_decay` multiplies `group.lr`. So the weight decay is decoupled from the gradient (Loshchilov
 & Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. (LARS alone couples it.) States are float32
-whatever the parameters are (but for a `momentum_dtype`), and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's
-path.
+whatever the parameters are (a first moment may wait in its `momentum_dtype`), and mirror them: a leaf of the state that
+belongs to a parameter ends in the parameter's path.
 """
 
 import dataclasses
