@@ -5,9 +5,7 @@ The table of docs/parallelism.md: python -m pytest -n 0 -s -m slow tests/test_pa
 
 import dataclasses
 import functools
-import math
-import os
-import re
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 
-from txjax import backend, sharding
+from txjax import sharding
 from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, Decoder
@@ -23,9 +21,12 @@ from txjax.models.vision.encoder import MeanPool
 from txjax.nn import Attention, GatedExperts, Learned, Ring, Stack
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
+from txjax.plan.hlo import Program
+from txjax.plan.program import compile_step, laid_out
+from txjax.plan.target import Target, slice_of
 from txjax.sharding import Mesh
 from txjax.train.run_eval import place
-from txjax.train.state import batch_spec, lay_out
+from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 
@@ -147,48 +148,32 @@ def test_every_mesh_gives_the_run_of_one_device(name: str, title: str, capfd: py
     assert "Involuntary full rematerialization" not in said.err
 
 
-@functools.cache
-def topology(name: str, slices: int = 1) -> list[Any]:
-    """The devices of a TPU slice that isn't here."""
-    pytest.importorskip("libtpu", reason="pip install libtpu")
-    from jax.experimental.topologies import get_topology_desc
-
-    os.environ["TPU_SKIP_MDS_QUERY"] = "1"
-    return list(get_topology_desc(platform="tpu", topology_name=name, num_slices=slices).devices)
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
 
 
-def compiled(exp: Experiment, devices: list[Any]) -> str:
+def program(exp: Experiment, target: Target) -> Program:
     """The train step as the compiler has it."""
-    with backend.aim(devices[0].platform), sharding.use(exp.mesh, devices) as built:
-        layout = lay_out(exp, built)
-        spec = batch_spec(exp.data, exp.batch_size)
-        return str(jit_step(exp, layout).lower(layout.abstract, spec).compile().as_text())
+    with laid_out(exp, target) as layout:
+        found = compile_step(exp, layout, target.platform).program
+        assert found is not None
+        return found
 
 
-def collectives(program: str) -> dict[str, list[int]]:
-    """Elements that each collective gives, by kind."""
-    found: dict[str, list[int]] = {}
-    kinds = "all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute"
-    for result, kind in re.findall(rf"= (\S.*?) ({kinds})(?:-start)?\(", program):
-        for shape in re.findall(r"\w+\[([\d,]*)\]", result):
-            found.setdefault(kind, []).append(math.prod(int(n) for n in shape.split(",") if n))
-    return found
-
-
+@needs_libtpu
 @pytest.mark.slow
 @pytest.mark.parametrize("title", MESHES)
 def test_every_mesh_compiles_for_a_tpu(title: str, capfd: pytest.CaptureFixture) -> None:
     mesh, fields = MESHES[title]
-    devices = topology("v5e:2x4")
-    assert collectives(compiled(dataclasses.replace(decoder(**fields), mesh=mesh), devices))
+    assert program(dataclasses.replace(mixture(**fields), mesh=mesh), slice_of("v5e:2x4")).collectives()
     assert "Involuntary full rematerialization" not in capfd.readouterr().err
 
 
+@needs_libtpu
 @pytest.mark.slow
 def test_slices_lie_along_data() -> None:
-    devices = topology("v5e:2x2", slices=2)
-    built = Mesh(data=4, fsdp=2).build(devices)
+    target = slice_of("v5e:2x2", slices=2)
+    built = Mesh(data=4, fsdp=2).build(target.devices)
     assert [{device.slice_index for device in row.flat} for row in built.devices.reshape(4, 2)] == [{0}, {0}, {1}, {1}]
     with pytest.raises(UserError, match="config.mesh.data: expected a multiple of the 2 slices of devices, got 1"):
-        Mesh(data=1, fsdp=8).build(devices)
-    assert collectives(compiled(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), devices))["all-reduce"]
+        Mesh(data=1, fsdp=8).build(target.devices)
+    assert program(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), target).collectives()
