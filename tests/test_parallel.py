@@ -25,6 +25,7 @@ from txjax.plan.hlo import Program
 from txjax.plan.program import compile_step, laid_out
 from txjax.plan.target import Target, slice_of
 from txjax.sharding import Mesh
+from txjax.train.check import check_layout
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step
@@ -177,3 +178,24 @@ def test_slices_lie_along_data() -> None:
     with pytest.raises(UserError, match="config.mesh.data: expected a multiple of the 2 slices of devices, got 1"):
         Mesh(data=1, fsdp=8).build(target.devices)
     assert program(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), target).collectives()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fields", "told"),
+    [
+        (Mesh(data=2, pipeline=-1), {"stack": Stack(microbatches=12)}, "batch_size: .* 12 times the 2 parts .* = 24"),
+        (Mesh(data=-1, fsdp=3), {}, "config.mesh: expected axes that multiply to the 16 devices"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_anything_compiles(mesh: Mesh, fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        check_layout(dataclasses.replace(decoder(**fields), mesh=mesh), 16)
+
+
+def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() -> None:
+    exp = dataclasses.replace(decoder(stack=Stack(rounds=3)), mesh=Mesh(data=4, pipeline=2))
+    with (
+        sharding.use(exp.mesh) as built,
+        pytest.raises(UserError, match=r"depth: expected a multiple of mesh.pipeline \* stack.rounds = 2 \* 3, got 4"),
+    ):
+        lay_out(exp, built)

@@ -97,7 +97,9 @@ class Dropless(Routing):
         return out.reshape(*chosen.shape, -1), chosen < experts
 
 
-def _in_slots(x: jax.Array, chosen: jax.Array, experts: int, room: int, compute: Compute) -> tuple[jax.Array, ...]:
+def _in_slots(
+    x: jax.Array, chosen: jax.Array, experts: int, room: int, compute: Compute
+) -> tuple[jax.Array, jax.Array]:
     """Routing with `room` slots for the tokens of each example at each expert."""
     batch, length, choices = chosen.shape
     wanted = chosen.transpose(0, 2, 1).reshape(batch, -1)  # first choices first
@@ -124,7 +126,8 @@ def _in_slots(x: jax.Array, chosen: jax.Array, experts: int, room: int, compute:
     )
     out = travel(compute(rows)).swapaxes(0, 1).reshape(batch, experts * room, -1)
     back = jax.vmap(fetch)(constrain(out, "batch"), slot)
-    return tuple(y.reshape(batch, choices, length, *y.shape[2:]).swapaxes(1, 2) for y in (back, fits))
+    back, fits = (y.reshape(batch, choices, length, *y.shape[2:]).swapaxes(1, 2) for y in (back, fits))
+    return back, fits
 
 
 class _Linears(nn.Module):

@@ -64,10 +64,10 @@ class MLP(nn.Module):
     ) -> Float[Array, "B L D"]:
         """The same shape and dtype as x; dropout is active where `train`. `real`: which are not padding; None = all."""
         assert self.initial and self.residual
-        initial, size = self.initial, (self.hidden_size(x.shape[-1]),)
+        initial, inside = self.initial, (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return keep(Linear(size, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
+            return keep(Linear(inside, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
 
         hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
         size, inputs = x.shape[-1:], ("mlp",)
