@@ -64,7 +64,7 @@ class Stack(nn.Module):
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={"params": 0, "cache": 0, "intermediates": 0} | dict.fromkeys(TOLD, 0),
+            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *TOLD)},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=self.depth,
