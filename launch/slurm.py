@@ -104,6 +104,14 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     else:
         job, read, last = "$SLURM_JOB_ID", "", ""
         words += [f"--workdir={flags.workdir}"]
+    lost = ""
+    if flags.nodes > 1:
+        lost = f"""
+# Where a node died, the tasks on the others fail; the run can go on without it.
+if [ $code != 0 ] && [ $code != 2 ] && ! timeout 60 srun --overlap --ntasks-per-node=1 true; then
+    code={common.PREEMPTED}
+fi
+"""
     setup = "".join(f"{line}\n" for line in flags.setup)
     return f"""#!/bin/bash
 {directives}
@@ -128,7 +136,7 @@ task='trap : TERM; "$@"; code=$?
     {quoted([*words, *overrides])}{last}
 code=$?
 if [ -s "$ENDED" ]; then code=$(cat "$ENDED"); fi
-
+{lost}
 # A job that was cancelled stays so.
 if [ $code = {common.PREEMPTED} ] && [ "$(squeue --noheader --jobs="$job" --format=%T)" = RUNNING ]; then
     scontrol requeue "$job"

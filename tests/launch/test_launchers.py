@@ -235,3 +235,50 @@ def test_tpus_are_asked_for_again_after_a_preemption(tmp_path, code, slices):
     shell = next(word for call in calls for word in call if "docker" in word).removeprefix("--command=")
     subprocess.run(["bash", "-n"], input=shell, text=True, check=True)
     assert "mount 'it'" in shell and "'--config.data.name=a b'" in shell
+
+
+def test_skypilot_starts_one_command_on_every_node(tmp_path):
+    """The task's scripts, run by a shell with the variables that SkyPilot sets."""
+    yaml = pytest.importorskip("yaml")
+    task = yaml.safe_load((ROOT / "launch" / "skypilot.yaml").read_text())
+    subprocess.run(["bash", "-n"], input=task["setup"], text=True, check=True)
+    (tmp_path / "venv").mkdir()
+    program(tmp_path / "venv" / "bin", "python", '#!/bin/sh\nprintf "%s|" "$@"\nexit 75\n')
+    variables = {"HOME": str(tmp_path), "SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2", "SKYPILOT_NODE_RANK": "1"}
+    texts = {name: value or "" for name, value in task["envs"].items()} | {
+        "FLAGS": "--config.seed=1 --config.num_steps=2"
+    }
+    for nodes in (1, 2):
+        environment = os.environ | variables | texts | {"SKYPILOT_NUM_NODES": str(nodes)}
+        done = subprocess.run(["bash", "-c", task["run"]], capture_output=True, text=True, env=environment)
+        assert done.returncode == 75 and done.returncode in task["resources"]["job_recovery"]["recover_on_exit_codes"]
+        several = "--coordinator_address=10.0.0.1:8476|--process_count=2|--process_index=1|" if nodes == 2 else ""
+        assert done.stdout == (
+            f"-P|-m|txjax|train|--config=configs/text/gpt2.py|--workdir=/runs/gpt2|{several}"
+            "--config.seed=1|--config.num_steps=2|"
+        )
+
+
+def test_skypilot_takes_the_task():
+    """Where SkyPilot is installed (pip install skypilot==0.14.1, in an environment of its own)."""
+    sky = pytest.importorskip("sky")
+    yaml = pytest.importorskip("yaml")
+    text = yaml.safe_load((ROOT / "launch" / "skypilot.yaml").read_text())
+    task = sky.Task.from_yaml_config(text, env_overrides=[("BUCKET", "a-bucket")])
+    assert task.num_nodes == 1 and task.storage_mounts["/runs"].name == "a-bucket"
+    (resources,) = task.resources
+    assert resources.use_spot and resources.job_recovery["recover_on_exit_codes"] == [75]
+
+
+def test_the_image_is_made_of_instructions_that_docker_has():
+    """No Docker here: names of instructions, continued lines and the shell of every RUN."""
+    text = (ROOT / "launch" / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    words = [line.split(" ", 1) for line in lines]
+    assert words[0][0] == "FROM"
+    assert {word for word, _ in words} <= {"FROM", "ARG", "WORKDIR", "COPY", "RUN", "CMD", "ENTRYPOINT"}
+    for word, rest in words:
+        if word == "RUN":
+            subprocess.run(["sh", "-n"], input=rest, text=True, check=True)
+        if word in ("CMD", "ENTRYPOINT"):
+            assert isinstance(json.loads(rest), list)

@@ -81,6 +81,21 @@ def test_a_node_that_dies_costs_one_interval(cluster, config, long_run, tmp_path
     assert rows(workdir) == rows(long_run)
 
 
+def test_two_nodes_train_as_one(cluster, config, long_run, tmp_path):
+    """A process a node: the batches of the one-process run, its losses to rounding; and again after a preemption."""
+    workdir = tmp_path / "run"
+    job = submit(cluster, config, workdir, "--nodes=2", "--partition=low", *LONG)
+    wait_for_rows(workdir, 50)
+    cluster.ask("sbatch", "-p", "high", "-N1", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1")
+    cluster.wait_for_restart(job)
+    assert cluster.wait(job, "COMPLETED")["ExitCode"] == "0:0", said(workdir)
+    manifest = json.loads((workdir / "manifest.json").read_text())
+    assert manifest["devices"]["count"] == 2 and "0: resuming at step" in said(workdir)
+    here, there = rows(workdir), rows(long_run)
+    assert [row["train/batch_hash"] for row in here] == [row["train/batch_hash"] for row in there]
+    assert [row["train/loss"] for row in here] == pytest.approx([row["train/loss"] for row in there], rel=1e-3)
+
+
 def test_a_cancelled_job_saves_and_stays_cancelled(cluster, config, tmp_path):
     workdir = tmp_path / "run"
     job = submit(cluster, config, workdir, *LONG)
@@ -113,6 +128,23 @@ def test_a_mistake_ends_the_job_with_txjaxs_code(cluster, config, tmp_path):
     record = cluster.wait(job, "FAILED")
     assert (record["ExitCode"], record["Restarts"]) == ("2:0", "0")
     assert "did you mean width?" in said(workdir)
+
+
+def test_a_job_whose_time_is_up_goes_on_in_another(cluster, config, tmp_path):
+    """A stand-in for txjax: SIGTERM comes before the limit of one minute, and the job that exits 75 is requeued."""
+    stand_in = tmp_path / "python"
+    stand_in.write_text(
+        """#!/bin/bash
+[ -z "$SLURM_RESTART_COUNT" ] || exit 0
+trap 'exit 75' TERM
+sleep 600 & wait
+"""
+    )
+    stand_in.chmod(0o755)
+    flags = ["--time=1", "--save_seconds=50", f"--python={stand_in}"]
+    job = submit(cluster, config, tmp_path / "run", *flags)
+    cluster.wait_for_restart(job)
+    assert cluster.wait(job, "COMPLETED")["ExitCode"] == "0:0"
 
 
 def test_tasks_that_leave_one_after_the_other_are_all_heard(cluster, config, tmp_path):
