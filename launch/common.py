@@ -179,7 +179,7 @@ def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or str(error)
-        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {said.strip()}") from None
+        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {' '.join(said.split())}") from None
     return done.stdout.strip()
 
 

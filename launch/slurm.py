@@ -107,10 +107,11 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     lost = ""
     if flags.nodes > 1:
         lost = f"""
-# Where a node died, the tasks on the others fail; the run can go on without it.
-if [ $code != 0 ] && [ $code != 2 ] && ! timeout 60 srun --overlap --ntasks-per-node=1 true; then
-    code={common.PREEMPTED}
-fi
+# Where a node died, the tasks on the others fail; the run can go on elsewhere.
+case $code in
+    0 | 2 | {common.PREEMPTED}) ;;
+    *) timeout 60 srun --overlap --ntasks-per-node=1 true || code={common.PREEMPTED} ;;
+esac
 """
     setup = "".join(f"{line}\n" for line in flags.setup)
     return f"""#!/bin/bash

@@ -221,7 +221,7 @@ def _processes_of(node: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and f"SLURMD_NODENAME={node}\0".encode() in (entry / "environ").read_bytes():
-                parent = int(re.search(r"^PPid:\s*(\d+)", (entry / "status").read_text(), re.MULTILINE)[1])
+                parent = int(re.findall(r"^PPid:\s*(\d+)", (entry / "status").read_text(), re.MULTILINE)[0])
                 found |= {int(entry.name)}
                 found |= {parent} if (Path("/proc") / str(parent) / "comm").read_text() == "slurmstepd\n" else set()
         except OSError:  # it is gone

@@ -1,7 +1,9 @@
 """The launchers without a cluster: what they render, copy and refuse. Slurm itself is in test_slurm.py."""
 
+import ast
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,15 @@ def checkout(tmp_path) -> Path:
 
 def git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "launch").glob("*.py")), ids=lambda p: p.name)
+def test_a_launcher_needs_nothing_but_python(path):
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names | {"common"}
+    assert len(path.read_text().splitlines()) <= 300
 
 
 def test_a_dry_run_prints_the_script_and_leaves_nothing(tmp_path):
@@ -144,6 +155,10 @@ def test_a_launch_keeps_the_code_as_it_is_and_the_config(checkout, tmp_path):
     notes = json.loads((folder / "launch.json").read_text())
     assert notes["commit"] == git(checkout, "rev-parse", "HEAD") and notes["job"] == "17"
     assert "README.md" in notes["changed"] and notes["overrides"] == ["--config.seed=3"]
+    (path,) = [line for line in (folder / "job.sh").read_text().splitlines() if line.startswith("export PYTHONPATH")]
+    ask = f"{path}; {shlex.quote(sys.executable)} -P -c 'import txjax; print(txjax.__file__)'"
+    used = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, cwd=checkout).stdout
+    assert used.strip() == str(folder / "code" / "txjax" / "__init__.py")  # not the checkout's, not an installed one
     assert json.loads((folder / "code" / "txjax" / "commit.json").read_text()) == {
         "commit": notes["commit"],
         "dirty": True,
