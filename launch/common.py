@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
+SWITCHES = ("--allow_config_change",)  # of txjax train, without a value
 PREEMPTED = 75  # txjax's exit code for "preempted and saved, start me again"
 
 
@@ -48,18 +49,18 @@ class Flags(argparse.ArgumentParser):
         self.add_argument("--workdir", required=True, help="the run's folder")
 
     def read(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The launcher's own flags, and the overrides `--config.a.b=value` as they were typed.
+        """The launcher's own flags, and those of `txjax train` as they were typed: `--config.a.b=value` ...
 
         Raises:
           Mistake: a flag that the launcher doesn't have.
         """
-        overrides = [word for word in argv if is_override(word)]
-        flags, rest = self.parse_known_args([word for word in argv if not is_override(word)])
+        overrides = [word for word in argv if is_trains(word)]
+        flags, rest = self.parse_known_args([word for word in argv if not is_trains(word)])
         if rest:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
             raise Mistake(f"{rest[0]}: expected a flag that it knows" + near(rest[0].split("=")[0], known))
         for word in overrides:
-            if "=" not in word:
+            if not is_whole(word):
                 raise Mistake(f"{word}: expected {word}=VALUE, in one word")
         return flags, overrides
 
@@ -74,8 +75,14 @@ def near(name: str, known: Iterable[str]) -> str:
     return "; did you mean " + " or ".join(found) + "?" if found else ""
 
 
-def is_override(word: str) -> bool:
-    return re.match(r"--(no)?config[.\[]", word) is not None
+def is_trains(word: str) -> bool:
+    """Whether a word is a flag that goes along to `txjax train` as it is."""
+    return word in SWITCHES or re.match(r"--config[.\[]|--until\b", word) is not None
+
+
+def is_whole(word: str) -> bool:
+    """Whether a flag has its value."""
+    return "=" in word or word in SWITCHES
 
 
 def count(text: str) -> int:

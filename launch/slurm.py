@@ -16,8 +16,6 @@ from pathlib import Path
 import common
 from common import Launch, Mistake, count, quoted
 
-TRAIN_FLAGS = ("--until=", "--allow_config_change")  # that a line of a sweep may hold, beside --workdir and overrides
-
 
 def parser() -> common.Flags:
     flags = common.Flags(__doc__ or "")
@@ -52,7 +50,7 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
     for number, line in enumerate(file.read_text().splitlines(), 1):
         words = shlex.split(line, comments=True)
         for word in words:
-            if not (common.is_override(word) and "=" in word) and not word.startswith(("--workdir=", *TRAIN_FLAGS)):
+            if not word.startswith("--workdir=") and not (common.is_trains(word) and common.is_whole(word)):
                 raise Mistake(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
         if words:
             folders = [Path(word.partition("=")[2]).resolve() for word in words if word.startswith("--workdir=")]
