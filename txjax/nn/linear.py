@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
-from txjax.sharding import constrain, gather
+from txjax.sharding import Axes, constrain, gather
 
 
 def parameter(
@@ -34,7 +36,8 @@ def project(
     kernel: jax.Array,
     dims: int = 1,
     dtype: DTypeLike | None = None,
-    axes: tuple[str | None, ...] | None = None,
+    axes: Axes | None = None,
+    product: Callable[..., jax.Array] = jnp.matmul,
 ) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
@@ -44,27 +47,28 @@ def project(
     Args:
       dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
       axes: logical names of the kernel's axes; None = it is whole.
+      product: of two matrices, with the arguments of `jnp.matmul`.
     """
-    return _project(x, kernel, dims, jnp.dtype(dtype or x.dtype), axes or (None,) * kernel.ndim)
+    return _project(x, kernel, dims, jnp.dtype(dtype or x.dtype), axes or (None,) * kernel.ndim, product)
 
 
-def _product(x: jax.Array, kernel: jax.Array, dims: int, dtype: jnp.dtype, axes: tuple[str | None, ...]) -> jax.Array:
+def _formula(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes, product: Any) -> jax.Array:
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
-    whole = _gathered(kernel, x.dtype, axes)
-    matrix = whole.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
-    y = jnp.matmul(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype)
+    matrix = _gathered(kernel, x.dtype, axes).reshape(math.prod(kernel.shape[:dims]), math.prod(features))
+    y = product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype)
     return y.reshape(*lead, *features)
 
 
+def _backward(dims: int, dtype: Any, axes: Axes, product: Any, held: Any, gradient: jax.Array) -> Any:
+    return jax.vjp(lambda x, kernel: _formula(x, kernel, dims, dtype, axes, product), *held)[1](gradient)
+
+
 # What waits for the backward pass is the kernel's share and not the gathered kernel.
-_project = jax.custom_vjp(_product, nondiff_argnums=(2, 3, 4))
-_project.defvjp(
-    lambda x, kernel, *how: (_product(x, kernel, *how), (x, kernel)),
-    lambda dims, dtype, axes, held, gradient: jax.vjp(lambda x, k: _product(x, k, dims, dtype, axes), *held)[1](gradient),
-)
+_project = jax.custom_vjp(_formula, nondiff_argnums=(2, 3, 4, 5))
+_project.defvjp(lambda x, kernel, *how: (_formula(x, kernel, *how), (x, kernel)), _backward)
 
 
-def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: tuple[str | None, ...]) -> jax.Array:
+def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
     return gather(kernel.astype(dtype), *axes)
 
 
@@ -98,14 +102,16 @@ class Linear(nn.Module):
     scale: float = 1.0
 
     @nn.compact
-    def __call__(self, x: Float[Array, "..."], dtype: DTypeLike | None = None) -> Float[Array, "..."]:
-        """[..., *in] -> [..., *features] in `dtype`, or that of x."""
+    def __call__(
+        self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Callable[..., jax.Array] = jnp.matmul
+    ) -> Float[Array, "..."]:
+        """[..., *in] -> [..., *features] in `dtype`, or that of x. `product`: see `project`."""
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         std = self.scale * self.initial.std(math.prod(inputs), math.prod(features))
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = project(x, kernel, dims, dtype, axes)
+        y = project(x, kernel, dims, dtype, axes, product)
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from txjax import backend, sharding
+from txjax import backend
 from txjax.experiment import Experiment
 from txjax.train.state import Layout, merge
 from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
@@ -64,7 +64,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
         finite = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
-        held = sharding.fetch(state.opt_state, places)
+        held = backend.fetch(state.opt_state, places)
         updates, opt_state = layout.tx.update(grads, held, state.params)
         params, done = optax.apply_updates(state.params, updates), state.step - state.skipped[1]
         average = {} if ema is None else ema.update(state.ema, params, done + 1)
@@ -73,7 +73,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             (params, opt_state, seen.model_state, average),
             (state.params, held, state.model_state, state.ema),
         )
-        opt_state = sharding.put_back(opt_state, places)
+        opt_state = backend.put_back(opt_state, places)
         skipped = jnp.where(finite, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}
