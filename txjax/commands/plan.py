@@ -142,7 +142,8 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
         ["", ""],
         [[f"{name}, if it were alone", _time(seconds)] for name, seconds in plan.seconds.items()]
         + [["a step at best", _time(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
-        + [["kernels", ", ".join(f"{n} x {name}" for name, n in plan.kernels.items()) or "none of its own"]]
+        + [["attention", "; ".join(plan.attention)]]
+        + [["custom kernels in a step", f"{sum(plan.kernels.values()):,}"]]
         + [["compiling took", f"{plan.compile_seconds:.0f} s"], *money(plan)],
     )
     table(

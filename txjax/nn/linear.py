@@ -1,6 +1,7 @@
 """The one dense layer. Sharding, adapters, fan-in rules and FLOP counts all look here."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
 from txjax.sharding import Axes, constrain, gather
+
+Product = Callable[..., jax.Array]
 
 
 def parameter(
@@ -37,35 +40,51 @@ def project(
     dims: int = 1,
     dtype: DTypeLike | None = None,
     axes: Axes | None = None,
-    product: Callable[..., jax.Array] = jnp.matmul,
+    product: Product | None = None,
 ) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
-    Both are flattened to matrices first: XLA on CPU is slow at the kernel's gradient otherwise. A kernel that is split
-    along with the batch is gathered for the product, in the dtype of `x`.
+    A kernel that is split along with the batch is gathered for the forward and again for the backward pass, in the
+    dtype of `x`; its gradient is added up into shares.
 
     Args:
       dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
       axes: logical names of the kernel's axes; None = it is whole.
-      product: of two matrices, with the arguments of `jnp.matmul`.
+      product: of two matrices in place of `jnp.matmul`, with its arguments and a gradient of its own.
     """
-    return _project(x, kernel, dims, jnp.dtype(dtype or x.dtype), axes or (None,) * kernel.ndim, product)
+    how = dims, jnp.dtype(dtype or x.dtype)
+    axes = axes or (None,) * kernel.ndim
+    if product is None:
+        return _gather_and_multiply(x, kernel, *how, axes)
+    return _multiply(x, _gathered(kernel, x.dtype, axes), *how, product)
 
 
-def _formula(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes, product: Any) -> jax.Array:
+def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: Product = jnp.matmul) -> jax.Array:
+    """Of matrices: XLA on CPU is slow at the gradient of a kernel with more dimensions."""
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
-    matrix = _gathered(kernel, x.dtype, axes).reshape(math.prod(kernel.shape[:dims]), math.prod(features))
-    y = product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype)
-    return y.reshape(*lead, *features)
+    matrix = kernel.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
+    return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
 
 
-def _backward(dims: int, dtype: Any, axes: Axes, product: Any, held: Any, gradient: jax.Array) -> Any:
-    return jax.vjp(lambda x, kernel: _formula(x, kernel, dims, dtype, axes, product), *held)[1](gradient)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+def _gather_and_multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes) -> jax.Array:
+    """What waits for the backward pass is the kernel's share, not the gathered kernel."""
+    return _multiply(x, _cast(kernel, x.dtype, axes), dims, dtype)
 
 
-# What waits for the backward pass is the kernel's share and not the gathered kernel.
-_project = jax.custom_vjp(_formula, nondiff_argnums=(2, 3, 4, 5))
-_project.defvjp(lambda x, kernel, *how: (_formula(x, kernel, *how), (x, kernel)), _backward)
+def _forward(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes) -> Any:
+    return _gather_and_multiply(x, kernel, dims, dtype, axes), (x, kernel)
+
+
+def _backward(dims: int, dtype: Any, axes: Axes, held: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+    x, kernel = held
+    whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
+    of_x = jax.linear_transpose(lambda x: _multiply(x, whole, dims, dtype), x)(gradient)
+    of_whole = jax.linear_transpose(lambda whole: _multiply(x, whole, dims, dtype), whole)(gradient)
+    return *of_x, *back(*of_whole)
+
+
+_gather_and_multiply.defvjp(_forward, _backward)
 
 
 def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
@@ -103,7 +122,7 @@ class Linear(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Callable[..., jax.Array] = jnp.matmul
+        self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Product | None = None
     ) -> Float[Array, "..."]:
         """[..., *in] -> [..., *features] in `dtype`, or that of x. `product`: see `project`."""
         dims = len(self.in_axes)

@@ -10,9 +10,9 @@ from jax.ad_checkpoint import checkpoint_name
 Policy = Callable[..., Any]
 
 _ATTENTION = ("query", "key", "value", "attended")  # what attention reads, and what it gives to its output product
-_PRODUCTS = (*_ATTENTION, "attention", "hidden", "mlp")  # and the other products with parameters
+_LINEAR = ("query", "key", "value", "attention", "hidden", "mlp")  # products with parameters
 _STREAM = "stream"  # a block's input
-NAMES = (_STREAM, *_PRODUCTS)
+NAMES = (_STREAM, "attended", *_LINEAR)
 
 
 def keep(x: jax.Array, name: str) -> jax.Array:
@@ -52,8 +52,8 @@ def _on_host(*names: str) -> Policy:
 # From most to least memory on the device.
 REMAT: dict[str, Remat] = {
     "none": Remat("everything", None),
-    "minimal": Remat("all products: queries, keys, values, what attention gives, MLP's", _only(*_PRODUCTS)),
-    "dots": Remat("products with parameters", jax.checkpoint_policies.dots_with_no_batch_dims_saveable),
+    "minimal": Remat("all products: queries, keys, values, what attention gives, MLP's", _only("attended", *_LINEAR)),
+    "dots": Remat("products with parameters", _only(*_LINEAR)),
     "attention": Remat("queries, keys, values and what attention gives", _only(*_ATTENTION)),
     "full": Remat("each block's input", jax.checkpoint_policies.nothing_saveable),
     "offload": Remat("each block's input and all products, in the host's memory", _on_host(*NAMES), host=True),

@@ -25,6 +25,7 @@ class Plan:
       collectives: bytes sent in a step by kind; {} where nothing was compiled.
       minimum: the least that the sharding needs, by what for.
       traffic: bytes between memory and chip in a step; 0 where nothing was compiled.
+      attention: which kernels compute it, and why.
       kernels: custom kernels of the program, and how often each runs in a step.
       compile_seconds: 0 where nothing was compiled.
       fits: the compiler found room; where it was not asked, by the numbers here.
@@ -39,6 +40,7 @@ class Plan:
     collectives: dict[str, int]
     minimum: dict[str, int]
     traffic: int
+    attention: tuple[str, ...]
     kernels: dict[str, int]
     compile_seconds: float
     fits: bool
@@ -98,6 +100,7 @@ class Plan:
             "collective_bytes_minimum": sum(self.minimum.values()),
             "collective_minimum_parts": self.minimum,
             "memory_traffic": self.traffic,
+            "attention": self.attention,
             "kernels": self.kernels,
             "step_seconds": self.step_seconds,
             "step_parts": self.seconds,
@@ -140,6 +143,7 @@ def price(
         collectives=dict(sent),
         minimum=least(experiment, layout),
         traffic=program.memory_traffic() if program else 0,
+        attention=made.attention if made else (),
         kernels=program.kernels() if program else {},
         compile_seconds=made.seconds if made else 0.0,
         fits=sum(memory.values()) <= target.chip.memory and (made is None or program is not None),

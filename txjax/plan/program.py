@@ -11,6 +11,7 @@ import jax
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
+from txjax.nn.kernels import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
 from txjax.train.state import Layout, batch_spec, lay_out
@@ -35,12 +36,14 @@ class Compiled:
       seconds: that tracing and compiling took.
       temporaries: bytes of a device's memory for what a step computes on the way, its result among them.
       code: bytes of the program.
+      attention: which kernels compute attention, and why.
       program: what runs; None where it needs more memory than a device has.
     """
 
     seconds: float
     temporaries: int
     code: int
+    attention: tuple[str, ...]
     program: Program | None
 
 
@@ -48,19 +51,23 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
     """Compiles the real train step. Call it inside `laid_out`."""
     began = time.perf_counter()
     batch = batch_spec(experiment.data, experiment.batch_size)
-    lowered = jit_step(experiment, layout).trace(layout.abstract, batch).lower(lowering_platforms=(platform,))
+    with choices() as chosen:
+        lowered = jit_step(experiment, layout).trace(layout.abstract, batch).lower(lowering_platforms=(platform,))
+    attention = tuple(dict.fromkeys(f"{choice.kernel}: {choice.why}" for choice in chosen))
     try:
         compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:
         needed = re.search(r"temporaries \(([\d.]+)([BKMG])\)", str(error))
         if needed is None:
             raise
-        return Compiled(time.perf_counter() - began, round(float(needed[1]) * _UNITS[needed[2]]), 0, None)
+        size = round(float(needed[1]) * _UNITS[needed[2]])
+        return Compiled(time.perf_counter() - began, size, 0, attention, None)
     memory = compiled.memory_analysis()
     return Compiled(
         time.perf_counter() - began,
         memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
         memory.generated_code_size_in_bytes,
+        attention,
         Program(compiled.as_text()),
     )
 
