@@ -68,7 +68,7 @@ def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) 
         weights = jnp.exp(scores - top) / total
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
         of_value = of_value + product("bgrls,bgrlk->bsgk", weights.astype(dtype), of_out)
-        of_scores = weights * (product("bgrlk,bsgk->bgrls", of_out, value) - inner)
+        of_scores: Any = weights * (product("bgrlk,bsgk->bgrls", of_out, value) - inner)
         if seen is not None:
             of_scores = jnp.where(seen, of_scores, 0)
         of_scores = of_scores.astype(dtype)
