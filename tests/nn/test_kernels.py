@@ -15,6 +15,7 @@ from txjax import backend, sharding
 from txjax.nn import Mask, attend, kernels
 from txjax.nn.formula import formula
 from txjax.nn.kernels import choose
+from txjax.nn.remat import REMAT
 from txjax.nn.splash import splash
 
 from made import numbers
@@ -221,6 +222,20 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
         assert f"splash_mha_{part}_segmented" in program
     gathered = program.count(" all-gather(") + program.count(" all-gather-start(")
     assert gathered == (0 if name == "one device's share" else 3)  # keys, values and their segments
+
+
+def test_the_kernel_runs_once_where_remat_keeps_what_attention_gives(topology: Any) -> None:
+    def calls(remat: str) -> int:
+        def loss(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+            return attend(query, key, value, Mask(causal=True)).astype(jnp.float32).sum()
+
+        x = jax.ShapeDtypeStruct((8, 256, H, 64), jnp.bfloat16, sharding=split)
+        step = jax.value_and_grad(jax.checkpoint(loss, policy=REMAT[remat].policy), (0, 1, 2))
+        return jax.jit(step).lower(x, x, x).compile().as_text().count('custom_call_target="tpu_custom_call"')
+
+    with backend.aim("tpu"), sharding.use(sharding.Mesh(data=4, sequence=2), topology.devices) as built:
+        split = jax.sharding.NamedSharding(built, sharding.partition((8, 256), "batch", "length"))
+        assert calls("attention") == 3 and calls("full") == 4  # forward, and backward for the queries and for the keys
 
 
 @pytest.fixture(scope="module")

@@ -117,8 +117,11 @@ class Attention(nn.Module):
             if context.index is not None:
                 key = remember(self, "keys", key, context.index)
                 value = remember(self, "values", value, context.index)
-            mask = dataclasses.replace(context.mask, window=self.window)
+            mask = context.mask
+            if self.window is not None:
+                assert mask.window is None
+                mask = dataclasses.replace(mask, window=self.window)
             out = self.keys(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
         project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")
-        return keep(project(keep(out, "attended")), "attention")
+        return keep(project(out), "attention")

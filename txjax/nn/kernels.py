@@ -15,6 +15,7 @@ from txjax import backend
 from txjax.nn.cudnn import cudnn, not_cudnn
 from txjax.nn.formula import formula
 from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.remat import keep
 from txjax.nn.splash import not_splash, splash
 
 
@@ -115,5 +116,5 @@ def attend(
     choice = choose(query, key, mask, bias, dropout)
     with told(choice, mask):
         if choice.kernel == "formula":
-            return formula(query, key, value, mask, bias, dropout)
+            return keep(formula(query, key, value, mask, bias, dropout), "attended")
         return _KERNELS[backend.platform()][1](query, key, value, mask)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.formula import FAR
 from txjax.nn.mask import Mask
+from txjax.nn.remat import keep
 from txjax.sharding import part, parts, pass_on
 
 
@@ -49,7 +50,7 @@ def _forward(
     nothing = jnp.zeros(heads.shape, jnp.float32)
     start = nothing, jnp.full_like(nothing[..., :1], FAR), nothing[..., :1], (key, value, keys)
     (out, top, total, _), _ = jax.lax.scan(turn, start, jnp.arange(parts("length")))
-    result = _heads_last(out / total, query.dtype)
+    result, top, total = (keep(x, "attended") for x in (_heads_last(out / total, query.dtype), top, total))
     return result, (query, key, value, queries, keys, result, top, total)
 
 
@@ -67,7 +68,7 @@ def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) 
         weights = jnp.exp(scores - top) / total
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
         of_value = of_value + product("bgrls,bgrlk->bsgk", weights.astype(dtype), of_out)
-        of_scores = weights * (product("bgrlk,bsgk->bgrls", of_out, value) - inner)
+        of_scores: Any = weights * (product("bgrlk,bsgk->bgrls", of_out, value) - inner)
         if seen is not None:
             of_scores = jnp.where(seen, of_scores, 0)
         of_scores = of_scores.astype(dtype)

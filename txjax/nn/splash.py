@@ -83,6 +83,7 @@ def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
         head_shards=1,
         q_seq_shards=split,
         interpret=interpret,
+        residual_checkpoint_name="attended",  # its output and its sums: else the backward pass runs it again
     )
 
 
