@@ -4,6 +4,7 @@ Two `slurmd` play two nodes. The packages are Debian's (`slurmctld slurmd slurm-
 they are installed, which takes root. They stay; everything else is gone when the cluster is down.
 """
 
+import contextlib
 import fcntl
 import os
 import re
@@ -13,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
@@ -71,10 +72,17 @@ def missing() -> str:
     return ""
 
 
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One test worker at a time changes the machine."""
+    with (Path(tempfile.gettempdir()) / "slurm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def install() -> None:
     """Debian's packages, without starting their own daemons."""
-    with (Path(tempfile.gettempdir()) / "slurm-install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # test workers, one at a time
+    with alone():
         if all(map(shutil.which, PROGRAMS)):
             return
         policy = Path("/usr/sbin/policy-rc.d")
@@ -128,10 +136,9 @@ class Cluster:
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
-        whole = HOSTS.read_text()
-        with HOSTS.open("a") as hosts:  # JAX looks up the names of nodes
-            hosts.write("" if whole.endswith("\n") else "\n")
-            hosts.writelines(f"127.0.0.1 {node} # {self.folder}\n" for node in self.nodes)
+        with alone():  # JAX looks up the names of nodes
+            lines = HOSTS.read_text().splitlines() + [f"127.0.0.1 {node} # {self.folder}" for node in self.nodes]
+            HOSTS.write_text("\n".join(lines) + "\n")
         files = [f"--{name}={self.folder}/munge.{name.split('-')[0]}" for name in ("key-file", "socket", "pid-file")]
         more = [f"--seed-file={self.folder}/munge.seed", f"--log-file={self.folder}/munge.log"]
         self._daemon("munged", "--foreground", *files, *more)
@@ -210,8 +217,9 @@ class Cluster:
         for node in self.nodes:
             for process in _processes_of(node):
                 os.kill(process, signal.SIGKILL)
-        lines = HOSTS.read_text().splitlines(keepends=True)
-        HOSTS.write_text("".join(line for line in lines if f"# {self.folder}" not in line))
+        with alone():
+            lines = HOSTS.read_text().splitlines(keepends=True)
+            HOSTS.write_text("".join(line for line in lines if f"# {self.folder}" not in line))
         shutil.rmtree(self.folder)
 
 

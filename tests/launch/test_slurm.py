@@ -14,7 +14,7 @@ from runs import rows, train
 pytestmark = pytest.mark.slow
 
 LAUNCHER = Path(__file__).parents[2] / "launch" / "slurm.py"
-LONG = ["--config.num_steps=600", "--config.checkpoint.every_steps=100", "--config.evals.valid.every_steps=100"]
+LONG = ["--config.num_steps=800", "--config.checkpoint.every_steps=100", "--config.evals.valid.every_steps=100"]
 
 
 @pytest.fixture(scope="module")
