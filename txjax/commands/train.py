@@ -19,13 +19,16 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
     flags, overrides = parser.parse_known(argv)
 
-    from txjax import config
-    from txjax.commands.report import plot_curves
-    from txjax.train.loop import train
+    from txjax.train.preemption import Preemption
 
-    experiment = config.load(flags.config, overrides)
-    code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-    if code == 0:
-        picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
-        print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
+    with Preemption():  # what follows takes seconds to import
+        from txjax import config
+        from txjax.commands.report import plot_curves
+        from txjax.train.loop import train
+
+        experiment = config.load(flags.config, overrides)
+        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
+        if code == 0:
+            picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
+            print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
     return code

@@ -18,6 +18,7 @@ from txjax.experiment import Experiment
 from txjax.log import Log, setup_logging
 from txjax.train.check import check
 from txjax.train.init_from import Origin
+from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.run_eval import evaluator, place
@@ -48,6 +49,7 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
+    ledger = Ledger()
     notes = prepare(cache_dir() / "programs")
     origin = check(experiment, starts=not Store(Path(workdir)).steps())
     with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
@@ -61,7 +63,7 @@ def train(
         prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
         flops = flops_per_step(experiment)
         write_manifest(folder, prints, flops, layout.parameters)
-        with Run(experiment, folder, layout, source, evals, preemption, flops, origin) as run:
+        with Run(experiment, folder, layout, source, evals, preemption, flops, origin, ledger) as run:
             return run.steps(until)
 
 
@@ -89,14 +91,17 @@ class Run:
         preemption: Preemption,
         flops_per_step: int,
         origin: Origin | None,
+        ledger: Ledger,
     ):
         self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
-        self.flops_per_step = flops_per_step
+        self.flops_per_step, self.ledger = flops_per_step, ledger
         self.store = Store(folder, experiment.checkpoint)
         self.store.clean()
-        self.state, self.start = self._begin(folder, origin)
+        self.state, self.start, kept = self._begin(folder, origin)
         self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, jax.process_index())
-        self.meter = Meter()
+        if jax.process_index() == 0:
+            ledger.go_on(folder, self.start, kept, self.log.reached)
+        self.meter = Meter(ledger)
         self.work: dict[int, Work] = {}  # of a step, by the size of its batch; what is missing has not been compiled
         self.pending: Pending | None = None
         self.step_fn = jit_step(experiment, layout)
@@ -107,17 +112,20 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self.store.wait()
+            with self.ledger.spent("save"):
+                self.store.wait()
         finally:
             self.log.close()
+            self.ledger.write()
 
-    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int]:
-        """The newest good step of the workdir; else fresh parameters, or those of `init_from`."""
-        restored = self.store.restore(self.layout.abstract)
+    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int, dict[str, float]]:
+        """The newest good step of the workdir and its ledger; else fresh parameters, or those of `init_from`."""
+        with self.ledger.spent("restore"):
+            restored = self.store.restore(self.layout.abstract)
         if restored is not None:
             state, record = restored
             log.info("resuming at step %d", record["step"])
-            return state, int(record["step"])
+            return state, int(record["step"]), record.get("seconds", {})
         if origin is None:
             state = self.layout.create(self.experiment.seed)
         else:
@@ -125,7 +133,7 @@ class Run:
             if jax.process_index() == 0:
                 origin.show(folder)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
-        return state, 0
+        return state, 0, {}
 
     # The loop
 
@@ -140,6 +148,8 @@ class Run:
             process_index=jax.process_index(),
             process_count=jax.process_count(),
         )
+        self.preemption.starting = False
+        self.ledger.turn("step")
         with contextlib.closing(batches), jax.transfer_guard("disallow"):
             for step in range(self.start + 1, min(until or end, end) + 1):
                 with self.meter.waiting():
@@ -150,7 +160,7 @@ class Run:
                 due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
                 if due:
                     jax.block_until_ready(metrics)
-                    with self.meter.paused():
+                    with self.meter.paused("evaluation"):
                         for name in due:
                             scores = self.evaluate(name, variables(self.state), step)
                             self.pending.extra |= {f"eval/{name}/{k}": v for k, v in scores.items()}
@@ -176,7 +186,7 @@ class Run:
         if not self.work:
             self.meter.reset()  # and waiting for the first batch is nobody's
         begun = time.perf_counter()
-        with self.meter.paused():
+        with self.meter.paused("compile"):
             self.state, metrics = self.step_fn(self.state, place(batch, self.layout.batch))
             self.work[size] = work(self.experiment, batch, self.flops_per_step)
             jax.block_until_ready(metrics)
@@ -184,8 +194,12 @@ class Run:
         log.info("first step%s after %.1f s (compilation included)", which, seconds)
         return metrics, None
 
-    def _settle(self) -> None:
-        """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due."""
+    def _settle(self, more: dict[str, float] | None = None) -> None:
+        """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due.
+
+        Args:
+          more: what that row, if it is due, has besides.
+        """
         pending, self.pending = self.pending, None
         if pending is None:
             return
@@ -197,7 +211,9 @@ class Run:
             return
         row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
         row |= {"train/batch_hash": pending.batch_hash, "train/skipped": skipped}
-        self.log.write(pending.step, row | pending.extra | self.meter.read(self.experiment.batch_size))
+        ends = self.meter.read(self.experiment.batch_size) | (more or {})
+        self.log.write(pending.step, row | pending.extra | ends)
+        self.ledger.note()
         if in_a_row:
             self._not_finite(pending, row, in_a_row)
 
@@ -214,8 +230,9 @@ class Run:
     def _save(self, step: int) -> None:
         """Logs up to `step` for good, then starts the save: a step that can be resumed has all its rows."""
         scores = dict(self.pending.extra) if self.pending else {}
-        self._settle()
-        with self.meter.paused():
+        self._settle(self.ledger.row())
+        with self.meter.paused("save"):
             self.log.sync()
             position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
-            self.store.save(step, self.state, {"data": position, "metrics": scores})
+            kept = {kind: seconds for kind, seconds in self.ledger.read().items() if kind in WORK}
+            self.store.save(step, self.state, {"data": position, "metrics": scores, "seconds": kept})
