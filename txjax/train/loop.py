@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import logging
+import math
 import time
 from pathlib import Path
 
@@ -31,7 +32,7 @@ log = logging.getLogger("txjax")
 
 
 class NotFinite(Failure):
-    """The loss or its gradient was not finite; the parameters are as they were before."""
+    """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
 def train(
@@ -215,16 +216,19 @@ class Run:
         self.log.write(pending.step, row | pending.extra | ends)
         self.ledger.note()
         if in_a_row:
-            self._not_finite(pending, row, in_a_row)
+            self._dropped(pending, row, in_a_row)
 
-    def _not_finite(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
-        limit = self.experiment.max_skips if self.experiment.on_nonfinite == "skip" else 1
+    def _dropped(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
+        spike = math.isfinite(row["train/loss"]) and math.isfinite(row["train/grad_norm"])
+        limit = self.experiment.max_skips if spike or self.experiment.on_nonfinite == "skip" else 1
         what = f"step {pending.step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
         log.warning("%s; the update was dropped (%d in a row), batch %s", what, in_a_row, pending.batch_hash)
         if in_a_row >= limit:
+            why = f"is a spike, {in_a_row} in a row" if spike else "is not finite"
+            hint = "raise spikes.factor" if spike else "drop such updates with --config.on_nonfinite=skip"
             raise NotFinite(
-                f"{what} is not finite; the update was not applied and the checkpoints are good. "
-                "Lower optimizer.peak_lr, or drop such updates with --config.on_nonfinite=skip"
+                f"{what} {why}; the update was not applied and the checkpoints are good. "
+                f"Lower optimizer.peak_lr, or {hint}"
             )
 
     def _save(self, step: int) -> None:
