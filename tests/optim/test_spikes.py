@@ -1,15 +1,18 @@
 """Spikes: which updates are dropped follows the formula, written again in numpy; what is dropped leaves no trace."""
 
 import math
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from txjax.__main__ import main
 from txjax.optim import SGD, Constant, Spikes
 from txjax.train.step import make_step
-from txjax.types import flat_paths
+from txjax.tree import check_settings
+from txjax.types import Mean, Outcome, TrainState, UserError, flat_paths
 
 import runs
 
@@ -18,12 +21,6 @@ SCALES = [1, 2, 1.5, 1, 30, 1, math.nan, 2, 25, 40, 1, 1.2, 1e30, 1, math.inf, 3
 
 def toy(spikes: Spikes):
     """An experiment of one parameter whose gradient is the batch's `value`, as the step sees it."""
-    import dataclasses
-    from types import SimpleNamespace
-
-    import jax.numpy as jnp
-
-    from txjax.types import Mean, Outcome, TrainState
 
     def objective(model, variables, batch, key, train):
         loss = Mean(jnp.sum(variables["params"]["w"] * batch["value"]), jnp.float32(1))
@@ -33,18 +30,9 @@ def toy(spikes: Spikes):
     tx = spikes.watch(optimizer.build(100, {"w": ("width",)}))
     params = {"w": jnp.ones((1,))}
     state = TrainState(jnp.int32(0), params, {}, {}, tx.init(params), jnp.zeros((2,), jnp.int32))
-    experiment = SimpleNamespace(
-        model=None,
-        objective=objective,
-        optimizer=optimizer,
-        microbatches=1,
-        num_steps=100,
-        ema=None,
-        spikes=spikes,
-        seed=0,
-    )
+    fields = dict(microbatches=1, num_steps=100, ema=None, seed=0)
+    experiment = SimpleNamespace(model=None, objective=objective, optimizer=optimizer, spikes=spikes, **fields)
     step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx)))
-    assert dataclasses.is_dataclass(spikes)
     return state, step
 
 
@@ -80,9 +68,8 @@ def test_nothing_is_dropped_before_the_window_is_full():
 def test_spikes_without_end_stop_the_run(tmp_path, capsys):
     text = runs.CONFIG.replace("AdamW, Constant", "AdamW, Constant, Spikes")
     path = tmp_path / "spiky.py"
-    path.write_text(
-        text.replace("num_steps=40,", "num_steps=40, spikes=Spikes(factor=1.000001, window=2), max_skips=3,")
-    )
+    spikes = "spikes=Spikes(factor=1.000001, window=2), max_skips=3, num_steps=40,"
+    path.write_text(text.replace("num_steps=40,", spikes))
     code = main(["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"])
     err = capsys.readouterr().err
     assert code == 1 and "is a spike, 3 in a row" in err and "Traceback" not in err, err
@@ -92,8 +79,5 @@ def test_spikes_without_end_stop_the_run(tmp_path, capsys):
 
 @pytest.mark.parametrize("values", [{"factor": 1.0}, {"window": 1}])
 def test_ranges(values):
-    from txjax.tree import check_settings
-    from txjax.types import UserError
-
     with pytest.raises(UserError):
         check_settings(Spikes(**values))

@@ -13,7 +13,7 @@ WAYS = tuple(
         ("SIGTERM", (signal.SIGTERM,)),
         ("SIGSTOP and SIGKILL", (signal.SIGSTOP, signal.SIGKILL)),
     )
-    for where, moment in (("before the first step", "start"), ("", "step"), ("in a save", "save"))
+    for where, moment in (("early", "start"), ("", "step"), ("in a save", "save"))
 )
 
 

@@ -29,8 +29,8 @@ class Interruption:
     Attributes:
       name: for people.
       signals: what the process is sent, one after the other.
-      moment: `start` = before its first step, `step` = between two rows of the log, `save` = while a checkpoint is
-        written.
+      moment: `start` = in the time that the straight run took to its first row, `step` = between two rows, `save` =
+        while a checkpoint is written.
     """
 
     name: str
@@ -65,16 +65,15 @@ def prove(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interr
     if flags.workdir and flags.workdir.is_dir() and any(flags.workdir.iterdir()):
         raise UserError("--workdir", "a folder without earlier runs", str(flags.workdir))
     folder = flags.workdir or Path(tempfile.mkdtemp(prefix="txjax-trial-"))
-    draw, events, results = random.Random(flags.seed), [], []
+    draw, events, results = random.Random(flags.seed), list[str](), list[dict[str, Any]]()
     try:
         trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
         trial.straight(folder / "straight")
         while len(events) < len(ways) or not results:
             workdir = folder / f"killed-{len(results) + 1}"
-            had = trial.killed(workdir, ways[len(events) :], draw)
-            if ways and not had:
-                raise Failure(f"{flags.steps} steps were over before the run could be interrupted; take more --steps")
-            events += had
+            events += trial.killed(workdir, ways[len(events) :], draw)
+            if len(results) > 3 * len(events) + 3:
+                raise Failure(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
             results.append(compare(folder / "straight", workdir, flags.steps))
             if not results[-1]["exact"]:
                 break
@@ -172,12 +171,12 @@ class Trial:
         """Waits for the moment and sends the signals. Returns whether they are what ended the process."""
         begun, instant = time.time(), draw.random()
         while process.poll() is None:
+            row = last_row(workdir)
+            fresh = row.get("time", 0.0) >= begun  # a row of this process
             if way.moment == "start":
-                there = time.time() - begun >= instant * self.to_first_row
+                there = fresh or time.time() - begun >= instant * self.to_first_row
             else:
-                row = last_row(workdir)
-                there = row.get("step", 0) >= target and row["time"] >= begun  # a row of this process
-                there = there and (way.moment == "step" or saving(workdir))
+                there = fresh and row["step"] >= target and (way.moment == "step" or saving(workdir))
             if there:
                 time.sleep(instant * self.a_row if way.moment == "step" else instant * 0.005)
                 for number in way.signals:

@@ -15,12 +15,12 @@ class Watched(NamedTuple):
 
     Attributes:
       norms: of the gradients of the last updates that were applied, a ring.
-      count: updates applied.
+      applied: updates.
       inner: the transformation's own.
     """
 
     norms: Float[Array, "window"]
-    count: Int[Array, ""]
+    applied: Int[Array, ""]
     inner: PyTree
 
 
@@ -44,11 +44,11 @@ class Spikes:
 
         def update(grads: PyTree, state: Any, params: PyTree = None) -> tuple[PyTree, Any]:
             updates, inner = tx.update(grads, state.inner, params)
-            norms = state.norms.at[state.count % self.window].set(optax.tree.norm(grads).astype(jnp.float32))
-            return updates, Watched(norms, state.count + 1, inner)
+            norms = state.norms.at[state.applied % self.window].set(optax.tree.norm(grads).astype(jnp.float32))
+            return updates, Watched(norms, state.applied + 1, inner)
 
         return optax.GradientTransformation(init, update)
 
     def found(self, state: Any, norm: Float[Array, ""]) -> Bool[Array, ""]:
         """Whether a gradient of this norm is a spike to a `watch`ed transformation in this state."""
-        return (state.count >= self.window) & (norm > self.factor * jnp.median(state.norms))
+        return (state.applied >= self.window) & (norm > self.factor * jnp.median(state.norms))
