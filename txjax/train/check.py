@@ -1,5 +1,6 @@
 """Everything that can be wrong with an experiment and be known before the first compile. Read-only."""
 
+import re
 from typing import Any
 
 import jax
@@ -27,6 +28,7 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
     """
     check_settings(experiment)
+    _check_names(experiment)
     experiment.mesh.sizes(jax.device_count())
     _check_batch(experiment)
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
@@ -44,6 +46,14 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     with sharding.use(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         return find_origin(experiment, layout) if starts else None
+
+
+def _check_names(experiment: Experiment) -> None:
+    """Names of evaluations become names of folders, and parts of metrics' names."""
+    for name in experiment.evals:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
+            expected = "names of letters, digits, _, - and . (not the first), 64 at most"
+            raise UserError("config.evals", expected, name if len(name) < 80 else name[:80] + "...")
 
 
 def _check_batch(experiment: Experiment) -> None:

@@ -25,7 +25,7 @@ from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.run_eval import evaluator, place
 from txjax.train.state import Layout, flops_per_step, lay_out, variables
 from txjax.train.step import jit_step
-from txjax.train.workdir import hold, settle_config, write_manifest
+from txjax.train.workdir import hold, named, settle_config, write_manifest
 from txjax.types import Failure, TrainState
 
 log = logging.getLogger("txjax")
@@ -50,10 +50,10 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
-    ledger = Ledger()
+    ledger, workdir = Ledger(), named(workdir)
     notes = prepare(cache_dir() / "programs")
-    origin = check(experiment, starts=not Store(Path(workdir)).steps())
-    with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
+    origin = check(experiment, starts=not Store(workdir).steps())
+    with hold(workdir) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
         setup_logging(folder, jax.process_index())
         for note in notes:
             log.info(note)
