@@ -62,4 +62,8 @@ class Echo:
 
     def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
         self.variables, self.rngs, self.inputs = variables, rngs, inputs
-        return self.output if mutable is False else (self.output, {name: "changed" for name in mutable})
+        return (
+            self.output
+            if mutable is False
+            else (self.output, {name: "changed" for name in mutable if name in variables})
+        )

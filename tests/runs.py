@@ -2,10 +2,15 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
+
+PATHS = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]  # of txjax, and of what tests define
 
 CONFIG = """
 from txjax.checkpoint import Checkpoints
@@ -33,11 +38,67 @@ def get_config():
 """
 
 
-def start(config: Path, workdir: Path, *flags: str, devices: int = 1) -> subprocess.Popen:
-    words = [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={workdir}", *flags]
+# The same with a data set in which something may go wrong.
+FAULTY = CONFIG.replace("data=NextTokenWindows(", "data=Faulty(").replace(
+    "import NextTokenWindows", "import NextTokenWindows\nfrom faulty import Faulty"
+)
+
+
+def start(
+    config: Path,
+    workdir: Path,
+    *flags: str,
+    devices: int = 1,
+    command: str = "train",
+    variables: dict[str, str] | None = None,
+) -> subprocess.Popen:
+    words = [sys.executable, "-m", "txjax", command, f"--workdir={workdir}", *flags]
+    words += [f"--config={config}"] if command == "train" else []
     quick = "--xla_backend_optimization_level=0"  # to compile
     environment = os.environ | {"XLA_FLAGS": f"{quick} --xla_force_host_platform_device_count={devices}"}
+    environment |= {"PYTHONPATH": os.pathsep.join(PATHS)} | (variables or {})
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def free_address() -> str:
+    """Where processes on this machine can meet."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return f"localhost:{free.getsockname()[1]}"
+
+
+def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> list[subprocess.Popen]:
+    """The same command in `count` processes on this machine."""
+    flags = [f"--coordinator_address={free_address()}", f"--process_count={count}"]
+    return [start(*args, *flags, f"--process_index={i}", devices=devices, **settings) for i in range(count)]
+
+
+def ended(processes: list[subprocess.Popen], seconds: float = 240) -> list[tuple[int, str, str]]:
+    """Exit code, stdout and stderr of each, all within so many seconds; else they are killed, and it fails."""
+    found: list[tuple[int, str, str]] = [(0, "", "")] * len(processes)
+    deadline = time.monotonic() + seconds
+
+    def wait(i: int) -> None:  # all are read at once: a full pipe would stop one of them
+        try:
+            out, err = processes[i].communicate(timeout=max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            processes[i].kill()
+            out, err = processes[i].communicate()
+            err += f"\nstill there after {seconds} s"
+        found[i] = (processes[i].returncode, out, err)
+
+    threads = [threading.Thread(target=wait, args=(i,)) for i in range(len(processes))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def train_several(count: int, *args: Any, devices: int = 1) -> None:
+    """Trains to the end."""
+    for code, _, err in ended(start_several(count, *args, devices=devices)):
+        assert code == 0, err
 
 
 def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[int, str, str]:

@@ -8,12 +8,13 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
     {"types", "files"},
-    {"tree", "sharding", "log", "digest", "disk", "backend"},
+    {"tree", "sharding", "log", "digest", "disk", "backend", "processes"},
     {"config", "nn", "data", "optim", "scaling"},
     {"models", "objectives", "checkpoint", "transfer"},
     {"eval"},
     {"experiment"},
     {"train", "interop"},
+    {"plan"},
     {"commands"},
     {"__main__"},
 ]

@@ -27,7 +27,7 @@ def test_the_table_and_its_changes():
     mesh = Mesh(data=1, fsdp=4, tensor=2)
     assert mesh.partition(("embed", "mlp")) == P("fsdp", "tensor")
     assert mesh.partition(("layers", "embed", "heads", "head_size")) == P("pipeline", "fsdp", "tensor", None)
-    assert mesh.partition(("batch", "length", "width")) == P(("data", "fsdp", "expert"), "sequence", None)
+    assert mesh.partition(("batch", "length", "width")) == P(("data", "fsdp", "expert", "pipeline"), "sequence", None)
     assert Mesh(rules={"vocab": ()}).partition(("vocab", "embed")) == P(None, "fsdp")
     with pytest.raises(UserError, match="did you mean tensor"):
         Mesh(rules={"mlp": ("tensr",)}).table()
@@ -49,3 +49,40 @@ def test_arrays_land_where_the_table_says():
         with pytest.raises(UserError, match="tensor = 2 to divide axis 'mlp' of k, got 5"):
             sharding.shardings({"k": ("embed", "mlp")}, {"k": jnp.zeros((8, 5))}, mesh, built)
     assert sharding.constrain(x, "batch", "width") is x
+
+
+def test_inside_a_part_of_an_axis_no_rule_names_its_mesh_axes():
+    mesh = Mesh(data=2, pipeline=4)
+    assert sharding.parts("batch") == 1  # no mesh at all
+    with sharding.use(mesh):
+        assert sharding.parts("batch") == 8 and sharding.parts("layers") == 4
+        with sharding.within("layers"):
+            assert sharding.parts("batch") == 2 and sharding.parts("layers") == 1
+        with sharding.nowhere():
+            assert sharding.parts("batch") == 1
+
+        def part(x: jax.Array) -> jax.Array:
+            return sharding.constrain(2 * x, "batch", "width")
+
+        y = jax.jit(sharding.each(part, "layers"))(jnp.ones((4, 6, 3)))
+        assert y.addressable_shards[0].data.shape == (1, 3, 3) and (y == 2).all()
+
+
+def test_an_activation_that_does_not_divide_stays_whole_along_that_axis():
+    with sharding.use(Mesh(data=2, sequence=4)):
+        assert sharding.partition((4, 8), "batch", "length") == P(sharding.RULES["batch"], "sequence")
+        assert sharding.partition((4, 9), "batch", "length") == P(sharding.RULES["batch"], None)
+        y = jax.jit(lambda x: sharding.constrain(2 * x, "batch", "length"))(jnp.ones((4, 9)))
+        assert y.addressable_shards[0].data.shape == (2, 9) and (y == 2).all()
+    assert sharding.partition((4, 8), "batch", "length") == P()
+
+
+def test_mapped_functions_see_their_own_part_and_pass_it_on():
+    def around(x: jax.Array) -> jax.Array:
+        return sharding.pass_on(x, "length") + 10 * sharding.part("length")
+
+    assert sharding.mapped(around, None, None) is around
+    with sharding.use(Mesh(data=2, sequence=4)):
+        spec = sharding.partition((2, 4), "batch", "length")
+        y = jax.jit(sharding.mapped(around, (spec,), spec))(jnp.arange(8).reshape(2, 4))
+    assert y.tolist() == [[3, 10, 21, 32], [7, 14, 25, 36]]

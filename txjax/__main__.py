@@ -23,32 +23,44 @@ def usage() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Returns the exit code: 0 done, 2 a user's mistake, 75 preempted and saved, else a failure."""
+    """Runs one command. Returns the exit code: 0 done, 2 a user's mistake, 75 preempted and saved, else a failure.
+
+    One of several processes that fails doesn't return: it tells the others and ends, for they wait for it.
+    """
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's notes are not the user's
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        if not argv or argv[0] in ("-h", "--help", "help"):
-            print(usage())
-            return 0
-        name, *rest = argv
-        known = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-        if name not in known or name not in names():
-            raise UserError("COMMAND", "one of " + ", ".join(names()), name, near_misses(name, names()))
-        return importlib.import_module(f"txjax.commands.{name}").run(rest)
-    except UserError as error:
-        print(f"txjax: {error}", file=sys.stderr)
-        return 2
-    except Failure as error:
-        print(f"txjax: {error}", file=sys.stderr)
-        return 1
+        return _run(argv)
     except BrokenPipeError:
         return 0
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (Exception, KeyboardInterrupt) as caught:
+        error = _full_disk(caught) or caught
+        if "txjax.processes" in sys.modules:  # else nothing needed it, and there are no others
+            from txjax import processes
+
+            processes.fail(error)
+        if not isinstance(error, UserError | Failure):
             raise
-        print(f"txjax: {error.filename or 'the disk'}: expected room to write, got a full disk", file=sys.stderr)
-        return 2
+        print(f"txjax: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserError) else error.code
+
+
+def _run(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    name, *rest = argv
+    known = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+    if name not in known or name not in names():
+        raise UserError("COMMAND", "one of " + ", ".join(names()), name, near_misses(name, names()))
+    return importlib.import_module(f"txjax.commands.{name}").run(rest)
+
+
+def _full_disk(error: BaseException) -> UserError | None:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError(str(error.filename or "the disk"), "room to write", "a full disk")
+    return None
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def prepare(programs: Path) -> list[str]:
     set_here = []
     if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and _keep_memory():  # before JAX starts its threads
         set_here.append("freed memory is kept for the next step (off: TXJAX_KEEP_MEMORY=0)")
-    several_on_cpu = jax.default_backend() == "cpu" and jax.local_device_count() > 1
-    # Where one CPU plays several devices, programs that come from the disk deadlock in their collectives (jax 0.10.2).
+    several_on_cpu = jax.default_backend() == "cpu" and jax.device_count() > 1
+    # Where CPUs play several devices, programs that come from the disk deadlock in their collectives (jax 0.10.2).
     if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(programs))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

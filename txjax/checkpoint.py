@@ -19,12 +19,14 @@ from typing import Any
 import jax
 from orbax.checkpoint import v1 as ocp
 
-from txjax import digest, disk
+from txjax import digest, disk, processes
 from txjax.files import replace_text
+from txjax.processes import agree
 from txjax.types import Failure, PyTree, TrainState, UserError, flat_paths, near_misses, setting
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
+SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
 
 
 @dataclasses.dataclass
@@ -140,16 +142,17 @@ class Store:
     def save_parts(self, step: int, parts: dict[str, PyTree], record: dict[str, Any]) -> None:
         """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
         self.wait()
-        self._check_space(step, parts)
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
-        shutil.rmtree(self.path(step), ignore_errors=True)
-        self.path(step).mkdir(parents=True)
-        response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
+        agree(f"the save of step {step}", lambda: self._make_room(step, parts))
+        with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
+            response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
 
         def finish() -> None:
             try:
                 self._guarded(step, response.result)
-                self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                if processes.first():
+                    self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
 
@@ -169,7 +172,8 @@ class Store:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            if not digest.is_complete(self.path(step)):
+            # Where there are several, the others still write into it; `clean` removes it.
+            if not processes.several() and not digest.is_complete(self.path(step)):
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 
@@ -177,10 +181,11 @@ class Store:
         kept = self.steps()
         return f"step {kept[-1]} is safe" if kept else "no step was saved yet"
 
-    def _check_space(self, step: int, parts: PyTree) -> None:
+    def _make_room(self, step: int, parts: PyTree) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        needed = sum(x.nbytes for x in jax.tree.leaves(parts))
-        disk.check_room(self.folder, needed, f"step {step}", self._safe)
+        disk.check_room(self.folder, sum(x.nbytes for x in jax.tree.leaves(parts)), f"step {step}", self._safe)
+        shutil.rmtree(self.path(step), ignore_errors=True)
+        self.path(step).mkdir(parents=True)
 
     def wait(self) -> None:
         """Until the save under way is finished. Raises what went wrong in it."""
@@ -221,24 +226,31 @@ class Store:
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """The newest step whose every bit is right, placed as `abstract` says; None if nothing was ever saved.
 
-        A bad step is reported, set aside as `STEP.bad` and the one before it is taken.
+        Removes what a killed save left; a bad step is reported, set aside as `STEP.bad` and the one before it is taken.
 
         Raises:
           UserError: there were steps and none is good, or the arrays aren't those of this model.
         """
+        step = agree("the step to go on from", self._newest_good)
+        if step is None:
+            return None
+        return join(self.load(step, split(abstract))), self.record(step)
+
+    def _newest_good(self) -> int | None:
+        """Removes what a killed save left behind, sets bad steps aside."""
+        self.clean()
         tried = self.steps()
         for step in reversed(tried):
             faults = self.faults(step)
             if not faults:
-                record = self.record(step)
-                if not any(path.startswith("training/") for path in record["arrays"]):
+                if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
                     raise UserError(
                         "--workdir",
                         "a run that can go on",
                         f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
                         hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
                     )
-                return join(self.load(step, split(abstract))), record
+                return step
             self._set_aside(step, faults)
         if tried:
             raise UserError(

@@ -36,6 +36,9 @@ class Experiment:
       spikes: which finite gradients are too large to be applied; None = none is.
       max_skips: updates in a row that `skip` or `spikes` drop before they stop the run too.
       checkpoint: when to save and what to keep.
+      step_timeout_seconds: without a step for so long the run stops, and tells what each of its threads was doing. Ten
+        times as long for what takes longer: compiling, evaluating, saving.
+      heartbeat_timeout_seconds: without a sign of life from a process for so long the others stop.
       trackers: where the log goes besides metrics.jsonl.
       init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
         "WORKDIR@1500"; None starts from a fresh draw.
@@ -58,6 +61,8 @@ class Experiment:
     spikes: Spikes | None = None
     max_skips: int = setting(10, at_least=1)
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
+    step_timeout_seconds: float = setting(600.0, above=0)
+    heartbeat_timeout_seconds: int = setting(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | None = None
     transfer: Transfer = dataclasses.field(default_factory=Transfer)

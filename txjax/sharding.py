@@ -8,19 +8,22 @@ import contextlib
 import contextvars
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
+from jax.experimental.mesh_utils import create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from txjax.types import PyTree, UserError, flat_paths, near_misses
+from txjax.types import PyTree, UserError, flat_paths, near_misses, setting
 
 # Outermost first: neighbours along the last axes are the nearest devices.
 AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 
 # Logical axis -> the mesh axes it is split over.
 RULES: dict[str, tuple[str, ...]] = {
-    "batch": ("data", "fsdp", "expert"),  # examples of activations
+    "batch": ("data", "fsdp", "expert", "pipeline"),  # examples of activations
+    "routed": ("data", "fsdp"),  # examples of activations that are at their experts
     "length": ("sequence",),  # places of activations
     "layers": ("pipeline",),
     "experts": ("expert",),
@@ -30,6 +33,8 @@ RULES: dict[str, tuple[str, ...]] = {
     "kv_heads": ("tensor",),
     "mlp": ("tensor",),
 }
+
+_HOST = "pinned_host"
 
 Axes = tuple[str | None, ...]
 
@@ -44,7 +49,10 @@ class Mesh:
       tensor: shards of heads, mlp and vocabulary (Shoeybi et al. 2019).
       sequence: shards of every example's length (context parallelism).
       expert: shards of the experts of a mixture (Lepikhin et al. 2020); the batch is split over it too.
-      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019).
+      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019); outside the layers the
+        batch is split over it too.
+      moments: whose memory holds the optimizer's moments between updates: that of the devices, or of the hosts. From
+        there they are fetched for the update alone (Ren et al. 2021, ZeRO-Offload).
       rules: changes to the table `RULES`, e.g. `{"vocab": ()}` to keep the embedding whole.
     """
 
@@ -54,6 +62,7 @@ class Mesh:
     sequence: int = 1
     expert: int = 1
     pipeline: int = 1
+    moments: str = setting("device", choices=("device", "host"))
     rules: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def sizes(self, num_devices: int) -> dict[str, int]:
@@ -77,11 +86,23 @@ class Mesh:
         return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
 
     def build(self, devices: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
-        """The mesh over some devices, those of a topology among them; None = all of this run."""
+        """The mesh over some devices, those of a topology among them; None = all of this run.
+
+        Where they are of several slices, which a slower network connects, each slice has whole copies of the model: the
+        slices lie along `data`. Raises UserError where they can't.
+        """
         devices = jax.devices() if devices is None else devices
         sizes = self.sizes(len(devices))
         types = (AxisType.Auto,) * len(sizes)
-        return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+        slices = len({getattr(device, "slice_index", 0) for device in devices})
+        if slices == 1:
+            return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+        if sizes["data"] % slices:
+            raise UserError("config.mesh.data", f"a multiple of the {slices} slices of devices", sizes["data"])
+        within = sizes | {"data": sizes["data"] // slices}
+        between = dict.fromkeys(sizes, 1) | {"data": slices}
+        placed = create_hybrid_device_mesh(tuple(within.values()), tuple(between.values()), devices)
+        return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
 
     def parts(self, axis: str, num_devices: int) -> int:
         """In how many parts a logical axis is split."""
@@ -130,13 +151,124 @@ def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax
         _active.reset(token)
 
 
+@contextlib.contextmanager
+def nowhere() -> Iterator[None]:
+    """Everything traced inside sees no mesh: the mathematics alone."""
+    token = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+@contextlib.contextmanager
+def within(axis: str) -> Iterator[None]:
+    """What is traced inside is one part of what `axis` splits: no rule names its mesh axes there."""
+    state = _active.get()
+    if state is None:
+        yield
+        return
+    built, mesh = state
+    taken = mesh.table().get(axis, ())
+    rules = {name: tuple(a for a in axes if a not in taken) for name, axes in mesh.table().items()}
+    token = _active.set((built, dataclasses.replace(mesh, rules=rules)))
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def each(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
+    """`jax.vmap` over leading dimensions named `axis`: every device computes the parts that it holds."""
+    state = _active.get()
+    split = () if state is None else state[1].table().get(axis, ())
+
+    def part(*args: Any) -> Any:
+        with within(axis):
+            return function(*args)
+
+    return jax.vmap(part, spmd_axis_name=split or None)
+
+
+def active() -> jax.sharding.Mesh | None:
+    """The mesh of what is being traced, None without one."""
+    state = _active.get()
+    return state and state[0]
+
+
+def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
+    """How an activation of this shape is split on the active mesh: by nothing where there is none.
+
+    An axis that its mesh axes don't divide stays whole: unlike a parameter's, its size may change from call to call
+    (a prompt, the visible patches of an image), and all that is lost is speed.
+    """
+    state = _active.get()
+    if state is None:
+        return PartitionSpec()
+    built, mesh = state
+    return PartitionSpec(
+        *(
+            entry if size % _parts(built, entry) == 0 else None
+            for size, entry in zip(shape, mesh.partition(axes), strict=True)
+        )
+    )
+
+
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """States the logical axes of an activation; without an active mesh it does nothing."""
-    active = _active.get()
-    if active is None:
+    """States the logical axes of an activation (see `partition`); without an active mesh it does nothing.
+
+    Fewer axes than x has dimensions: the last ones stay as the compiler has them.
+    """
+    built = active()
+    if built is None:
         return x
-    built, mesh = active
-    return jax.lax.with_sharding_constraint(x, NamedSharding(built, mesh.partition(axes)))
+    spec = (*partition(x.shape[: len(axes)], *axes), *(PartitionSpec.UNCONSTRAINED,) * (x.ndim - len(axes)))
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, PartitionSpec(*spec)))
+
+
+def parts(axis: str) -> int:
+    """In how many parts the active mesh splits a logical axis; 1 without one."""
+    state = _active.get()
+    return 1 if state is None else _parts(state[0], state[1].partition((axis,))[0])
+
+
+def mapped(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) -> Callable[..., Any]:
+    """The function, run by every device of the active mesh on its own parts; without one, the function itself.
+
+    What XLA can't split by itself (Pallas kernels, rings) goes through here.
+
+    Args:
+      in_specs: a tree like the arguments, of what `partition` says of each array.
+      out_specs: the same of the result.
+    """
+    built = active()
+    if built is None:
+        return function
+    here = set(built.axis_names) - set(jax.sharding.get_abstract_mesh().manual_axes)  # not those mapped further out
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=here, check_vma=False)
+
+
+def part(axis: str) -> jax.Array:
+    """Which part of a logical axis this device has, int32 []. Inside `mapped`."""
+    return jax.lax.axis_index(_mesh_axes(axis))
+
+
+def pass_on(tree: PyTree, axis: str) -> PyTree:
+    """What the device with the part before this one's gives, around in a ring. Inside `mapped`."""
+    count = parts(axis)
+    ring = [(device, (device + 1) % count) for device in range(count)]
+    return jax.tree.map(lambda x: jax.lax.ppermute(x, _mesh_axes(axis), ring), tree)
+
+
+def _mesh_axes(axis: str) -> str | tuple[str, ...]:
+    state = _active.get()
+    assert state is not None
+    return state[1].partition((axis,))[0]
+
+
+def _parts(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
+    """In how many parts an entry of a PartitionSpec splits."""
+    return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))
 
 
 def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh) -> PyTree:
@@ -154,16 +286,43 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
     for path, logical in names.items():
         partition = mesh.partition(logical, path)
         for size, name, entry in zip(arrays[path].shape, logical, partition, strict=True):
-            over = (entry,) if isinstance(entry, str) else entry or ()
-            parts = math.prod(built.shape[a] for a in over)
-            if size % parts:
+            if size % (count := _parts(built, entry)):
+                over = entry if isinstance(entry, str) else "*".join(entry)
                 raise UserError(
                     "config.mesh",
-                    f"{'*'.join(over)} = {parts} to divide axis {name!r} of {path}",
+                    f"{over} = {count} to divide axis {name!r} of {path}",
                     size,
                     hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
                 )
     return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=lambda a: isinstance(a, tuple))
+
+
+def need_host_memory(field: str) -> None:
+    """Raises UserError, for the setting that asks, where devices can't reach their host's memory."""
+    active = _active.get()
+    device = active[0].devices.flat[0] if active else jax.devices()[0]
+    kinds = sorted(memory.kind for memory in device.addressable_memories())
+    if _HOST not in kinds:
+        raise UserError(field, f"devices that reach memory of the kind {_HOST}", ", ".join(kinds))
+
+
+def on_host(place: NamedSharding) -> NamedSharding:
+    """The same place in the memory of the hosts."""
+    return place.with_memory_kind(_HOST)
+
+
+def fetch(tree: PyTree, places: PyTree) -> PyTree:
+    """The arrays that wait on hosts, by their `places`, on their devices; the others as they are."""
+
+    def move(x: jax.Array, place: NamedSharding) -> jax.Array:
+        return jax.device_put(x, place.with_memory_kind("device")) if place.memory_kind == _HOST else x
+
+    return jax.tree.map(move, tree, places)
+
+
+def put_back(tree: PyTree, places: PyTree) -> PyTree:
+    """The inverse of `fetch`."""
+    return jax.tree.map(lambda x, place: jax.device_put(x, place) if place.memory_kind == _HOST else x, tree, places)
 
 
 def batch_sharding(built: jax.sharding.Mesh, mesh: Mesh) -> NamedSharding:

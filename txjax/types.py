@@ -134,7 +134,13 @@ class UserError(ValueError):
 
 
 class Failure(RuntimeError):
-    """Why a run can't go on, where no flag would mend it: printed as one line, exit code 1."""
+    """Why a run can't go on, where no flag would mend it: printed as one line.
+
+    Attributes:
+      code: the exit code.
+    """
+
+    code = 1
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:

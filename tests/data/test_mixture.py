@@ -80,7 +80,7 @@ def test_processes_and_starts_change_nothing():
         return found
 
     whole = take(0)
-    parts = [take(0, process_index=k, process_count=4) for k in range(4)]
+    parts = [take(0, rows=[k]) for k in range(4)]
     for step, batch in enumerate(whole):
         np.testing.assert_array_equal(np.concatenate([part[step]["tokens"] for part in parts]), batch["tokens"])
     for a, b in zip(whole[7:], take(7), strict=False):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import Attention, Context, Init, attend, causal_mask, segment_mask
+from txjax.nn import Attention, Context, Init, Mask, attend
 from txjax.types import UserError
 
 from made import call, numbers, variables
@@ -33,15 +33,15 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 @pytest.mark.parametrize("groups", [1, G, H])
 def test_grouped_attention_with_mask_and_bias(groups: int) -> None:
     query, key, value, bias = arrays((B, L, H, K), (B, S, groups, K), (B, S, groups, K), (B, H, L, S))
-    mask = numbers(B, 1, L, S, seed=9) > -0.3
-    mask[..., 0] = True
-    got = jax.jit(attend)(query, key, value, mask, bias)
-    np.testing.assert_allclose(got, by_hand(query, key, value, mask[:, 0], bias), atol=1e-5)
+    allowed = numbers(B, 1, L, S, seed=9) > -0.3
+    allowed[..., 0] = True
+    got = jax.jit(attend)(query, key, value, Mask(allowed=jnp.asarray(allowed)), bias)
+    np.testing.assert_allclose(got, by_hand(query, key, value, allowed[:, 0], bias), atol=1e-5)
 
 
 def test_a_row_with_nothing_to_see_stays_finite() -> None:
     query, key, rows = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
-    mask = jnp.zeros((1, 1, 2, 2), bool)
+    mask = Mask(allowed=jnp.zeros((1, 1, 2, 2), bool))
 
     def loss(query: jax.Array) -> jax.Array:
         return call(attend, query, key, rows, mask).sum()
@@ -64,15 +64,6 @@ def test_bfloat16_comes_back_and_is_near() -> None:
     np.testing.assert_allclose(got.astype(jnp.float32), call(attend, query, key, value), atol=0.05)
 
 
-def test_masks() -> None:
-    places = jnp.arange(3)[None]
-    np.testing.assert_array_equal(causal_mask(places, places)[0, 0], np.tril(np.ones((3, 3), bool)))
-    np.testing.assert_array_equal(causal_mask(places + 2, jnp.arange(5)[None])[0, 0], np.tri(3, 5, 2, bool))
-    segments = jnp.asarray([[1, 1, 2, 0]])
-    want = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], bool)
-    np.testing.assert_array_equal(segment_mask(segments, segments)[0, 0], want)
-
-
 def test_the_module_is_its_four_projections() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
     module = Attention(heads=H, kv_heads=G, initial=Init(), residual=1.0)
@@ -84,8 +75,7 @@ def test_the_module_is_its_four_projections() -> None:
     def split(name: str, source: jax.Array) -> np.ndarray:
         return np.einsum("bld,dhk->blhk", source, p[name]["kernel"]) + p[name]["bias"]
 
-    places, apply = jnp.arange(L)[None], jax.jit(module.apply)
-    causal = Context(mask=causal_mask(places, places))
+    apply, causal = jax.jit(module.apply), Context(mask=Mask(causal=True))
     for source, got, allowed in (
         (x, apply(params, x, causal), np.tri(L, dtype=bool)),
         (memory, apply(params, x, causal, memory), np.ones((L, S), bool)),
@@ -94,6 +84,18 @@ def test_the_module_is_its_four_projections() -> None:
         mixed = by_hand(split("query", x), split("key", source), split("value", source), allowed, zeros)
         want = np.einsum("blhk,hkd->bld", mixed, p["out"]["kernel"]) + p["out"]["bias"]
         np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
+    x, memory = arrays((B, L, 8), (B, S, 8))
+    near, far = (Attention(heads=2, window=window, initial=Init(), residual=1.0) for window in (2, None))
+    params = variables(near, x, Context())
+    causal = Context(mask=Mask(causal=True))
+    band = Context(mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None]))
+    np.testing.assert_allclose(call(near.apply, params, x, causal), call(far.apply, params, x, band), atol=1e-6)
+    hidden = Context(memory_mask=Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
+    want = call(near.apply, params, x, causal, memory[:, :3])
+    np.testing.assert_allclose(call(near.apply, params, x, hidden, memory), want, atol=1e-5)
 
 
 def test_sizes_that_do_not_divide() -> None:

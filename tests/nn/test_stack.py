@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, PostNorm, PreNorm, RMSNorm, Stack, fill
+from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, Mask, PostNorm, PreNorm, RMSNorm, Stack, fill
 from txjax.types import UserError
 
 from made import numbers, shapes, variables
@@ -48,7 +48,8 @@ def test_branches(kind: type[Block]) -> None:
 def test_cross_attention_reads_the_memory() -> None:
     block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual=1.0)))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
-    context = Context(memory=memory, memory_mask=jnp.asarray([True, True, False, False, False])[None, None, None])
+    hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
+    context = Context(memory=memory, memory_mask=hidden)
     params = variables(block, X, context)
     got = jax.jit(block.apply)(params, X, context)
     unseen = Context(memory=jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask)

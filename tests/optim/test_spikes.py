@@ -32,7 +32,7 @@ def toy(spikes: Spikes):
     state = TrainState(jnp.int32(0), params, {}, {}, tx.init(params), jnp.zeros((2,), jnp.int32))
     fields = dict(microbatches=1, num_steps=100, ema=None, seed=0)
     experiment = SimpleNamespace(model=None, objective=objective, optimizer=optimizer, spikes=spikes, **fields)
-    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx)))
+    step = jax.jit(make_step(experiment, SimpleNamespace(tx=tx, abstract=state)))
     return state, step
 
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.scaling.flops import count, peak
+from txjax.scaling.chips import peak
+from txjax.scaling.flops import count
 
 M, K, N, DEPTH = 3, 5, 7, 4
 X, W = jax.ShapeDtypeStruct((M, K), "float32"), jax.ShapeDtypeStruct((K, K), "bfloat16")

@@ -8,21 +8,27 @@ SUMMARY = "score a checkpoint of a run on its evaluation sets"
 
 
 def run(argv: list[str]) -> int:
-    flags = parser("evaluate", __doc__).parse_args(argv)
+    known = parser("evaluate", __doc__)
+    known.add_processes()
+    flags = known.parse_args(argv)
 
     import jax
 
+    from txjax import processes
     from txjax.log import plain
     from txjax.log.table import table
     from txjax.train.run_eval import evaluator
     from txjax.types import UserError
 
+    processes.start(flags.coordinator_address, flags.process_count, flags.process_index)
     experiment = read(flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
     with opened(flags, experiment) as found:
         evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
+    if not processes.first():
+        return 0
     files = sorted(str(path) for path in flags.workdir.glob(f"*/*/{found.step}.*") if path.parent.name in scores)
     if flags.json:
         flat = {f"eval/{name}/{k}": v for name, values in scores.items() for k, v in values.items()}

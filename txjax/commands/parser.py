@@ -14,6 +14,15 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, command: str, summary: str):
         super().__init__(prog=f"txjax {command}", description=summary, allow_abbrev=False)
 
+    def add_processes(self) -> None:
+        """The flags with which a process finds the others of its run; `processes.start` takes their values."""
+        group = self.add_argument_group(
+            "several processes", "found out by itself under Slurm, on TPU VMs, in Kubernetes"
+        )
+        group.add_argument("--coordinator_address", metavar="HOST:PORT", help="where process 0 listens")
+        group.add_argument("--process_count", type=int, metavar="N", help="how many there are")
+        group.add_argument("--process_index", type=int, metavar="I", help="which of them this is, from 0")
+
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """The flags of `args`. Raises UserError for one that this command doesn't have."""
         flags, rest = self.parse_known_args(args, namespace)

@@ -1,8 +1,10 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
+import contextlib
 from pathlib import Path
 
 from txjax.commands.parser import Parser
+from txjax.train.early import leaving
 
 SUMMARY = "train a config in a workdir; again to go on"
 
@@ -17,18 +19,21 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
-    from txjax.train.preemption import Preemption
-
-    with Preemption():  # what follows takes seconds to import
-        from txjax import config
+    with leaving():  # these take seconds to import
+        from txjax import config, processes
         from txjax.commands.report import plot_curves
         from txjax.train.loop import train
 
         experiment = config.load(flags.config, overrides)
+    processes.start(
+        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
+    )
+    with leaving() if not processes.several() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-        if code == 0:
-            picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
-            print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
+    if code == 0 and processes.first():
+        picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
+        print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
     return code

@@ -1,20 +1,19 @@
 """Batches: each process's share of the global batch, read ahead by threads.
 
-Batch i holds the positions i * batch_size to (i + 1) * batch_size - 1 of the global index; of its rows, process k of n
-gets the k-th of n equal parts. So the number of processes changes no batch, and the position is all the state there is.
+Batch i holds the positions i * batch_size to (i + 1) * batch_size - 1 of the global index; of its rows, a process gets
+those that its devices hold. So the number of processes changes no batch, and the position is all the state there is.
 Nor do buckets change more of a batch than its padding.
 """
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
 from txjax.data.buckets import Ragged, order
 from txjax.data.dataset import Example, Source
 from txjax.data.keys import example_rng
-from txjax.types import UserError
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
@@ -28,8 +27,7 @@ def train_batches(
     batch_size: int,
     seed: int,
     start_step: int = 0,
-    process_index: int = 0,
-    process_count: int = 1,
+    rows: Sequence[int] | None = None,
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
@@ -40,14 +38,13 @@ def train_batches(
       batch_size: examples in a global batch.
       seed: of the order and of every random draw in an example.
       start_step: the first batch to give.
-      process_index: this process.
-      process_count: all processes, which must divide the batch.
+      rows: of the global batch, those that this process holds; None = all.
       threads: batches made at a time.
       prefetch: batches made ahead, at least 1.
 
     Returns:
-      An iterator over this process's rows, int32 and float32 arrays [rows ...] by key, `id` among them. A failure to
-      read an example is raised by the `next` that would have given it. `close()` ends its threads.
+      An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, `id` among them. A failure
+      to read an example is raised by the `next` that would have given it. `close()` ends its threads.
     """
     index = order(source, seed, batch_size)
 
@@ -55,17 +52,15 @@ def train_batches(
         example, epoch = index(position)
         return _example(source, example, epoch, seed)
 
-    share = _share(batch_size, process_index, process_count)
     width = _width(source, lambda positions: [index(position)[0] for position in positions])
-    return _batches(row, width, batch_size, share, start_step, sys.maxsize, threads, prefetch)
+    return _batches(row, width, batch_size, rows, start_step, sys.maxsize, threads, prefetch)
 
 
 def eval_batches(
     source: Source,
     *,
     batch_size: int,
-    process_index: int = 0,
-    process_count: int = 1,
+    rows: Sequence[int] | None = None,
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
@@ -80,21 +75,18 @@ def eval_batches(
     def row(position: int) -> Example:
         return _example(source, position, 0, 0) if position < count else padding
 
-    share = _share(batch_size, process_index, process_count)
     width = _width(source, lambda positions: [position for position in positions if position < count])
-    return _batches(row, width, batch_size, share, 0, -(-count // batch_size), threads, prefetch)
+    return _batches(row, width, batch_size, rows, 0, -(-count // batch_size), threads, prefetch)
 
 
-def fingerprint(ids: np.ndarray, step: int, first_row: int = 0) -> int:
+def fingerprint(ids: np.ndarray, step: int) -> int:
     """A 32-bit number that tells which examples a batch holds, in which order, at which step.
 
     Args:
-      ids: int32 [rows], the batch's `id`.
+      ids: int32 [B], the `id` of the whole batch.
       step: the batch's number.
-      first_row: where in the global batch these rows begin. The parts of several processes add up, modulo 2**32, to
-        the number of the whole batch.
     """
-    rows = np.arange(first_row, first_row + len(ids), dtype=np.uint64)
+    rows = np.arange(len(ids), dtype=np.uint64)
     # SplitMix64's mixing function (Steele et al. 2014) of (step, row, id).
     mixed = rows * np.uint64(0x9E3779B97F4A7C15) ^ np.asarray(ids).astype(np.uint64) << np.uint64(32)
     mixed ^= np.uint64(step)
@@ -105,18 +97,18 @@ def fingerprint(ids: np.ndarray, step: int, first_row: int = 0) -> int:
 
 
 class _Rows:
-    """Grain's view of the batches: item i is this process's share of batch `start` + i."""
+    """Grain's view of the batches: item i is some rows of batch `start` + i."""
 
-    def __init__(self, row: Row, width: Width, batch_size: int, share: range, start: int, stop: int):
+    def __init__(self, row: Row, width: Width, batch_size: int, rows: Sequence[int], start: int, stop: int):
         self._row, self._width, self._batch_size = row, width, batch_size
-        self._share, self._start, self._stop = share, start, stop
+        self._rows, self._start, self._stop = rows, start, stop
 
     def __len__(self) -> int:
         return self._stop - self._start
 
     def __getitem__(self, item: int) -> Batch:
         first = (self._start + item) * self._batch_size
-        rows = [self._row(first + row) for row in self._share]
+        rows = [self._row(first + row) for row in self._rows]
         width = self._width(range(first, first + self._batch_size))
         batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
@@ -138,19 +130,19 @@ def _cut(array: np.ndarray, width: int | None) -> np.ndarray:
     return array if width is None or array.ndim != 1 else array[:width]
 
 
-def _share(batch_size: int, process_index: int, process_count: int) -> range:
-    if batch_size % process_count:
-        raise UserError("config.batch_size", f"a multiple of the {process_count} processes", batch_size)
-    rows = batch_size // process_count
-    return range(process_index * rows, (process_index + 1) * rows)
-
-
 def _batches(
-    row: Row, width: Width, batch_size: int, share: range, start: int, stop: int, threads: int, prefetch: int
+    row: Row,
+    width: Width,
+    batch_size: int,
+    rows: Sequence[int] | None,
+    start: int,
+    stop: int,
+    threads: int,
+    prefetch: int,
 ) -> Generator[Batch]:
     import grain  # slow to import; configs needn't wait for it
 
-    source = _Rows(row, width, batch_size, share, start, stop)
+    source = _Rows(row, width, batch_size, range(batch_size) if rows is None else rows, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:

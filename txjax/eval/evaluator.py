@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax import backend
+from txjax import backend, processes
 from txjax.data import Dataset, Source, eval_batches
 from txjax.files import replace_bytes
 from txjax.objectives import Objective
@@ -23,10 +23,13 @@ Evaluate = Callable[[PyTree, int], dict[str, float]]
 AHEAD = 2  # batches that the devices are given before the host reads the first one's result
 
 
-def place(batch: dict[str, Any], sharding: NamedSharding) -> Batch:
-    """A host's share of a batch, put on its devices."""
+def place(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
+    """The rows of a batch of `size` examples that `processes.rows` gives, put on this process's devices; None = all."""
     with jax.transfer_guard_host_to_device("allow"):  # of several hosts, JAX takes this for an oversight
-        return {k: jax.make_array_from_process_local_data(sharding, x) for k, x in batch.items()}
+        return {
+            k: jax.make_array_from_process_local_data(sharding, x, (size or len(x), *x.shape[1:]))
+            for k, x in batch.items()
+        }
 
 
 def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTree]:
@@ -94,13 +97,12 @@ class Context:
         batches = eval_batches(
             source,
             batch_size=self.batch_size,
-            process_index=jax.process_index(),
-            process_count=jax.process_count(),
+            rows=processes.rows(self.sharding, self.batch_size),
         )
         started: collections.deque[PyTree] = collections.deque()
         with contextlib.closing(batches):
             for batch in itertools.islice(batches, max_batches):
-                started.append(program(variables, place(batch, self.sharding)))
+                started.append(program(variables, place(batch, self.sharding, self.batch_size)))
                 if len(started) > AHEAD:
                     yield jax.device_get(started.popleft())
             while started:
@@ -113,7 +115,7 @@ class Context:
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does."""
-        if self.folder is None or jax.process_index() > 0:
+        if self.folder is None or not processes.first():
             return
         path = self.folder / kind / self.name / f"{step}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)

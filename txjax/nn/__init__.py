@@ -1,13 +1,16 @@
 """The parts that Transformers are made of; one idea a file."""
 
-from txjax.nn.attention import Attention, Context, attend, head_size, rotate
+from txjax.nn.attention import Attention, Context, head_size, rotate
 from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
+from txjax.nn.kernels import attend
+from txjax.nn.keys import Gathered, Keys, Ring
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
-from txjax.nn.masks import causal_mask, segment_mask
+from txjax.nn.mask import Mask
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
@@ -22,35 +25,49 @@ from txjax.nn.positions import (
     Sinusoidal2D,
     T5Relative,
 )
+from txjax.nn.remat import REMAT, Remat, keep
 from txjax.nn.stack import Stack
+from txjax.nn.tell import TOLD, tell
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "MLP",
+    "TOLD",
     "Alibi",
     "Attention",
     "Block",
+    "Capacity",
     "Context",
+    "Dropless",
     "Embed",
+    "Experts",
+    "GatedExperts",
     "GatedMLP",
+    "Gathered",
     "Grid",
     "Head",
     "Init",
+    "Keys",
     "LayerNorm",
     "Learned",
     "Linear",
     "Logits",
+    "Mask",
     "NoPositions",
     "Norm",
     "Normal",
     "Positions",
     "PostNorm",
     "PreNorm",
+    "REMAT",
     "RMSNorm",
+    "Ring",
+    "Remat",
     "Rotary",
     "Sinusoidal",
     "Sinusoidal2D",
+    "Routing",
     "Stack",
     "T5Relative",
     "Tied",
@@ -60,15 +77,15 @@ __all__ = [
     "Xavier",
     "align",
     "attend",
-    "causal_mask",
     "causal_window",
     "fill",
     "head_size",
+    "keep",
     "parameter",
     "patchify",
     "project",
     "remember",
     "rotate",
-    "segment_mask",
+    "tell",
     "unpatchify",
 ]

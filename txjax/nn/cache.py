@@ -9,9 +9,9 @@ import dataclasses
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Int
 
-from txjax.nn.masks import causal_mask, segment_mask
+from txjax.nn.mask import EVERYTHING, Mask
 
 
 def remember(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
@@ -31,13 +31,13 @@ class Window:
     Attributes:
       positions: int32 [B|1 L], of the call's tokens.
       key_positions: int32 [B|1 S], of all tokens.
-      mask: bool [B|1 1 L S], True where a token looks at another; None = everywhere.
+      mask: which of all tokens a token of the call looks at.
       index: int32 [], the row of the cache where the call's tokens go; None = no cache.
     """
 
     positions: Int[Array, "#B L"]
     key_positions: Int[Array, "#B S"]
-    mask: Bool[Array, "#B 1 L S"] | None = None
+    mask: Mask = EVERYTHING
     index: Int[Array, ""] | None = None
 
 
@@ -54,8 +54,7 @@ def causal_window(
     places = jnp.arange(shape[1], dtype=jnp.int32)[None]
     if not module.is_mutable_collection("cache") or module.is_initializing():
         positions = places if positions is None else positions
-        mask = causal_mask(places, places)
-        return Window(positions, positions, mask if segments is None else mask & segment_mask(segments, segments))
+        return Window(positions, positions, Mask.within(segments, causal=True))
     counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
     index, counter.value = counter.value, counter.value + shape[1]
     places = index + places
@@ -63,5 +62,5 @@ def causal_window(
     segments = jnp.ones(shape, jnp.int32) if segments is None else segments
     key_positions = remember(module, "key_positions", positions, index)
     key_segments = remember(module, "key_segments", segments, index)
-    filled = jnp.arange(key_positions.shape[1], dtype=jnp.int32)[None]
-    return Window(positions, key_positions, causal_mask(places, filled) & segment_mask(segments, key_segments), index)
+    mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index)
+    return Window(positions, key_positions, mask, index)

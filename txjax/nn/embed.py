@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int
 from txjax.nn.init import Init
 from txjax.nn.linear import parameter
 from txjax.nn.logits import Logits
+from txjax.sharding import constrain
 from txjax.types import setting
 
 
@@ -30,7 +31,8 @@ class Embed(nn.Module):
 
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike = jnp.float32) -> Float[Array, "*batch D"]:
         """The rows of these numbers."""
-        return self.embedding.astype(dtype)[ids]
+        # Gathered along the width first: XLA has no good way from rows that are split so to a split batch.
+        return constrain(self.embedding.astype(dtype), self.axis, "width")[ids]
 
 
 class Head(nn.Module):

@@ -70,7 +70,8 @@ class Logits:
         if self.kernel is None:
             return self.features.astype(jnp.float32)
         lead = self.features.shape[:-1]
-        logits = _product(self.features.reshape(math.prod(lead), -1), self.kernel).reshape(*lead, -1)
+        with jax.named_scope("head"):
+            logits = _product(self.features.reshape(math.prod(lead), -1), self.kernel).reshape(*lead, -1)
         return logits if self.bias is None else logits + align(self.bias, logits)
 
     def __getitem__(self, index: Any) -> Logits:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
+from txjax.nn.remat import keep
 from txjax.types import setting
 
 
@@ -53,23 +54,23 @@ class MLP(nn.Module):
         """F for an input of this width."""
         return self.hidden or int(self.ratio * width)
 
-    def inner(self, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
-        """The hidden layer."""
-        return ACTIVATIONS[self.activation](self.enter("up", x))
-
-    def enter(self, name: str, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
-        """A projection into the hidden layer."""
-        assert self.initial
-        size = (self.hidden_size(x.shape[-1]),)
-        return Linear(size, ("mlp",), use_bias=self.use_bias, initial=self.initial, name=name)(x)
+    def inner(self, enter: Callable[[str], jax.Array]) -> Float[Array, "... F"]:
+        """The hidden layer, of projections into it by their names."""
+        return ACTIVATIONS[self.activation](enter("up"))
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
         """The same shape and dtype as x; dropout is active where `train`."""
         assert self.initial and self.residual
-        hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(x))
+        initial, size = self.initial, (self.hidden_size(x.shape[-1]),)
+
+        def enter(name: str) -> jax.Array:
+            return keep(Linear(size, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
+
+        hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
         size, inputs = x.shape[-1:], ("mlp",)
-        return Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")(hidden)
+        down = Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")
+        return keep(down(hidden), "mlp")
 
 
 class GatedMLP(MLP):
@@ -87,5 +88,5 @@ class GatedMLP(MLP):
     def hidden_size(self, width: int) -> int:
         return self.hidden or -(-int(self.ratio * width) // self.multiple_of) * self.multiple_of
 
-    def inner(self, x: Float[Array, "B L D"]) -> Float[Array, "B L F"]:
-        return ACTIVATIONS[self.activation](self.enter("gate", x)) * self.enter("up", x)
+    def inner(self, enter: Callable[[str], jax.Array]) -> Float[Array, "... F"]:
+        return ACTIVATIONS[self.activation](enter("gate")) * enter("up")

@@ -1,7 +1,6 @@
 """Blocks on top of each other. The only module that knows scan and rematerialisation."""
 
 from collections.abc import Callable
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -11,14 +10,11 @@ from jaxtyping import Array, Float
 from txjax import backend
 from txjax.nn.attention import Context
 from txjax.nn.block import Block
-from txjax.types import setting
-
-# What the backward pass finds in memory; it computes the rest again.
-_REMAT: dict[str, Callable[..., Any] | None] = {
-    "none": None,
-    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    "full": jax.checkpoint_policies.nothing_saveable,
-}
+from txjax.nn.pipeline import Schedule, flow
+from txjax.nn.remat import REMAT, keep
+from txjax.nn.tell import TOLD
+from txjax.sharding import need_host_memory, parts
+from txjax.types import PyTree, setting
 
 
 class Stack(nn.Module):
@@ -29,15 +25,25 @@ class Stack(nn.Module):
     Attributes:
       block: one layer; set by the model.
       depth: how many; set by the model.
-      remat: "none" keeps all activations for the backward pass, "dots" the results of matrix products with
-        parameters, "full" only each block's input (Chen et al. 2016).
+      remat: what is kept for the backward pass, which computes the rest again: a name of the table `nn.REMAT`, from
+        "none" (everything is kept) to "offload_full" (each block's input, in the host's memory).
       unroll: blocks in one turn of the loop; None leaves it to the backend (`backend.unroll`).
+      microbatches: parts of the batch that pass through the pipeline in turn, where the mesh has one; None = as many
+        as it has stages. More of them leave a stage idle for less of the time (`pipeline.Schedule.idle`).
+      rounds: how often each part comes by each stage of the pipeline. More rounds leave a stage idle for less, too.
     """
 
     block: Block | None = None
     depth: int | None = None
-    remat: str = setting("none", choices=tuple(_REMAT))
+    remat: str = setting("none", choices=tuple(REMAT))
     unroll: int | None = setting(None, at_least=1)
+    microbatches: int | None = setting(None, at_least=1)
+    rounds: int = setting(1, at_least=1)
+
+    def schedule(self, stages: int) -> Schedule:
+        """How the layers are run on this many stages. Raises UserError where they can't be."""
+        assert self.depth is not None
+        return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
@@ -45,16 +51,20 @@ class Stack(nn.Module):
         assert self.block is not None and self.depth is not None
 
         def layer(block: Block, x: jax.Array, context: Context, height: jax.Array) -> tuple[jax.Array, None]:
-            return block(x, context, height), None
+            return block(keep(x, "stream"), context, height), None
 
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
+        if (stages := parts("layers")) > 1:
+            schedule = self.schedule(stages)
+            if not self.is_initializing() and context.index is None:
+                return self._flow(x, context, schedule, unroll)
 
-        if (policy := _REMAT[self.remat]) is not None:
+        if (policy := self._policy()) is not None:
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={"params": 0, "cache": 0, "intermediates": 0},
+            variable_axes={"params": 0, "cache": 0, "intermediates": 0} | dict.fromkeys(TOLD, 0),
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=self.depth,
@@ -62,4 +72,31 @@ class Stack(nn.Module):
             metadata_params={nn.PARTITION_NAME: "layers"},
         )
         x, _ = loop(self.block, x, context, jnp.linspace(0.0, 1.0, self.depth))
+        return x
+
+    def _policy(self) -> Callable[..., bool] | None:
+        """What says which results the backward pass finds in memory; None: all."""
+        remat = REMAT[self.remat]
+        if remat.host:
+            need_host_memory("config.model.stack.remat")
+        return remat.policy
+
+    def _flow(self, x: jax.Array, context: Context, schedule: Schedule, unroll: int) -> jax.Array:
+        """The same through a pipeline. Dropout is drawn for each part of the batch by itself."""
+        assert self.block is not None and self.depth is not None
+        block = self.block.clone(parent=None, name=None)
+        told = [name for name in TOLD if self.is_mutable_collection(name)]
+        keys = jax.random.split(self.make_rng("dropout"), self.depth) if self.has_rng("dropout") else None
+        layers = (self.variables["params"]["block"], jnp.linspace(0.0, 1.0, self.depth), keys)
+
+        def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
+            params, height, key = layer
+            rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
+            return block.apply({"params": params}, keep(x, "stream"), context, height, rngs=rngs, mutable=told)
+
+        if (policy := self._policy()) is not None:
+            layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
+        x, seen = flow(layer, layers, x, context, schedule, min(unroll, self.depth // schedule.stages))
+        for name, tree in seen.items():
+            self.put_variable(name, "block", tree)
         return x

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 
-from txjax.types import Batch, Outcome, PyTree
+from txjax.nn import TOLD
+from txjax.types import Batch, Mean, Outcome, PyTree, flat_paths
 
 
 @dataclasses.dataclass
@@ -41,16 +43,52 @@ def unmet(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     return [need for need in needs if not given & set(need.split(" | "))]
 
 
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What a call of a model gives beside its output.
+
+    Attributes:
+      state: the model's collections other than the parameters.
+      losses, metrics: of what modules told (`nn.tell`), the means over the examples that have weight.
+    """
+
+    state: PyTree
+    losses: dict[str, Mean] = dataclasses.field(default_factory=dict)
+    metrics: dict[str, Mean] = dataclasses.field(default_factory=dict)
+
+    def outcome(self, losses: dict[str, Mean], metrics: dict[str, Mean]) -> Outcome:
+        """The outcome of these, the objective's own, and of what was told."""
+        assert not set(losses) & set(self.losses) and not set(metrics) & set(self.metrics)
+        return Outcome(losses | self.losses, metrics | self.metrics, self.state)
+
+
 def run(
     model: Any, variables: PyTree, inputs: dict[str, Any], batch: Batch, key: jax.Array, train: bool
-) -> tuple[Any, PyTree]:
-    """Calls the model: its output, and its collections other than the parameters."""
+) -> tuple[Any, Told]:
+    """Calls the model: its output, and what it tells. Outside training it tells nothing."""
     state = {name: value for name, value in variables.items() if name != "params"}
     if not train:
-        return model.apply(variables, **inputs, train=False), state
+        return model.apply(variables, **inputs, train=False), Told(state)
     rngs = {"dropout": jax.random.fold_in(key, batch["id"][0])}
-    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=list(state))
-    return output, dict(changed)
+    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=[*state, *TOLD])
+    changed = dict(changed)
+    told = [_by_name(changed.pop(kind, {})) for kind in TOLD]
+    real = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
+    losses = {name: Mean.of(values.sum(0)[:, 0], real) for name, values in told[0].items()}
+    metrics = {}
+    for name, values in told[1].items():
+        each = values.mean(0).T
+        names = [name] if len(each) == 1 else [f"{name}_{i}" for i in range(len(each))]
+        metrics |= {name: Mean.of(one, real) for name, one in zip(names, each, strict=True)}
+    return output, Told(changed, losses, metrics)
+
+
+def _by_name(told: PyTree) -> dict[str, jax.Array]:
+    """What modules told, by its name: [layers B N], the layers of all stacks together."""
+    found: dict[str, list[jax.Array]] = {}
+    for path, values in flat_paths(told).items():
+        found.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
+    return {name: jnp.concatenate(parts) for name, parts in found.items()}
 
 
 def pick(batch: Batch, *names: str) -> dict[str, jax.Array]:

@@ -1,4 +1,4 @@
-"""Parameters are stacked over layers: these helpers see each layer's own vector or matrix in the stack."""
+"""Parameters are stacked over layers, and some over experts: these helpers see each one's own vector or matrix."""
 
 import math
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from txjax.sharding import Axes
 
 STACKED = "layers"
+_COPIES = (STACKED, "experts")
 
 
 class Matrix(NamedTuple):
@@ -23,8 +24,8 @@ class Matrix(NamedTuple):
 
 
 def per_layer(axes: Axes) -> tuple[int, ...]:
-    """The dimensions that belong to one layer."""
-    return tuple(i for i, name in enumerate(axes) if name != STACKED)
+    """The dimensions that belong to one layer, and one of its experts."""
+    return tuple(i for i, name in enumerate(axes) if name not in _COPIES)
 
 
 def matrix(axes: Axes) -> Matrix | None:

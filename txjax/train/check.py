@@ -27,10 +27,7 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     Raises:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
     """
-    check_settings(experiment)
-    _check_names(experiment)
-    experiment.mesh.sizes(jax.device_count())
-    _check_batch(experiment)
+    check_layout(experiment, jax.device_count())
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
     for name, evaluator in experiment.evals.items():
         needs = evaluator.needs(experiment.objective)
@@ -56,20 +53,37 @@ def _check_names(experiment: Experiment) -> None:
             raise UserError("config.evals", expected, name if len(name) < 80 else name[:80] + "...")
 
 
-def _check_batch(experiment: Experiment) -> None:
+def check_layout(experiment: Experiment, num_devices: int) -> None:
+    """Ranges, and whether mesh and batch suit so many devices.
+
+    Raises:
+      UserError: for the first mistake.
+    """
+    check_settings(experiment)
+    _check_names(experiment)
     mesh = experiment.mesh
-    copies = mesh.parts("batch", jax.device_count())
+    mesh.sizes(num_devices)
+    copies = mesh.parts("batch", num_devices)
     batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
     if experiment.batch_size % experiment.microbatches:
         raise UserError(
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    stages = mesh.parts("layers", jax.device_count())
+    parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
     over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():
         if size % copies:
             cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
             raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
+        if stages > 1 and size % (rows := parts * copies // stages):
+            raise UserError(
+                field,
+                f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
+                f"inside the pipeline = {rows}",
+                size,
+            )
 
 
 def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from txjax.checkpoint import Store, split
 from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
+from txjax.processes import agree
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
 from txjax.transfer import FATES, FIELD, Row, plan, variables
@@ -112,7 +113,7 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
     workdir, which = _parse(experiment.init_from)
     try:
         store = Store(workdir, read_checkpoints(workdir))
-        step = store.choose(which)
+        step = agree("the step to start from", lambda: store.choose(which))
     except UserError as error:
         flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
         raise error.inside(FIELD, flag) from None

@@ -1,6 +1,7 @@
 """What the steps of a run do, and how long they take: the `perf/` numbers of its log."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import jax
 import numpy as np
 
 from txjax.experiment import Experiment
-from txjax.scaling.flops import peak
+from txjax.scaling.chips import peak
 from txjax.train.ledger import Ledger
 from txjax.train.state import batch_spec, flops_per_step
 
@@ -33,7 +34,7 @@ def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Wo
       batch: this process's rows.
       whole: FLOPs of a step on a batch that nothing was cut from.
     """
-    tokens = batch["tokens"].size * jax.process_count() if "tokens" in batch else 0
+    tokens = experiment.batch_size * math.prod(batch["tokens"].shape[1:]) if "tokens" in batch else 0
     spec = {key: jax.ShapeDtypeStruct((experiment.batch_size, *x.shape[1:]), x.dtype) for key, x in batch.items()}
     if spec == batch_spec(experiment.data, experiment.batch_size):
         return Work(tokens, whole)

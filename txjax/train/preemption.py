@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
 from types import FrameType
 
-log = logging.getLogger("txjax")
-EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+from jax.experimental import multihost_utils
+
+from txjax import processes
+from txjax.train.early import leave
 
 
 class Preemption:
-    """Inside the `with` block a first signal raises the flag `asked`, and while `starting` it ends the process too.
+    """Inside the `with` block a first signal only asks: `reached` then says after which step to stop.
+
+    Of several processes any one may get it. JAX takes SIGTERM then, and finds the step that all can stop at.
 
     Attributes:
-      starting: there is nothing to save yet; whoever has something sets it to False.
+      starting: there is nothing to save yet, a process alone leaves at once; whoever has something sets it to False.
     """
 
     def __init__(self) -> None:
@@ -25,19 +28,33 @@ class Preemption:
 
     def __enter__(self) -> Preemption:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._on_signal)
+            if processes.several():
+                self._handle(signal.SIGINT, self._pass_on)
+            else:
+                self._handle(signal.SIGINT, self._on_signal)
+                self._handle(signal.SIGTERM, self._on_signal)
         return self
+
+    def _handle(self, number: int, handler: object) -> None:
+        self._before[number] = signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             os._exit(128 + number)
         self.asked = True
         if self.starting:
-            raise SystemExit(EXIT_CODE)
+            leave(number, frame)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is SystemExit and self.asked:
-            log.warning("preempted before the first step; run the same command to go on")
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def reached(self, step: int) -> bool:
+        """Whether to stop after this step: the same on every process. Call it after each."""
+        if processes.several() and not self.asked and multihost_utils.reached_preemption_sync_point(step):
+            self.asked = True
+        return self.asked
+
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]

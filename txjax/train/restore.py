@@ -6,6 +6,7 @@ import jax
 
 from txjax.checkpoint import Store, split
 from txjax.experiment import Experiment
+from txjax.processes import agree
 from txjax.train.state import lay_out, variables
 from txjax.train.workdir import read_checkpoints
 from txjax.types import PyTree, TrainState
@@ -26,6 +27,6 @@ def load_variables(
     """
     abstract = lay_out(experiment, built).abstract
     store = Store(workdir, read_checkpoints(workdir))
-    step = store.choose(which)
+    step = agree("the step to load", lambda: store.choose(which))
     weights = store.load(step, {"weights": split(abstract)["weights"]})["weights"]
     return variables(TrainState(**weights, step=None, opt_state=None, skipped=None)), step  # type: ignore[arg-type]

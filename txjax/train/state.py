@@ -74,7 +74,18 @@ class Layout:
 def abstract_variables(experiment: Experiment) -> PyTree:
     """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
     spec = batch_spec(experiment.data, experiment.batch_size)
-    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), jax.random.key(0), spec)
+    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
+
+
+def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:
+    """The forward pass as one number of (parameters, the other variables, batch): what counts and traces go through."""
+
+    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
+        variables = held | {"params": merge(params, held.get("params", {}))}
+        losses = experiment.objective(experiment.model, variables, batch, jax.random.key(0), train=True).losses
+        return jnp.stack([mean.total for mean in losses.values()]).sum()
+
+    return forward
 
 
 def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct] | None = None) -> int:
@@ -86,19 +97,19 @@ def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct
     Args:
       batch: the batch's spec; None = the data's own, which no bucket cut.
     """
-    objective, model, optimizer = experiment.objective, experiment.model, experiment.optimizer
-
-    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
-        variables = held | {"params": merge(params, held["params"])}
-        losses = objective(model, variables, batch, jax.random.key(0), train=True).losses
-        return jnp.stack([mean.total for mean in losses.values()]).sum()
-
+    optimizer, forward = experiment.optimizer, forward_of(experiment)
     held, spec = meta.unbox(abstract_variables(experiment)), batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
-    if not frozen:
-        return 3 * count(forward, params, held, spec)
-    return count(jax.grad(forward), params, held, spec)
+    with sharding.nowhere():  # what a pipeline computes for nobody doesn't count
+        if not frozen:
+            return 3 * count(forward, params, held, spec)
+        return count(jax.grad(forward), params, held, spec)
+
+
+def _key() -> PyTree:
+    """A key's shape and dtype: a real one would have to live on the mesh's devices, which may be far away."""
+    return jax.eval_shape(jax.random.key, 0)
 
 
 def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
@@ -135,16 +146,20 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
             ema={} if ema is None else ema.begin(chosen),
         )
 
-    traced = jax.eval_shape(init, jax.random.key(0))
+    traced = jax.eval_shape(init, _key())
     whole = NamedSharding(built, PartitionSpec())
     params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
     trained = pick(params, optimizer.trained)
+    moments = params
+    if mesh.moments == "host":
+        sharding.need_host_memory("config.mesh.moments")
+        moments = jax.tree.map(sharding.on_host, params)
     placed = TrainState(
         step=whole,  # type: ignore[arg-type]
         params=trained,
         frozen=pick(params, optimizer.frozen),
         model_state=jax.tree.map(lambda _: whole, traced.model_state),
-        opt_state=_like_params(traced.opt_state, traced.params, params, whole),
+        opt_state=_like_params(traced.opt_state, traced.params, moments, whole),
         skipped=whole,  # type: ignore[arg-type]
         ema=trained if ema else {},
     )

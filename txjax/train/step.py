@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from txjax import backend
+from txjax import backend, sharding
 from txjax.experiment import Experiment
 from txjax.train.state import Layout, merge
 from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
@@ -37,6 +37,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
     schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
+    places = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
@@ -62,16 +63,18 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
+        held = sharding.fetch(state.opt_state, places)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
-        good &= True if spikes is None else ~spikes.found(state.opt_state, grad_norm)
-        updates, opt_state = layout.tx.update(grads, state.opt_state, state.params)
+        good &= True if spikes is None else ~spikes.found(held, grad_norm)
+        updates, opt_state = layout.tx.update(grads, held, state.params)
         params, done = optax.apply_updates(state.params, updates), state.step - state.skipped[1]
         average = {} if ema is None else ema.update(state.ema, params, done + 1)
         params, opt_state, model_state, average = jax.tree.map(
             lambda new, old: jnp.where(good, new, old),
             (params, opt_state, seen.model_state, average),
-            (state.params, state.opt_state, state.model_state, state.ema),
+            (state.params, held, state.model_state, state.ema),
         )
+        opt_state = sharding.put_back(opt_state, places)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}

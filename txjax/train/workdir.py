@@ -20,10 +20,21 @@ import txjax
 from txjax import tree
 from txjax.checkpoint import Checkpoints
 from txjax.files import replace_text
+from txjax.processes import agree
 from txjax.types import UserError
 
 # What may change when a run goes on: it does not change what is computed (but for rounding).
-HARMLESS = ("log_every_steps", "checkpoint.", "evals.", "trackers", "mesh.", "microbatches", "model.stack.")
+HARMLESS = (
+    "log_every_steps",
+    "checkpoint.",
+    "evals.",
+    "trackers",
+    "mesh.",
+    "microbatches",
+    "model.stack.",
+    "step_timeout_seconds",
+    "heartbeat_timeout_seconds",
+)
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
@@ -43,12 +54,18 @@ def named(workdir: Path | str) -> Path:
 
 @contextlib.contextmanager
 def hold(workdir: Path) -> Iterator[Path]:
-    """Keeps other processes out of a workdir until the block ends, however this process ends.
+    """Keeps other runs out of a workdir until the block ends, however this process ends. Of several, process 0 does.
 
     Raises:
-      UserError: another process is in it.
+      UserError: another run is in it.
     """
-    workdir = Path(workdir).resolve()
+    with contextlib.ExitStack() as stack:
+        agree("the workdir", lambda: stack.enter_context(_lock(Path(workdir).resolve())))
+        yield Path(workdir).resolve()
+
+
+@contextlib.contextmanager
+def _lock(workdir: Path) -> Iterator[None]:
     if workdir.exists() and not workdir.is_dir():
         raise UserError("--workdir", "a folder", str(workdir))
     workdir.mkdir(parents=True, exist_ok=True)
@@ -66,7 +83,7 @@ def hold(workdir: Path) -> Iterator[Path]:
         lock.truncate(0)
         lock.write(f"process {os.getpid()} on {socket.gethostname()}")
         lock.flush()
-        yield workdir
+        yield
 
 
 def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
@@ -143,6 +160,7 @@ def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, par
         "python": platform.python_version(),
         "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
         "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
+        "processes": jax.process_count(),
         "data": before.get("data", {}) | data,
         "parameters": parameters,
         "flops_per_step": flops_per_step,

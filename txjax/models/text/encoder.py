@@ -14,12 +14,12 @@ from txjax.nn import (
     LayerNorm,
     Learned,
     Linear,
+    Mask,
     Norm,
     Normal,
     Positions,
     PostNorm,
     Window,
-    segment_mask,
 )
 from txjax.types import setting
 
@@ -106,5 +106,4 @@ class BertEncoder(Transformer, kw_only=True):
         kinds = Embed(self.types, self.width, axis="types", name="embed_types")
         x = self.positions.add(embed(tokens, self.dtype) + kinds(types, self.dtype), positions)
         x = self.norm.clone(parent=self, name="norm_embed")(x)
-        mask = None if segments is None else segment_mask(segments, segments)
-        return self.layers(x, Window(positions, positions, mask), train), embed
+        return self.layers(x, Window(positions, positions, Mask.within(segments)), train), embed

@@ -1,0 +1,111 @@
+"""`txjax plan` in processes of its own: on fake devices of a CPU, and for TPU slices where libtpu is installed."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+KEYS = {
+    "params", "flops_per_step", "bytes_per_device", "device_memory", "fits", "collective_bytes_per_step",
+    "collective_bytes_minimum", "step_seconds", "mfu", "compile_seconds",
+}  # fmt: skip
+WIDTH, LENGTH, BATCH, VOCAB = 16, 16, 8, 256  # of runs.CONFIG
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
+
+
+def plan(*flags: str) -> tuple[int, str, str]:
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    words = [sys.executable, "-m", "txjax", "plan", *flags]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def sharded(config, tmp_path_factory):
+    """A plan for eight-way FSDP, and its page."""
+    page = tmp_path_factory.mktemp("plan") / "plan.html"
+    mesh = ("--config.mesh.data=1", "--config.mesh.fsdp=-1")
+    code, out, err = plan(f"--config={config}", "--devices=8", *mesh, f"--html={page}", "--price=2", "--json")
+    assert code == 0, err
+    return json.loads(out), page.read_text()
+
+
+def test_the_numbers_are_those_of_the_model(sharded):
+    found, _ = sharded
+    assert set(found) >= KEYS and found["fits"] and found["mesh"]["fsdp"] == 8
+    embed, attention, mlp = VOCAB * WIDTH, 4 * WIDTH * WIDTH + 4 * WIDTH, 8 * WIDTH * WIDTH + 5 * WIDTH
+    parts = {name: part["trainable"] for name, part in found["params_parts"].items()}
+    assert parts["embed"] == embed and parts["attention"] == attention and parts["mlp"] == mlp
+    assert found["params"] == sum(parts.values()) and found["flops_6nd"] == 6 * found["params"] * BATCH * LENGTH
+    flops = found["flops_parts"]
+    assert flops["mlp"] == 2 * BATCH * LENGTH * 8 * WIDTH * WIDTH and flops["head"] == 2 * BATCH * LENGTH * embed
+    assert found["flops_per_step"] == 3 * sum(flops.values())
+    assert found["bytes_parts"]["parameters"] == sum(row["bytes_per_device"] for row in found["layout"])
+    assert found["bytes_parts"]["parameters"] < 4 * found["params"] / 7  # in float32; the bias of the keys is whole
+    assert found["bytes_parts"]["moments"] == pytest.approx(2 * found["bytes_parts"]["parameters"], abs=64)
+    assert found["bytes_per_device"] == sum(found["bytes_parts"].values())
+    assert found["cost"] == pytest.approx(2 * found["device_hours"])
+    assert found["step_seconds"] == max(found["step_parts"].values()) and 0 < found["mfu"] < 1
+
+
+def test_the_least_exchange_of_fsdp_is_its_formula(sharded):
+    """Kernels gathered twice and their gradients added up into shares once: 3 x 4 N x 7/8 bytes a device."""
+    found, _ = sharded
+    split = 8 * sum(row["bytes_per_device"] for row in found["layout"] if "fsdp" in row["partition"])
+    whole = sum(row["bytes_per_device"] for row in found["layout"] if "fsdp" not in row["partition"])
+    assert found["collective_bytes_minimum"] == pytest.approx((3 * split + 2 * whole) * 7 / 8, abs=8)
+    assert found["collective_bytes_per_step"] > 0.5 * found["collective_bytes_minimum"]
+
+
+def test_the_page_shows_every_parameter(sharded):
+    found, page = sharded
+    for row in found["layout"]:
+        assert row["parameter"] in page
+    assert "embed 16 → fsdp" in page and "http" not in page
+
+
+def test_one_device_sends_nothing_and_tables_say_so(config):
+    code, out, err = plan(f"--config={config}", "--devices=1", "--chip=A100")
+    assert code == 0, err
+    assert "fits" in out and "a step at best" in out and "all-gather" not in out
+
+
+MISTAKES = {
+    "no devices": ((), "--topology=v5p:4x4x4, or --devices=8"),
+    "both": (("--devices=2", "--topology=v5e:2x2"), "--devices: expected nothing beside --topology"),
+    "chip": (("--devices=2", "--chip=H10"), "did you mean H100"),
+    "family": (("--topology=v7:2x2",), "--topology: expected FAMILY:AxB"),
+    "mesh": (("--devices=2", "--config.mesh.fsdp=3"), "config.mesh"),
+    "batch": (("--devices=3",), "config.batch_size: expected a multiple of"),
+    "flag": (("--devices=2", "--serch"), "did you mean --search"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_one_line(config, name):
+    flags, said = MISTAKES[name]
+    code, _, err = plan(f"--config={config}", *flags)
+    assert code == 2 and said in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+@needs_libtpu
+def test_what_does_not_fit_is_refused_with_what_would(config):
+    more = ("--config.model.width=8192", "--config.model.depth=20", "--config.model.heads=64", "--config.batch_size=32")
+    code, out, err = plan(f"--config={config}", "--topology=v5e:2x4", *more, "--json")
+    assert code == 2 and not json.loads(out)["fits"]
+    assert "too much" in err and "--config.mesh.fsdp=-1" in err and "fits, with" in err
+
+
+@pytest.mark.slow
+@needs_libtpu
+def test_a_search_lists_what_fits_best_first(config):
+    code, out, err = plan(f"--config={config}", "--topology=v5e:2x2", "--search", "--compile=2", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert len(found) == 2 and all(choice["fits"] for choice in found)
+    assert found[0]["step_seconds"] <= found[1]["step_seconds"]
+    assert any(flag.startswith("--config.mesh.fsdp") for flag in found[0]["flags"])

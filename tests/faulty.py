@@ -1,0 +1,39 @@
+"""A data set with which something goes wrong in one process, after some examples: environment variables say what."""
+
+import dataclasses
+import os
+import time
+
+import jax
+
+from txjax.data import NextTokenWindows, Source
+
+AFTER = 60  # examples
+
+
+@dataclasses.dataclass
+class Faulty(NextTokenWindows):
+    """NextTokenWindows; but in process FAULTY_PROCESS it raises or sleeps, as FAULT says."""
+
+    def open(self) -> Source:
+        return FaultySource(super().open())
+
+
+class FaultySource:
+    def __init__(self, source: Source):
+        self.source, self.fingerprint, self.read = source, source.fingerprint, 0
+        self.here = os.environ.get("FAULTY_PROCESS") == str(jax.process_index())
+        if self.here and os.environ["FAULT"] == "other data":
+            self.fingerprint = "other"
+
+    def __len__(self):
+        return len(self.source)
+
+    def example(self, index, epoch, rng):
+        self.read += 1
+        if self.here and self.read > AFTER:
+            if os.environ["FAULT"] == "raise":
+                raise RuntimeError("the data are on fire")
+            if os.environ["FAULT"] == "sleep":
+                time.sleep(600)
+        return self.source.example(index, epoch, rng)

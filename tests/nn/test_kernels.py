@@ -1,0 +1,232 @@
+"""Each kernel gives what the formula gives, gradients too; each call gets the kernel that it should."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax import backend, sharding
+from txjax.nn import Mask, attend, kernels
+from txjax.nn.formula import formula
+from txjax.nn.kernels import choose
+from txjax.nn.splash import splash
+
+from made import numbers
+
+B, H, G = 2, 4, 2
+
+
+def arrays(length: int, size: int, batch: int = B) -> list[jax.Array]:
+    """Queries, keys, values, and weights of the output's numbers."""
+    return [jnp.asarray(numbers(batch, length, n, size, seed=i)) for i, n in enumerate((H, G, G, H))]
+
+
+def documents(length: int, batch: int = B) -> jax.Array:
+    """Three documents and padding in each row, of other lengths in each."""
+    rng = np.random.default_rng(3)
+    return jnp.asarray(np.sort(rng.integers(0, 4, (batch, length)), -1)[:, ::-1].astype(np.int32))
+
+
+def graded(function: Any, mask: Mask, *given: jax.Array) -> Any:
+    """The output, and the gradients of a weighted sum of it."""
+
+    def loss(query: Any, key: Any, value: Any, mask: Mask, weights: Any) -> Any:
+        out = function(query, key, value, mask)
+        return (out * weights).sum(), out
+
+    query, key, value, weights = given
+    gradients, out = jax.jit(jax.grad(loss, (0, 1, 2), has_aux=True))(query, key, value, mask, weights)
+    return out, gradients
+
+
+def interpreted(*args: Any) -> jax.Array:
+    return splash(*args, interpret=True)
+
+
+def test_queries_and_keys_of_other_lengths_are_each_filled_up() -> None:
+    query, key, value, weights = arrays(130, 8)
+    given = query, jnp.tile(key, (1, 2, 1, 1)), jnp.tile(value, (1, 2, 1, 1)), weights
+    close(graded(interpreted, Mask(), *given), graded(formula, Mask(), *given))
+
+
+def close(a: Any, b: Any) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), a, b)
+
+
+@pytest.mark.parametrize(
+    ("length", "size", "mask"),
+    [
+        (256, 64, Mask.within(documents(256), causal=True)),
+        (200, 16, Mask(causal=True, window=20)),  # filled up to 256
+        (130, 8, Mask.within(documents(130))),
+        (128, 128, Mask(window=30)),
+        (128, 8, Mask()),
+    ],
+)
+def test_splash_is_the_formula(length: int, size: int, mask: Mask) -> None:
+    given = arrays(length, size)
+    close(graded(interpreted, mask, *given), graded(formula, mask, *given))
+
+
+@pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
+def test_splash_on_a_mesh_is_the_formula(rules: dict) -> None:
+    mask, given = Mask.within(documents(256), causal=True), arrays(256, 8)
+    with sharding.use(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
+        got = graded(interpreted, mask, *given)
+    close(got, graded(formula, mask, *given))
+
+
+def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
+    return jax.ShapeDtypeStruct((B, length, H, 64), dtype)
+
+
+@pytest.mark.parametrize(
+    ("platform", "length", "dtype", "mask", "bias", "dropout", "kernel", "why"),
+    [
+        ("cpu", 256, "bfloat16", Mask(), None, None, "formula", "no other kernel for cpu"),
+        ("tpu", 256, "bfloat16", Mask(causal=True), None, None, "splash", "tpu"),
+        ("tpu", 257, "float32", Mask.within(documents(257)), None, None, "splash", "tpu"),
+        ("tpu", 127, "bfloat16", Mask(), None, None, "formula", "fewer than 128 places"),
+        ("tpu", 256, "float16", Mask(), None, None, "formula", "float16 is neither"),
+        ("tpu", 256, "bfloat16", Mask(), 1, None, "formula", "a bias"),
+        ("tpu", 256, "bfloat16", Mask(), None, 1, "formula", "dropped out"),
+        ("tpu", 256, "bfloat16", Mask(offset=jnp.asarray(0)), None, None, "formula", "decoded"),
+        ("tpu", 256, "bfloat16", Mask(allowed=jnp.ones((1, 1, 1, 256), bool)), None, None, "formula", "an array"),
+        ("gpu", 256, "float32", Mask(), None, None, "formula", "float32 is neither"),
+        ("gpu", 256, "bfloat16", Mask(window=4), None, None, "formula", "not causal"),
+    ],
+)
+def test_each_call_has_its_kernel_and_a_reason(
+    platform: str, length: int, dtype: str, mask: Mask, bias: Any, dropout: Any, kernel: str, why: str
+) -> None:
+    x = struct(length, dtype)
+    with backend.aim(platform):
+        choice = choose(x, x, mask, bias, dropout)
+    assert choice.kernel == kernel and why in choice.why
+    assert choice.query == choice.key == x.shape
+
+
+def test_a_causal_mask_wants_as_many_queries_as_keys() -> None:
+    with backend.aim("tpu"):
+        assert choose(struct(128), struct(256), Mask(causal=True)).kernel == "formula"
+        assert choose(struct(128), struct(256), Mask()).kernel == "splash"
+
+
+def test_the_choices_of_a_trace_are_told() -> None:
+    with kernels.choices() as seen:
+        for platform in ("cpu", "tpu"):
+            with backend.aim(platform):
+                jax.eval_shape(lambda *given: attend(*given), *[struct()] * 3)
+    assert [choice.kernel for choice in seen] == ["formula", "splash"]
+
+
+def scopes(jaxpr: Any) -> list[str]:
+    """The scopes of all products, those in inner functions too."""
+    found = []
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "dot_general":
+            found.append(str(eqn.source_info.name_stack))
+        for value in jax.tree.leaves(eqn.params, is_leaf=lambda v: hasattr(v, "eqns") or hasattr(v, "jaxpr")):
+            if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+                found += scopes(getattr(value, "jaxpr", value))
+    return found
+
+
+def test_products_say_how_many_pairs_the_mask_lets_through() -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        return attend(x, x, x, Mask(causal=True, window=3)).sum()
+
+    x = jax.ShapeDtypeStruct((B, 8, H, 4), jnp.float32)
+    found = scopes(jax.make_jaxpr(jax.grad(loss))(x).jaxpr)
+    assert len(found) == 6 and all("pairs_21_of_64" in scope for scope in found)  # 1 + 2 + 6 * 3
+
+
+CUDNN = """
+import re
+import jax
+import jax.numpy as jnp
+from txjax import backend, sharding
+from txjax.nn import Mask, attend
+from txjax.nn.kernels import choose
+
+def told(length, segments, mesh=None):
+    def loss(query, key, value, segments):
+        mask = Mask.within(segments, causal=True)
+        return attend(query, key, value, mask).astype(jnp.float32).sum()
+
+    given = [jax.ShapeDtypeStruct((2, length, heads, 64), jnp.bfloat16) for heads in (4, 2, 2)]
+    given.append(jax.ShapeDtypeStruct((2, length), jnp.int32) if segments else None)
+    step = jax.jit(jax.grad(loss, (0, 1, 2))).trace(*given)
+    program = step.lower(lowering_platforms=("cuda",)).as_text()
+    print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
+
+with backend.aim("gpu"):
+    told(256, False)
+    told(256, True)
+    told(197, False)
+    with sharding.use(sharding.Mesh(data=2, tensor=2)):
+        told(256, False)
+    wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
+    print(choose(wide, wide, Mask()).why)
+"""
+
+
+def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
+    """Lowered for a GPU by a process that finds a cuDNN: all of it that JAX asks for here is its version."""
+    plugin = tmp_path / "jax_cuda13_plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").touch()
+    (plugin / "_versions.py").write_text("def cudnn_get_version():\n    return 91300\n")
+    root = Path(__file__).parents[2]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join((str(root), str(tmp_path))),
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    ran = subprocess.run([sys.executable, "-c", CUDNN], env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    plain, biased = "Softmax SoftmaxBackward", "ScaleBiasSoftmax ScaleBiasSoftmaxBackward"
+    assert ran.stdout.splitlines()[:4] == [plain, biased, biased, plain]
+    assert "head dim must be" in ran.stdout.splitlines()[4]
+
+
+MESHES = {
+    "one device's share": (sharding.Mesh(data=8), 257, 80),
+    "every axis": (sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2), 512, 64),
+}
+
+
+@pytest.mark.parametrize("name", MESHES)
+def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
+    mesh, length, size = MESHES[name]
+
+    def loss(query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array) -> jax.Array:
+        return attend(query, key, value, Mask.within(segments, causal=True)).astype(jnp.float32).sum()
+
+    def placed(*shape: int, dtype: Any = jnp.bfloat16) -> jax.ShapeDtypeStruct:
+        axes = ("batch", "length", "heads", None)[: len(shape)]
+        split = jax.sharding.NamedSharding(built, sharding.partition(shape, *axes))
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=split)
+
+    with backend.aim("tpu"), sharding.use(mesh, topology.devices) as built:
+        given = [placed(8, length, heads, size) for heads in (H, G, G)]
+        step = jax.jit(jax.grad(loss, (0, 1, 2))).lower(*given, placed(8, length, dtype=jnp.int32))
+        program = step.compile().as_text()
+    for part in ("fwd", "dq", "dkv"):
+        assert f"splash_mha_{part}_segmented" in program
+    gathered = program.count(" all-gather(") + program.count(" all-gather-start(")
+    assert gathered == (0 if name == "one device's share" else 3)  # keys, values and their segments
+
+
+@pytest.fixture(scope="module")
+def topology() -> Any:
+    pytest.importorskip("libtpu")
+    from jax.experimental import topologies
+
+    os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+    return topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")

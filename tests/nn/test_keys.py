@@ -1,0 +1,109 @@
+"""Keys on other devices: gathered or passed around a ring, the result is that of one device, gradients too."""
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax import sharding
+from txjax.nn import Gathered, Keys, Mask, Ring, kernels
+from txjax.nn.formula import formula
+from txjax.types import UserError
+
+from made import numbers
+
+B, L, H, G, K = 4, 16, 4, 2, 8
+SEGMENTS = jnp.asarray(np.sort(np.random.default_rng(3).integers(0, 4, (B, L)), -1)[:, ::-1].astype(np.int32))
+GIVEN = [jnp.asarray(numbers(B, L, n, K, seed=i)) for i, n in enumerate((H, G, G, H))]
+MESH = sharding.Mesh(data=1, fsdp=2, sequence=4)
+
+MASKS = {
+    "everything": Mask(),
+    "causal": Mask(causal=True),
+    "documents": Mask.within(SEGMENTS, causal=True),
+    "window": Mask.within(SEGMENTS, causal=True),
+    "both ways": Mask(window=6),
+}
+MASKS["window"] = dataclasses.replace(MASKS["window"], window=5)
+
+
+def graded(function: Any, mask: Mask, bias: Any = None) -> Any:
+    def loss(query: Any, key: Any, value: Any, mask: Mask, weights: Any) -> Any:
+        out = function(query, key, value, mask, bias)
+        return (out * weights).sum(), out
+
+    query, key, value, weights = GIVEN
+    gradients, out = jax.jit(jax.grad(loss, (0, 1, 2), has_aux=True))(query, key, value, mask, weights)
+    return out, gradients
+
+
+def close(a: Any, b: Any) -> None:
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), a, b)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_ring_is_the_formula(name: str) -> None:
+    with sharding.use(MESH), kernels.choices() as seen:
+        got = graded(Ring(), MASKS[name])
+    assert {choice.kernel for choice in seen} == {"ring"}
+    close(got, graded(formula, MASKS[name]))
+
+
+@pytest.mark.parametrize("keys", [Gathered(), Ring()])
+def test_heads_are_split_too(keys: Keys) -> None:
+    mask = MASKS["documents"]
+    with sharding.use(sharding.Mesh(data=2, sequence=2, tensor=2)):
+        got = graded(keys, mask)
+    close(got, graded(formula, mask))
+
+
+def test_gathered_keys_take_a_bias() -> None:
+    bias = jnp.asarray(numbers(1, H, L, L, seed=8))
+    with sharding.use(MESH):
+        got = graded(Gathered(), Mask(causal=True), bias)
+    close(got, graded(formula, Mask(causal=True), bias))
+
+
+def test_rows_that_see_nothing_stay_finite() -> None:
+    alone = Mask(query_segments=SEGMENTS + 10, key_segments=SEGMENTS)
+    with sharding.use(MESH):
+        got = graded(Ring(), alone)
+    close(got, graded(formula, alone))
+
+
+def test_a_ring_never_holds_all_keys() -> None:
+    """Its program passes keys on and gathers nothing; that of gathered keys does the opposite."""
+
+    def loss(keys: Keys, query: Any, key: Any, value: Any) -> Any:
+        return keys(query, key, value, Mask(causal=True)).sum()
+
+    kinds = {}
+    with sharding.use(MESH) as built:
+        split = jax.sharding.NamedSharding(built, sharding.partition(GIVEN[0].shape, "batch", "length", None, None))
+        for keys in (Ring(), Gathered()):
+            step = jax.jit(jax.grad(lambda *given, keys=keys: loss(keys, *given), (0, 1, 2)), in_shardings=split)
+            text = step.lower(*GIVEN[:3]).compile().as_text()
+            kinds[type(keys)] = set(re.findall(r" (all-gather|collective-permute|all-to-all)(?:-start)?\(", text))
+    assert kinds == {Ring: {"collective-permute"}, Gathered: {"all-gather"}}
+
+
+def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
+    with sharding.use(MESH):
+        for more, what in (
+            ({"bias": jnp.zeros((1, H, L, L))}, "a bias"),
+            ({"dropout": lambda weights: weights}, "dropout"),
+        ):
+            with pytest.raises(UserError, match=rf"config\.model\.attention\.keys: expected Gathered\(\) .* {what}"):
+                Ring()(*GIVEN[:3], Mask(), **more)
+
+
+def test_what_does_not_divide_is_gathered() -> None:
+    query, key, value = (x[:, :15] for x in GIVEN[:3])
+    with sharding.use(MESH), kernels.choices() as seen:
+        got = jax.jit(lambda *given: Ring()(*given, Mask(causal=True)))(query, key, value)
+    assert [choice.kernel for choice in seen] == ["formula"]
+    close(got, jax.jit(lambda *given: formula(*given, Mask(causal=True)))(query, key, value))

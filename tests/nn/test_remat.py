@@ -1,0 +1,74 @@
+"""Every policy gives the same gradients, and keeps what its name says where it says."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax.nn import MLP, REMAT, Attention, Context, Init, PreNorm, RMSNorm, Stack
+
+from made import numbers, variables
+
+B, L, D, F, DEPTH = 3, 16, 8, 20, 12
+# Numbers a token and layer: one key head of 4 serves two query heads.
+SIZES = {"stream": D, "query": D, "key": 4, "value": 4, "attended": D, "attention": D, "hidden": F}
+KEPT = {
+    "minimal": sum(SIZES.values()),
+    "dots": sum(SIZES.values()) - SIZES["attended"],
+    "attention": sum(SIZES[name] for name in ("stream", "query", "key", "value", "attended")),
+    "full": D,
+    "offload": sum(SIZES.values()),
+    "offload_full": D,
+}
+X = jnp.asarray(numbers(B, L, D))
+KEY = {"dropout": jax.random.key(0, impl="rbg")}
+
+
+def loss(remat: str) -> Any:
+    drawn = {"initial": Init(), "residual": 1.0}
+    attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
+    block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1)
+    stack = Stack(block=block, depth=DEPTH, remat=remat, unroll=1)
+    return stack, lambda params: jnp.square(stack.apply(params, X, Context(train=True), rngs=KEY)).mean()
+
+
+@functools.cache
+def params() -> Any:
+    return variables(loss("none")[0], X, Context())
+
+
+@functools.cache
+def program(remat: str) -> Any:
+    return jax.jit(jax.grad(loss(remat)[1])).lower(params()).compile()
+
+
+@pytest.mark.parametrize("remat", [name for name in REMAT if name != "none"])
+def test_gradients_are_those_without(remat: str) -> None:
+    wanted, got = program("none")(params()), program(remat)(params())
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), got, wanted)
+
+
+@pytest.mark.parametrize("remat", [name for name in REMAT if name != "none"])
+def test_a_policy_keeps_what_it_says(remat: str) -> None:
+    traced = jax.jit(lambda p: jax.vjp(loss(remat)[1], p)[1]).trace(params())
+    kept = [x for x in jax.tree.leaves(traced.out_info) if x.shape[:2] in ((DEPTH, B), (DEPTH, B * L))]
+    assert sum(math.prod(x.shape) for x in kept) == DEPTH * B * L * KEPT[remat]
+    assert ("<host>" in str(traced.jaxpr)) == REMAT[remat].host
+
+
+def test_less_is_kept_down_the_table() -> None:
+    """Where a policy asks for the host's memory nothing is said: a CPU's own is the host's."""
+    sizes = {name: program(name).memory_analysis().temp_size_in_bytes for name in REMAT if not REMAT[name].host}
+    assert list(sizes.values()) == sorted(sizes.values(), reverse=True), sizes
+
+
+def test_names_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a policy the program is line by line the one without names."""
+    named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
+    for module in ("attention", "mlp", "stack"):
+        monkeypatch.setattr(f"txjax.nn.{module}.keep", lambda x, name: x)
+    assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named

@@ -1,0 +1,75 @@
+"""What is read from a compiled program agrees with what the program was written to do."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax.plan.hlo import Program
+from txjax.sharding import Mesh
+
+N, ROUNDS, M, K = 8, 5, 64, 128
+SIZE = 4 * M * K  # bytes
+
+
+def compiled(function, *specs) -> Program:
+    mesh = Mesh(data=N).build()
+    inputs = [jax.ShapeDtypeStruct((M, K), jnp.float32, sharding=NamedSharding(mesh, spec)) for spec in specs]
+    return Program(jax.jit(function).lower(*inputs).compile().as_text())
+
+
+def over(axis_spec):
+    return NamedSharding(Mesh(data=N).build(), axis_spec)
+
+
+SPLIT, WHOLE = PartitionSpec("data"), PartitionSpec()
+TURN = [(i, (i + 1) % N) for i in range(N)]
+
+
+def mapped(function, out=SPLIT):
+    return jax.shard_map(function, mesh=Mesh(data=N).build(), in_specs=SPLIT, out_specs=out, check_vma=False)
+
+
+EXCHANGES = {
+    "all-gather": (mapped(lambda x: jax.lax.all_gather(x, "data", tiled=True), WHOLE), SIZE * (N - 1) // N),
+    "all-reduce": (mapped(lambda x: jax.lax.psum(x, "data")), 2 * SIZE // N * (N - 1) // N),
+    "reduce-scatter": (mapped(lambda x: jax.lax.psum_scatter(x, "data", tiled=True)), SIZE // N * (N - 1) // N),
+    "all-to-all": (mapped(lambda x: jax.lax.all_to_all(x, "data", 0, 1, tiled=True)), SIZE // N * (N - 1) // N),
+    "collective-permute": (mapped(lambda x: jax.lax.ppermute(x, "data", TURN)), SIZE // N),
+}
+
+
+@pytest.mark.parametrize("kind", EXCHANGES)
+def test_an_exchange_is_counted_with_its_bytes(kind):
+    function, sent = EXCHANGES[kind]
+    found = compiled(function, SPLIT).collectives()
+    assert [(c.kind, c.sent, c.times) for c in found] == [(kind, sent, 1)]
+    assert found[0].devices in (N, 2)
+
+
+def test_an_exchange_in_a_loop_counts_every_round():
+    step = EXCHANGES["collective-permute"][0]
+    program = compiled(lambda x: jax.lax.scan(lambda c, _: (step(c) * 2, None), x, None, length=ROUNDS)[0], SPLIT)
+    assert sum(c.sent * c.times for c in program.collectives()) == ROUNDS * SIZE // N
+    nested = compiled(
+        lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jax.lax.fori_loop(0, ROUNDS, lambda _, c: step(c) * 2, x), x),
+        SPLIT,
+    )
+    assert sum(c.sent * c.times for c in nested.collectives()) == 3 * ROUNDS * SIZE // N
+
+
+def test_one_device_sends_nothing():
+    assert not compiled(lambda x: x @ x.T, WHOLE).collectives()
+
+
+def test_traffic_is_what_is_read_and_written():
+    assert compiled(lambda x: jnp.sin(x) + 1, WHOLE).memory_traffic() == 2 * SIZE
+    assert compiled(lambda x: jnp.sin(x) + 1, SPLIT).memory_traffic() == 2 * SIZE // N
+
+
+def test_slices_of_an_array_in_a_loop_are_read_once():
+    def rows(x):
+        return jax.lax.scan(lambda total, row: (total + jnp.sin(row), None), jnp.zeros(K), x)[0]
+
+    traffic = compiled(rows, WHOLE).memory_traffic()
+    assert SIZE <= traffic <= 6 * SIZE  # the sum goes to and fro with each row; the whole array would be M times more

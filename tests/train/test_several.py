@@ -1,0 +1,173 @@
+"""Training with several real processes: the same numbers as with one, and an end for everybody when one goes wrong."""
+
+import json
+import shutil
+import signal
+import time
+
+import pytest
+
+from runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
+
+HEARTBEAT = 10  # seconds
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A config file whose data fail where the environment says so."""
+    path = tmp_path_factory.mktemp("configs") / "faulty.py"
+    path.write_text(FAULTY)
+    return path
+
+
+@pytest.fixture(scope="module")
+def straight(config, tmp_path_factory):
+    """20 steps by one process with four devices."""
+    workdir = tmp_path_factory.mktemp("straight") / "run"
+    code, _, err = train(config, workdir, "--until=20", devices=4)
+    assert code == 0, err
+    return workdir
+
+
+def arrays(workdir, step):
+    record = json.loads((workdir / "checkpoints" / str(step) / "record.json").read_text())
+    return record["arrays"], record["data"]
+
+
+def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    code, _, err = train(config, one, "--until=12", devices=2)
+    assert code == 0, err
+    train_several(2, config, two, "--until=10")
+    assert rows(two) == rows(one)[:10]  # losses, evaluations and hashes of the batches, bit for bit
+    assert {p.name for p in (two / "logs").iterdir()} == {"process_0.log", "process_1.log", "failures.jsonl"}
+    assert json.loads((two / "manifest.json").read_text())["processes"] == 2
+    code, _, err = train(config, two, "--until=12", devices=2)
+    assert code == 0 and "resuming at step 10" in err, err
+    assert rows(two) == rows(one)
+    assert arrays(two, 12) == arrays(one, 12)
+
+
+@pytest.mark.slow
+def test_four_two_and_one_process_go_on_from_each_other(config, straight, tmp_path):
+    workdir = tmp_path / "run"
+    train_several(4, config, workdir, "--until=5")
+    half = shutil.copytree(workdir, tmp_path / "half")
+    train_several(2, config, workdir, "--until=10", devices=2)
+    code, _, err = train(config, workdir, "--until=15", devices=4)
+    assert code == 0, err
+    train_several(2, config, workdir, "--until=20", devices=2)
+    assert rows(workdir) == rows(straight)
+    code, _, err = train(config, half, "--until=20", devices=4)
+    assert code == 0, err
+    assert rows(half) == rows(straight)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", [["--config.mesh.tensor=2", "--config.mesh.data=1"], ["--config.mesh.fsdp=2"]])
+def test_a_model_split_over_processes_sees_the_same_batches(config, straight, tmp_path, mesh):
+    """With tensor=2 both processes read every row; what is logged is the hash of the batch all the same."""
+    train_several(2, config, tmp_path / "run", "--until=5", *mesh)
+    for row, expected in zip(rows(tmp_path / "run"), rows(straight), strict=False):
+        assert row["train/batch_hash"] == expected["train/batch_hash"]
+        assert row["train/loss"] == pytest.approx(expected["train/loss"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_every_example_is_evaluated_once(config, straight, tmp_path):
+    whole = "--config.evals.valid.max_batches=None"
+    train_several(2, config, tmp_path / "run", "--until=10", whole)
+    code, _, err = train(config, tmp_path / "one", "--until=10", whole, devices=2)
+    assert code == 0, err
+    score = rows(tmp_path / "run")[9]["eval/valid/loss"]
+    assert score == rows(tmp_path / "one")[9]["eval/valid/loss"]
+    found = ended(start_several(2, config, tmp_path / "run", "--json", command="evaluate"))
+    assert [code for code, _, _ in found] == [0, 0], found
+    assert json.loads(found[0][1].splitlines()[-1])["eval/valid/loss"] == score
+    assert "{" not in found[1][1]  # process 0 speaks
+
+
+def wait_for_message(workdir, message):
+    path, deadline = workdir / "logs" / "process_0.log", time.monotonic() + 120
+    while not (path.exists() and message in path.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "when"), [("SIGTERM", "stepping"), ("SIGTERM", "compiling"), ("SIGINT", "stepping")]
+)
+def test_a_signal_to_any_process_saves_the_same_step(config, straight, tmp_path, number, when):
+    workdir = tmp_path / "run"
+    processes = start_several(2, config, workdir, devices=2)
+    if when == "compiling":
+        wait_for_message(workdir, "starting: ")
+    else:
+        wait_for_step(processes[0], workdir, 3)
+    processes[1].send_signal(getattr(signal, number))
+    found = ended(processes)
+    assert [code for code, _, _ in found] == [75, 75], found
+    last = rows(workdir)[-1]["step"]
+    assert (workdir / "checkpoints" / str(last) / "digests.json").exists() and last < 40
+    if when == "stepping":
+        train_several(2, config, workdir, f"--until={max(20, last)}", devices=2)
+        assert rows(workdir)[:20] == rows(straight)
+
+
+@pytest.mark.slow
+def test_an_error_of_one_process_ends_all(faulty, tmp_path):
+    variables = {"FAULTY_PROCESS": "1", "FAULT": "raise"}
+    processes = start_several(2, faulty, tmp_path / "run", variables=variables)
+    wait_for_step(processes[0], tmp_path / "run", 3)
+    found = ended(processes, 60)
+    assert [code for code, _, _ in found] == [1, 1], found
+    assert "Traceback" in found[1][2] and "the data are on fire" in found[1][2]
+    assert "process 1" in found[0][2] and "the data are on fire" in found[0][2], found[0][2]
+    assert "Traceback" not in found[0][2]
+
+
+@pytest.mark.slow
+def test_other_data_are_noticed(faulty, tmp_path):
+    variables = {"FAULTY_PROCESS": "1", "FAULT": "other data"}
+    found = ended(start_several(2, faulty, tmp_path / "run", variables=variables))
+    assert [code for code, _, _ in found] == [1, 1], found
+    assert all("the data of train on process 1" in err for _, _, err in found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_a_dead_or_frozen_process_ends_the_others(config, tmp_path, number):
+    processes = start_several(2, config, tmp_path / "run", f"--config.heartbeat_timeout_seconds={HEARTBEAT}")
+    wait_for_step(processes[0], tmp_path / "run", 3)
+    begun = time.monotonic()
+    processes[1].send_signal(getattr(signal, number))
+    ((code, _, err),) = ended(processes[:1], 100)
+    print(f"{number}: the other ended after {time.monotonic() - begun:.1f} s with {code}")
+    processes[1].kill()
+    processes[1].communicate()
+    assert code not in (0, 75) and time.monotonic() - begun < 2 * HEARTBEAT + 10, err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_stuck_process_says_where_and_ends(faulty, tmp_path, count):
+    workdir, variables = tmp_path / "run", {"FAULTY_PROCESS": str(count - 1), "FAULT": "sleep"}
+    processes = start_several(count, faulty, workdir, "--config.step_timeout_seconds=15", variables=variables)
+    found = ended(processes)
+    assert [code for code, _, _ in found] == [1] * count, found
+    stuck = f"stuck_process_{count - 1}.txt"
+    assert any(f"process {count - 1}" in err and "waiting for the data of step" in err for _, _, err in found), found
+    assert "waiting for the data" in (workdir / "logs" / stuck).read_text()
+    assert "faulty.py" in (workdir / "logs" / stuck).read_text()  # the stacks
+
+
+@pytest.mark.slow
+def test_a_second_run_in_the_workdir_is_refused_by_all(config, tmp_path):
+    workdir = tmp_path / "run"
+    one = start_several(1, config, workdir)
+    wait_for_step(one[0], workdir, 1)
+    found = ended(start_several(2, config, workdir))
+    ended(one)
+    assert [code for code, _, _ in found] == [2, 2], found
+    assert all("no other run is using" in err for _, _, err in found)

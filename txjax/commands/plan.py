@@ -1,0 +1,186 @@
+"""txjax plan: what a config takes on devices that need not be there: memory, FLOPs, exchanges, time, money."""
+
+import argparse
+import functools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from txjax.commands.parser import Parser
+
+SUMMARY = "price a run for a TPU slice or other devices, without having them"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("plan", __doc__)
+    parser.add_argument(
+        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
+    )
+    parser.add_argument("--topology", help="a slice of a TPU pod: v4, v5e, v5p or v6e, such as v5p:4x4x4")
+    parser.add_argument("--slices", type=int, default=1, help="that many of these slices")
+    parser.add_argument("--devices", type=int, help="without --topology: that many fake devices of this CPU")
+    parser.add_argument("--chip", default="H100", help="what each fake device stands for")
+    parser.add_argument("--search", action="store_true", help="try meshes, microbatches and rematerialisations")
+    parser.add_argument("--compile", type=int, default=3, help="layouts of a search to compile until they fit")
+    parser.add_argument("--price", type=float, help="of a device-hour, in any currency")
+    parser.add_argument("--runs", type=int, default=1, help="runs like this one, as in a sweep")
+    parser.add_argument("--html", type=Path, help="write a page with the layout of every parameter")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags, overrides = parser.parse_known(argv)
+
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")  # the devices that a plan is for need not be free, or there
+    if flags.devices and flags.devices > 0 and not flags.topology:
+        jax.config.update("jax_num_cpu_devices", flags.devices)
+
+    from txjax import config
+    from txjax.plan import page, search
+    from txjax.plan.program import laid_out
+    from txjax.train.check import check_layout
+
+    target = _target(flags)
+
+    def load(more: Sequence[str]) -> Any:
+        return config.load(flags.config, [*overrides, *more])
+
+    money = functools.partial(_money, price=flags.price, runs=flags.runs)
+    if flags.search:
+        choices, looked = search.search(load, target, flags.compile)
+        if flags.json:
+            print(json.dumps([{"flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]))
+        else:
+            show_search(flags.config, choices, looked, money)
+        return 0 if choices else 1
+
+    experiment = load(())
+    check_layout(experiment, len(target.devices))
+    plan = search.plan_of(experiment, target)
+    with laid_out(experiment, target) as layout:
+        rows = page.layout_rows(layout)
+    if flags.html:
+        flags.html.write_text(page.page(f"{flags.config} on {target.name}", plan, rows))
+    if flags.json:
+        print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
+    else:
+        show(flags.config, plan, rows, money)
+    if not plan.fits:
+        _refuse(plan, search.remedy(load, target))
+    return 0
+
+
+def _target(flags: argparse.Namespace) -> Any:
+    from txjax.plan.target import fake, slice_of
+    from txjax.types import UserError
+
+    if flags.topology and flags.devices:
+        raise UserError("--devices", "nothing beside --topology, which says how many there are", flags.devices)
+    if flags.topology:
+        return slice_of(flags.topology, flags.slices)
+    if flags.devices is None or flags.devices < 1:
+        raise UserError("txjax plan", "--topology=v5p:4x4x4, or --devices=8 with --chip=H100", flags.devices)
+    return fake(flags.devices, flags.chip)
+
+
+def _refuse(plan: Any, remedy: Any) -> None:
+    from txjax.types import UserError
+
+    room = plan.target.chip.memory
+    hint = "nothing near it fits: take more devices, or try --search"
+    if remedy:
+        hint = f"{' '.join(remedy.flags)} fits, with {_size(remedy.plan.total_bytes)} (compiled)"
+    raise UserError(
+        "config",
+        f"a step that fits the {_size(room)} of a device",
+        f"{_size(plan.total_bytes)}, {_size(max(plan.total_bytes - room, 0))} too much",
+        hint=hint,
+    )
+
+
+def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None:
+    """Prints a plan as tables."""
+    from txjax.log.table import table
+
+    known = plan.figures
+    total = sum(sum(part.values()) for part in known.parameters.values())
+    parts = [*known.parameters, *(name for name in known.flops if name not in known.parameters)]
+    lines = []
+    for name in parts:
+        own = known.parameters.get(name, {})
+        flops = known.flops.get(name, 0) / known.units
+        lines.append([name, f"{own.get('trainable', 0):,}", f"{own.get('frozen', 0):,}", f"{flops:,.0f}"])
+    lines.append(["all", f"{total:,}", "", f"{sum(known.flops.values()) / known.units:,.0f}"])
+    columns = ["component", "trainable", "frozen", f"forward FLOPs a {known.unit}"]
+    table(f"{config} on {plan.target.name}", columns, lines)
+    table(
+        "an update",
+        ["", ""],
+        [
+            [f"{known.unit}s", f"{known.units:,}"],
+            ["FLOPs", f"{known.flops_per_step:.4e}"],
+            [f"FLOPs a {known.unit}", f"{known.flops_per_step / known.units:.4e}"],
+            [f"6 N, with N = {total:,}", f"{6 * total:.4e}"],
+            ["FLOPs with what is computed again", f"{known.flops_done:.4e}"],
+        ],
+    )
+    room = plan.target.chip.memory
+    memory = [[name, _size(size)] for name, size in plan.bytes.items()]
+    memory.insert(-1, ["(of them waiting for the backward pass, estimate)", _size(plan.activations)])
+    table(
+        f"memory of a device: {_size(plan.total_bytes)} of {_size(room)}, {'fits' if plan.fits else 'DOES NOT FIT'}",
+        ["", "a device"],
+        memory,
+    )
+    sent = [[kind, _size(size)] for kind, size in plan.collectives.items()]
+    sent += [[f"least: {what}", _size(size)] for what, size in plan.minimum.items() if size]
+    least = sum(plan.minimum.values())
+    ratio = f", {sum(plan.collectives.values()) / least:.2f} of the least" if least else ""
+    table(f"sent by a device in a step{ratio}", ["", "a device"], sent)
+    table(
+        "roofline",
+        ["", ""],
+        [[f"{name}, if it were alone", _time(seconds)] for name, seconds in plan.seconds.items()]
+        + [["a step at best", _time(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
+        + [["kernels", ", ".join(f"{n} x {name}" for name, n in plan.kernels.items()) or "none of its own"]]
+        + [["compiling took", f"{plan.compile_seconds:.0f} s"], *money(plan)],
+    )
+    table(
+        "layout",
+        ["parameter", "axes", "mesh axes", "a device"],
+        [[r["parameter"], r["axes"], r["partition"], _size(r["bytes_per_device"])] for r in rows],
+    )
+
+
+def show_search(config: str, choices: Sequence[Any], looked: int, money: Any) -> None:
+    """Prints the layouts that fit, best first."""
+    from txjax.log.table import table
+
+    lines = []
+    for choice in choices:
+        plan = choice.plan
+        cost = [value for _, value in money(plan)]
+        lines.append(
+            [" ".join(choice.flags), _time(plan.step_seconds), f"{plan.mfu:.1%}", _size(plan.total_bytes), *cost]
+        )
+    columns = ["flags", "a step", "MFU", "memory", *(name for name, _ in money(choices[0].plan))] if choices else [""]
+    table(f"{config}: {len(choices)} that fit (compiled), of {looked} looked at", columns, lines)
+
+
+def _money(plan: Any, price: float | None, runs: int) -> list[list[str]]:
+    hours = plan.device_hours * runs
+    whole = "device-hours" if runs == 1 else f"device-hours of {runs} runs"
+    return [[whole, f"{hours:,.1f}"]] + ([["cost", f"{hours * price:,.2f}"]] if price is not None else [])
+
+
+def _size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            break
+        count /= 1024
+    return f"{count:.4g} {unit}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -1,0 +1,75 @@
+"""cuDNN's flash attention, through `jax.nn.dot_product_attention`, for NVIDIA's GPUs."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from txjax.nn.mask import Mask
+from txjax.nn.shards import filled, per_device
+from txjax.sharding import parts
+
+
+def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
+    """Why the kernel isn't used for a call; None where it is."""
+    if query.dtype not in (jnp.bfloat16, jnp.float16):
+        return f"{query.dtype} is neither bfloat16 nor float16"
+    if mask.window is not None and not mask.causal:
+        return "a window that is not causal"
+    if parts("length") > 1:
+        return "the length is split over devices"
+    (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
+    queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
+    return _tried(queries, keys, query.dtype, mask.causal, mask.window, mask.segments is not None)
+
+
+def cudnn(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask,
+) -> Float[Array, "B L H K"]:
+    """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
+
+    Segments become an array [B 1 L S]: the kernel knows no better. Odd lengths, which its backward pass doesn't take,
+    get one place more, of a segment of its own.
+    """
+    length = query.shape[1]
+    query, key, value, mask = filled(query, key, value, mask, 2, 2)
+    return per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)[:, :length]
+
+
+def _call(
+    causal: bool, window: int | None, query: Any, key: Any, value: Any, queries: Any, keys: Any, _: Any = None
+) -> jax.Array:
+    allowed = Mask(query_segments=queries, key_segments=keys).dense(query.shape[1], key.shape[1])
+    near = None if window is None else (window - 1, 0)
+    return jax.nn.dot_product_attention(
+        query, key, value, mask=allowed, is_causal=causal, local_window_size=near, implementation="cudnn"
+    )
+
+
+@functools.cache
+def _tried(
+    query: tuple[int, ...],
+    key: tuple[int, ...],
+    dtype: DTypeLike,
+    causal: bool,
+    window: int | None,
+    segmented: bool,
+) -> str | None:
+    """What the kernel itself says against shapes, this device or this cuDNN, forward and backward."""
+
+    def total(query: Any, key: Any, value: Any, queries: Any, keys: Any) -> jax.Array:
+        return _call(causal, window, query, key, value, queries, keys).astype(jnp.float32).sum()
+
+    arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape in (query, key, key)]
+    segments = [jax.ShapeDtypeStruct(s[:2], jnp.int32) if segmented else None for s in (query, key)]
+    try:
+        jax.eval_shape(jax.grad(total, argnums=(0, 1, 2)), *arrays, *segments)
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        return f"cuDNN: {error}"
+    return None

@@ -1,0 +1,219 @@
+"""A mixture of experts: many feed-forward networks, of which every token meets a few."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from txjax.nn.init import Init
+from txjax.nn.linear import Linear, parameter
+from txjax.nn.mlp import MLP, GatedMLP
+from txjax.nn.tell import tell
+from txjax.sharding import constrain, parts
+from txjax.types import UserError, setting
+
+
+class Rows(NamedTuple):
+    """Tokens in front of their experts.
+
+    Attributes:
+      x: [... D].
+      product: (x [... in], kernel [E in out]) -> [... out], each token by its own expert's matrix.
+      spread: bias [E out] -> what is added to [... out].
+    """
+
+    x: jax.Array
+    product: Callable[[jax.Array, jax.Array], jax.Array]
+    spread: Callable[[jax.Array], jax.Array]
+
+
+Compute = Callable[[Rows], jax.Array]
+
+
+@dataclasses.dataclass
+class Routing:
+    """How tokens come to the experts that they chose, and back."""
+
+    def __call__(
+        self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
+    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
+        """What each chosen expert makes of each token, zeros where it has no room; the share of the latter."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class Capacity(Routing):
+    """Every expert has room for factor * K * L / E tokens of each example (Lepikhin et al. 2020, 2.2).
+
+    First choices come before second ones, then earlier tokens before later ones; who finds no room passes by the
+    residual stream alone. An example competes with itself alone, so that neither batch nor mesh changes what becomes
+    of it. But a token's fate may hang on later ones' first choices.
+
+    Attributes:
+      factor: 1 has room for all where the load is even.
+    """
+
+    factor: float = setting(1.25, above=0)
+
+    def __call__(
+        self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
+    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
+        length, choices = chosen.shape[1:]
+        return _in_slots(x, chosen, experts, min(length, math.ceil(self.factor * choices * length / experts)), compute)
+
+
+@dataclasses.dataclass
+class Dropless(Routing):
+    """Every token meets all experts that it chose: sorted by expert, one product a group (Gale et al. 2022).
+
+    On a mesh that splits the batch or the experts each expert has room for the whole example instead, which costs
+    E / K times the products.
+    """
+
+    def __call__(
+        self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
+    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
+        if parts("batch") > 1 or parts("experts") > 1:
+            return _in_slots(x, chosen, experts, chosen.shape[1], compute)
+        flat = chosen.reshape(-1)
+        order = jnp.argsort(flat)
+        owner, sizes = flat[order], jnp.bincount(flat, length=experts)
+        rows = Rows(
+            x.reshape(-1, x.shape[-1])[order // chosen.shape[-1]],
+            lambda x, kernel: jax.lax.ragged_dot(x, kernel, sizes),
+            lambda bias: bias[owner],
+        )
+        out = compute(rows)
+        out = jnp.zeros_like(out).at[order].set(out, unique_indices=True)
+        return out.reshape(*chosen.shape, -1), jnp.zeros(len(x))
+
+
+def _in_slots(
+    x: jax.Array, chosen: jax.Array, experts: int, room: int, compute: Compute
+) -> tuple[jax.Array, jax.Array]:
+    """Routing with `room` slots for the tokens of each example at each expert."""
+    batch, length, choices = chosen.shape
+    wanted = chosen.transpose(0, 2, 1).reshape(batch, -1)  # first choices first
+    picks = jax.nn.one_hot(wanted, experts, dtype=jnp.int32)
+    place = (picks * jnp.cumsum(picks, axis=1)).sum(-1) - 1
+    fits = place < room
+    slot = jnp.where(fits, wanted * room + place, experts * room)  # beyond the last one: nowhere
+
+    def send(x: jax.Array, slot: jax.Array) -> jax.Array:
+        empty = jnp.zeros((experts * room, x.shape[-1]), x.dtype)
+        return empty.at[slot].set(jnp.tile(x, (choices, 1)), mode="drop", unique_indices=True)
+
+    def fetch(y: jax.Array, slot: jax.Array) -> jax.Array:
+        return y.at[slot].get(mode="fill", fill_value=0, unique_indices=True)
+
+    def travel(y: jax.Array) -> jax.Array:
+        return constrain(y, "experts", "routed")
+
+    sent = jax.vmap(send)(x, slot).reshape(batch, experts, room, -1)
+    rows = Rows(
+        travel(sent.swapaxes(0, 1)),
+        lambda x, kernel: jnp.einsum("ebci,eio->ebco", x, kernel),
+        lambda bias: bias[:, None, None],
+    )
+    out = travel(compute(rows)).swapaxes(0, 1).reshape(batch, experts * room, -1)
+    back = jax.vmap(fetch)(constrain(out, "batch"), slot).reshape(batch, choices, length, -1).swapaxes(1, 2)
+    return back, 1 - fits.mean(1)
+
+
+class _Linears(nn.Module):
+    """One `Linear` for each expert. Parameters (float32): `kernel` [E in out], `bias` [E out].
+
+    Attributes:
+      experts: how many.
+      features: size of the output.
+      axes: logical names of input and output.
+      use_bias, initial, scale: those of `Linear`.
+    """
+
+    experts: int
+    features: int
+    axes: tuple[str, str]
+    use_bias: bool
+    initial: Init
+    scale: float = 1.0
+
+    @nn.compact
+    def __call__(self, rows: Rows) -> Float[Array, "... F"]:
+        """[..., in] -> [..., features] in the dtype of `rows.x`."""
+        size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
+        draw = nn.initializers.normal(self.scale * self.initial.std(*size))
+        kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes))
+        y = rows.product(rows.x, kernel.astype(dtype))
+        if self.use_bias:
+            shape, axes = (self.experts, self.features), ("experts", self.axes[1])
+            y = y + rows.spread(parameter(self, "bias", nn.initializers.zeros, shape, axes).astype(dtype))
+        return y
+
+
+class Experts(MLP):
+    """sum_k gate_k(x) * expert_k(x) over the `top` experts that a router prefers for x (Shazeer et al. 2017, 2).
+
+    The gates are the router's probabilities, for `top` above 1 over their sum (Lepikhin et al. 2020, algorithm 1). The
+    router computes in float32. Each expert is an `MLP` of the inherited sizes. Parameters: `router` [D E], `up`
+    [E D F], `down` [E F D]. A pass beside the experts is the residual stream.
+
+    Two terms of the loss, means over examples, summed over the layers: `experts_balance`, balance * E * sum_e f_e P_e,
+    f_e the share of an example's choices that fall on expert e and P_e its mean probability there (Fedus et al. 2022,
+    equation 4; `balance` where the load is even); `experts_z`, router_z * the mean square of the logarithm of the
+    router's partition function (Zoph et al. 2022, equation 5). Metrics: `experts_dropped`, the share of choices that
+    found no room, and `experts_load_e`, f_e.
+
+    Attributes:
+      experts: how many, E.
+      top: how many of them a token meets, K.
+      routing: `Capacity` or `Dropless`.
+      balance, router_z: what the two terms are multiplied by; 0 leaves the term out.
+    """
+
+    experts: int = setting(8, at_least=1)
+    top: int = setting(2, at_least=1)
+    routing: Routing = dataclasses.field(default_factory=Capacity)
+    balance: float = setting(0.01, at_least=0)
+    router_z: float = setting(0.001, at_least=0)
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
+        assert self.initial and self.residual
+        if self.top > self.experts:
+            raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
+        initial, residual, width = self.initial, self.residual, x.shape[-1]
+        router = Linear((self.experts,), ("scores",), use_bias=False, initial=initial, name="router")
+        scores = router(x.astype(jnp.float32))
+        probabilities = jax.nn.softmax(scores)
+        gates, chosen = jax.lax.top_k(probabilities, self.top)
+        gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
+
+        def compute(rows: Rows) -> jax.Array:
+            def enter(name: str) -> jax.Array:
+                size = self.hidden_size(width)
+                return _Linears(self.experts, size, ("embed", "mlp"), self.use_bias, initial, name=name)(rows)
+
+            hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
+            down = _Linears(self.experts, width, ("mlp", "embed"), self.use_bias, initial, residual, name="down")
+            return down(rows._replace(x=hidden))
+
+        out, dropped = self.routing(x, chosen, self.experts, compute)
+        load = jax.nn.one_hot(chosen, self.experts).mean((1, 2))
+        if self.balance:
+            even = self.experts * (load * probabilities.mean(1)).sum(-1)
+            tell(self, "losses", "experts_balance", self.balance * even[:, None])
+        if self.router_z:
+            size = jnp.square(jax.nn.logsumexp(scores, -1)).mean(1)
+            tell(self, "losses", "experts_z", self.router_z * size[:, None])
+        tell(self, "metrics", "experts_dropped", dropped[:, None])
+        tell(self, "metrics", "experts_load", load)
+        return jnp.einsum("blkd,blk->bld", out, gates.astype(x.dtype))
+
+
+class GatedExperts(GatedMLP, Experts):
+    """`Experts` each of which is a `GatedMLP` (Jiang et al. 2024). Parameters: `gate` [E D F] too."""

@@ -1,0 +1,45 @@
+"""Attention as XLA computes it from the formula: any shape, any dtype, any mask, everywhere."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.mask import Mask
+
+FAR = -1e30  # finite, so that a row with nothing to attend to gives a mean and not a NaN
+
+
+def formula(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask,
+    bias: Float[Array, "#B H L S"] | None = None,
+    dropout: Callable[[jax.Array], jax.Array] | None = None,
+) -> Float[Array, "B L H K"]:
+    """softmax(query . key / sqrt(K) + bias) . value, the softmax in float32 (Vaswani et al. 2017, equation 1).
+
+    Each of the G key heads serves H/G neighbouring query heads (Ainslie et al. 2023). The queries are scaled
+    before the product and the sum divides after it: fewer passes over the scores. Heads come before places in all
+    products: XLA on CPU is slower at any other order.
+    """
+    (batch, length, heads, size), (_, source, groups, _) = query.shape, key.shape
+    query = query * jnp.asarray(size**-0.5, query.dtype)
+    query, key, value = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
+    query = query.reshape(batch, groups, -1, size)
+    scores = jnp.einsum("bgqk,bgsk->bgqs", query, key, preferred_element_type=jnp.float32)
+    scores = scores.reshape(batch, heads, length, source)
+    if bias is not None:
+        scores = scores + bias
+    if (allowed := mask.dense(length, source)) is not None:
+        scores = jnp.where(allowed, scores, FAR)
+    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
+    total = weights.sum(-1, keepdims=True)
+    if dropout is not None:
+        weights = dropout(weights)
+    weights = weights.astype(value.dtype).reshape(batch, groups, -1, source)
+    out = jnp.einsum("bgqs,bgsk->bgqk", weights, value, preferred_element_type=jnp.float32)
+    out = out.reshape(batch, heads, length, size) / total
+    return out.astype(query.dtype).transpose(0, 2, 1, 3)

@@ -1,0 +1,119 @@
+"""The one door to attention: which kernel computes a call is chosen by backend, dtype and shape, never by a model.
+
+`docs/kernels.md` says which kernel takes what.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float
+
+from txjax import backend
+from txjax.nn.cudnn import cudnn, not_cudnn
+from txjax.nn.formula import formula
+from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.splash import not_splash, splash
+
+
+class Choice(NamedTuple):
+    """Which kernel computes a call, and why.
+
+    Attributes:
+      kernel: "splash", "cudnn", "formula" or "ring".
+      why: in words.
+      query, key: shapes [B L H K] and [B S G K].
+    """
+
+    kernel: str
+    why: str
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+
+
+# By platform: the kernel's name, the kernel, and what says why it doesn't take a call (None: it does).
+_KERNELS: dict[str, tuple[str, Callable[..., Any], Callable[..., str | None]]] = {
+    "tpu": ("splash", splash, not_splash),
+    "gpu": ("cudnn", cudnn, not_cudnn),
+}
+
+_chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
+
+
+@contextlib.contextmanager
+def choices() -> Iterator[list[Choice]]:
+    """The choices for all calls that are traced inside, in their order; the list fills up as they come."""
+    chosen: list[Choice] = []
+    token = _chosen.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _chosen.reset(token)
+
+
+def choose(
+    query: Any,
+    key: Any,
+    mask: Mask,
+    bias: Any = None,
+    dropout: Any = None,
+) -> Choice:
+    """The kernel for a call of `attend` with these arguments; arrays may be ShapeDtypeStructs."""
+    platform = backend.platform()
+    shapes = (query.shape, key.shape)
+    if platform not in _KERNELS:
+        return Choice("formula", f"no other kernel for {platform}", *shapes)
+    name, _, refuses = _KERNELS[platform]
+    why = _refusal(query, key, mask, bias, dropout) or refuses(query, key, mask)
+    return Choice(name, f"the kernel for {platform}", *shapes) if why is None else Choice("formula", why, *shapes)
+
+
+@contextlib.contextmanager
+def told(choice: Choice, mask: Mask) -> Iterator[None]:
+    """The call's operations are traced inside: it is among the `choices`, and the scope counts its pairs."""
+    if (chosen := _chosen.get()) is not None:
+        chosen.append(choice)
+    length, source = choice.query[1], choice.key[1]
+    with jax.named_scope(f"pairs_{mask.pairs(length, source)}_of_{length * source}"):
+        yield
+
+
+def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:
+    """Why no kernel but the formula takes a call."""
+    if bias is not None:
+        return "a bias is added to the scores"
+    if dropout is not None:
+        return "the weights are dropped out"
+    if mask.offset is not None:
+        return "tokens are decoded into a cache"
+    if mask.allowed is not None:
+        return "the mask is an array"
+    if (mask.causal or mask.window) and query.shape[1] != key.shape[1]:
+        return "a causal mask or a window over as many queries as keys is wanted"
+    return None
+
+
+def attend(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask = EVERYTHING,
+    bias: Float[Array, "#B H L S"] | None = None,
+    dropout: Callable[[jax.Array], jax.Array] | None = None,
+) -> Float[Array, "B L H K"]:
+    """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; `formula` says it in full.
+
+    Args:
+      bias: float32, added to the scores.
+      dropout: of the weights; None = none.
+
+    The operations stand in a scope `pairs_N_of_M`: the mask's static part lets N of the M = L * S pairs of a query
+    and a key through. Who counts FLOPs can count those alone.
+    """
+    choice = choose(query, key, mask, bias, dropout)
+    with told(choice, mask):
+        if choice.kernel == "formula":
+            return formula(query, key, value, mask, bias, dropout)
+        return _KERNELS[backend.platform()][1](query, key, value, mask)

@@ -1,0 +1,79 @@
+"""How queries meet the keys and values that other devices hold, where the mesh splits the length."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+from jaxtyping import Array, Float
+
+from txjax.nn.kernels import Choice, attend, told
+from txjax.nn.mask import Mask
+from txjax.nn.ring import ring
+from txjax.nn.shards import per_device
+from txjax.sharding import constrain, parts
+from txjax.types import UserError
+
+
+@dataclasses.dataclass
+class Keys:
+    """Each device has the queries of its part of the length; a variant brings it the keys. None changes the result."""
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        """Attention, as `nn.attend` has it."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class Gathered(Keys):
+    """All keys and values on every device, for one layer at a time. Any kernel, bias and mask."""
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        query = constrain(query, "batch", "length", "heads", None)
+        key, value = (constrain(x, "batch", None, "kv_heads", None) for x in (key, value))
+        return attend(query, key, value, mask, bias, dropout)
+
+
+@dataclasses.dataclass
+class Ring(Gathered):
+    """Keys and values go round from device to device (Liu et al. 2023): none ever holds more than its part.
+
+    By the formula, on every backend. Where there is no ring to go (one part, a length that isn't divided, decoding)
+    they are gathered.
+    """
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        """Raises UserError for a bias, dropout, or a mask that is an array: only `Gathered` has them whole."""
+        count = parts("length")
+        if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
+            return super().__call__(query, key, value, mask, bias, dropout)
+        for what, given in (("a bias of positions", bias), ("dropout", dropout), ("an array", mask.allowed)):
+            if given is not None:
+                raise UserError("config.model.attention.keys", f"Gathered() for attention with {what}", "Ring()")
+        choice = Choice("ring", f"keys and values go round {count} devices", query.shape, key.shape)
+        with told(choice, mask):
+            return per_device(functools.partial(ring, mask.causal, mask.window), query, key, value, mask, "length")

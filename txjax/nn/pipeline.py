@@ -1,0 +1,146 @@
+"""Layers that live on different devices, with parts of the batch passing through them in turn."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from txjax import sharding
+from txjax.sharding import constrain
+from txjax.types import PyTree, UserError
+
+# (a layer's arrays, x [b L D], context, number of the part) -> (x, what the layer tells, each array [b ...])
+Layer = Callable[[PyTree, jax.Array, PyTree, jax.Array], tuple[jax.Array, PyTree]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Who computes what, when (GPipe, Huang et al. 2019; with rounds: Narayanan et al. 2021, 2.2).
+
+    The layers are cut into stages * rounds groups of neighbours; group g is stage g % stages' own. At tick t, stage s
+    has item t - s: item i is part i % parts of the batch in round i // parts. So a step takes
+    rounds * parts + stages - 1 ticks, in stages - 1 of which a stage has nothing to do.
+
+    Attributes:
+      depth: layers.
+      stages: places where layers live.
+      parts: parts of the batch.
+      rounds: how often each part comes by each stage.
+    """
+
+    depth: int
+    stages: int
+    parts: int
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        groups = self.stages * self.rounds
+        if self.depth % groups:
+            many = f"mesh.pipeline * stack.rounds = {self.stages} * {self.rounds}"
+            raise UserError("config.model.depth", f"a multiple of {many}", self.depth)
+        if self.rounds > 1 and self.parts < self.stages:
+            raise UserError(
+                "config.model.stack.microbatches",
+                f"at least mesh.pipeline = {self.stages}, for more rounds than one",
+                self.parts,
+            )
+
+    @property
+    def ticks(self) -> int:
+        """Turns of the clock."""
+        return self.rounds * self.parts + self.stages - 1
+
+    @property
+    def idle(self) -> float:
+        """The share of a stage's ticks in which it has nothing to do: the bubble."""
+        return (self.stages - 1) / self.ticks
+
+    def cut(self, x: jax.Array) -> jax.Array:
+        """[B ...] -> [parts B/parts ...], each part a stride, so that no example leaves its devices."""
+        return x.reshape(-1, self.parts, *x.shape[1:]).swapaxes(0, 1)
+
+    def join(self, x: jax.Array) -> jax.Array:
+        """[parts B/parts ...] -> [B ...]"""
+        return x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
+
+    def group(self, layers: PyTree) -> PyTree:
+        """[depth ...] -> [stages rounds depth/stages/rounds ...]."""
+
+        def one(x: jax.Array) -> jax.Array:
+            x = x.reshape(self.rounds, self.stages, -1, *x.shape[1:]).swapaxes(0, 1)
+            return constrain(x, "layers") if jnp.issubdtype(x.dtype, jnp.inexact) else x
+
+        return jax.tree.map(one, layers)
+
+
+def flow(
+    layer: Layer, layers: PyTree, x: Float[Array, "B L D"], context: PyTree, schedule: Schedule, unroll: int = 1
+) -> tuple[Float[Array, "B L D"], PyTree]:
+    """x through all layers, and what each layer tells of each example: arrays [depth B ...].
+
+    One program for all devices: an array of what every stage has in hand, [stages b L D], moves on by one stage a tick.
+
+    Args:
+      layer: one layer.
+      layers: its arrays, each with a leading dimension for the depth.
+      context: arrays; those with a leading dimension B are cut like x, and each part of x meets its own.
+      unroll: layers in one turn of a stage's loop.
+    """
+    plan, (batch, *_) = schedule, x.shape
+    rows = sharding.parts("batch") // sharding.parts("layers")
+    if batch % (plan.parts * rows):
+        raise UserError(
+            "config.batch_size",
+            f"a multiple of model.stack.microbatches = {plan.parts} times the {rows} parts of the batch inside the "
+            "pipeline",
+            batch,
+        )
+    stages, grouped = jnp.arange(plan.stages, dtype=jnp.int32), plan.group(layers)
+    given, form = jax.tree.flatten(context)
+    cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in given]
+    with sharding.within("layers"):
+        # Every stage gets all parts and takes what it needs when it needs it.
+        waiting = constrain(plan.cut(constrain(x, "batch")), None, *_STREAM)
+        given = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(given, cut, strict=True)]
+
+    def stage(own: PyTree, x: jax.Array, item: jax.Array) -> tuple[jax.Array, PyTree]:
+        part, turn = item % plan.parts, item // plan.parts
+        own = jax.tree.map(lambda a: a[0] if plan.rounds == 1 else _take(a, turn), own)
+        mine = form.unflatten(_take(a, part) if c else a for a, c in zip(given, cut, strict=True))
+        return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own, unroll=unroll)
+
+    def tick(carry: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
+        held, waiting = carry
+        held = jnp.where(_only(stages == 0, held), _take(waiting, now % plan.parts)[None], held)
+        # A stage without an item computes what nobody reads.
+        items = jnp.clip(now - stages, 0, plan.rounds * plan.parts - 1)
+        held, told = sharding.each(stage, "layers")(grouped, held, items)
+        done = jnp.where(_only(stages == plan.stages - 1, held), held, 0).sum(0)
+        put = jax.lax.dynamic_update_index_in_dim(waiting, done, (now - plan.stages + 1) % plan.parts, 0)
+        return (jnp.roll(held, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), told
+
+    held = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
+    (_, waiting), told = jax.lax.scan(tick, (held, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
+    with sharding.within("layers"):
+        out = constrain(plan.join(waiting), *_STREAM)
+    return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), told)
+
+
+_STREAM = ("batch", "length", "width")
+
+
+def _take(x: jax.Array, index: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_index_in_dim(x, index, keepdims=False)
+
+
+def _only(chosen: Bool[Array, "S"], x: jax.Array) -> jax.Array:
+    return chosen.reshape(-1, *(1,) * (x.ndim - 1))
+
+
+def _in_order(told: jax.Array, plan: Schedule) -> jax.Array:
+    """What stages told at their ticks, [ticks stages depth/groups b ...] -> [depth B ...]."""
+    rounds, stages, parts = jnp.ogrid[: plan.rounds, : plan.stages, : plan.parts]
+    told = jnp.moveaxis(told[rounds * plan.parts + parts + stages, stages], 2, 3)
+    return jax.vmap(plan.join)(told.reshape(plan.depth, plan.parts, *told.shape[4:]))

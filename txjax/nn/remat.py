@@ -1,0 +1,61 @@
+"""What the backward pass finds in memory, by name. It computes the rest again (Chen et al. 2016)."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.ad_checkpoint import checkpoint_name
+
+Policy = Callable[..., Any]
+
+_ATTENTION = ("query", "key", "value", "attended")  # what attention reads, and what it gives to its output product
+_PRODUCTS = (*_ATTENTION, "attention", "hidden", "mlp")  # and the other products with parameters
+_STREAM = "stream"  # a block's input
+NAMES = (_STREAM, *_PRODUCTS)
+
+
+def keep(x: jax.Array, name: str) -> jax.Array:
+    """x itself, under the name that policies know it by. It costs nothing: the compiler never sees it."""
+    assert name in NAMES, name
+    return checkpoint_name(x, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Remat:
+    """One way to run a block twice.
+
+    Attributes:
+      keeps: what stays in memory, in words.
+      policy: the same for `jax.checkpoint`; None = the block runs once and all stays.
+      host: some of it waits in the host's memory.
+    """
+
+    keeps: str
+    policy: Policy | None
+    host: bool = False
+
+
+def _only(*names: str) -> Policy:
+    return jax.checkpoint_policies.save_only_these_names(*names)
+
+
+def _on_host(*names: str) -> Policy:
+    return jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=list(names),
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+
+
+# From most to least memory on the device.
+REMAT: dict[str, Remat] = {
+    "none": Remat("everything", None),
+    "minimal": Remat("all products: queries, keys, values, what attention gives, MLP's", _only(*_PRODUCTS)),
+    "dots": Remat("products with parameters", jax.checkpoint_policies.dots_with_no_batch_dims_saveable),
+    "attention": Remat("queries, keys, values and what attention gives", _only(*_ATTENTION)),
+    "full": Remat("each block's input", jax.checkpoint_policies.nothing_saveable),
+    "offload": Remat("each block's input and all products, in the host's memory", _on_host(*NAMES), host=True),
+    "offload_full": Remat("each block's input, in the host's memory", _on_host(_STREAM), host=True),
+}

@@ -1,0 +1,1 @@
+"""A run on paper: what it takes on devices that need not be there."""

@@ -1,0 +1,105 @@
+"""What a run computes and keeps, whatever devices it is laid out over."""
+
+import collections
+import dataclasses
+import math
+from typing import Any
+
+import jax
+from flax.core import meta
+
+from txjax import backend
+from txjax.experiment import Experiment
+from txjax.scaling.flops import by_scope, count
+from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of
+from txjax.types import Batch, PyTree, flat_paths
+
+_REPEATED = ("layers", "block")  # what holds the layers of a stack, and says nothing of their parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """Attributes:
+    parameters: by component, `trainable` and `frozen`.
+    flops: of the forward pass over a batch, by component.
+    flops_per_step: of an update.
+    flops_done: with what is computed again to save memory.
+    kept: bytes that wait for the backward pass, an example; the compiler may find ways to keep less.
+    unit: "token" or "example".
+    units: tokens or examples of an update.
+    """
+
+    parameters: dict[str, dict[str, int]]
+    flops: dict[str, int]
+    flops_per_step: int
+    flops_done: int
+    kept: int
+    unit: str
+    units: int
+
+
+def figures(experiment: Experiment, platform: str) -> Figures:
+    """The figures of an experiment. Nothing runs."""
+    spec = experiment.data.spec()
+    tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
+    return Figures(
+        parameters=_parameters(experiment),
+        flops=_flops(experiment),
+        flops_per_step=flops_per_step(experiment),
+        flops_done=count(jax.grad(forward_of(experiment)), *_arguments(experiment, experiment.batch_size)),
+        kept=_kept(experiment, platform),
+        unit="example" if tokens is None else "token",
+        units=experiment.batch_size * (tokens or 1),
+    )
+
+
+def component(path: tuple[str, ...]) -> str:
+    """`layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
+    names = [name for name in path if "." not in name and "," not in name]
+    if any(name.startswith("pairs_") for name in names):
+        return "attention scores"
+    if "layers" in names:
+        first = names.index("layers")
+        inside = next((name for name in names[first:] if name not in _REPEATED), "layers")
+        return " ".join([*names[:first], inside])
+    return names[0] if names else "rest"
+
+
+def _arguments(experiment: Experiment, batch_size: int) -> tuple[PyTree, PyTree, Batch]:
+    """Parameters, other variables and a batch, as `forward_of` takes them: shapes and dtypes."""
+    variables = meta.unbox(abstract_variables(experiment))
+    return variables.pop("params"), variables, batch_spec(experiment.data, batch_size)
+
+
+def _parameters(experiment: Experiment) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for path, x in flat_paths(_arguments(experiment, 1)[0]).items():
+        part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
+        part["frozen" if experiment.optimizer.frozen(path) else "trainable"] += math.prod(x.shape)
+    return found
+
+
+def _flops(experiment: Experiment) -> dict[str, int]:
+    found: collections.Counter[str] = collections.Counter()
+    model = type(experiment.model).__name__
+    for scope, flops in by_scope(forward_of(experiment), *_arguments(experiment, experiment.batch_size)).items():
+        found[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
+    return dict(found)
+
+
+def _kept(experiment: Experiment, platform: str) -> int:
+    """By the difference of a batch of two and a batch of one, so that weights don't count."""
+    with backend.aim(platform):
+        one, two = (_kept_of(experiment, size) for size in (1, 2))
+    return two - one
+
+
+def _kept_of(experiment: Experiment, batch_size: int) -> int:
+    """Bytes that differentiating the loss of a batch keeps."""
+    forward = forward_of(experiment)
+
+    def backward(params: PyTree, held: PyTree, batch: Batch) -> Any:
+        return jax.vjp(lambda params: forward(params, held, batch), params)[1]
+
+    kept = jax.eval_shape(backward, *_arguments(experiment, batch_size))
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(kept) if hasattr(x, "dtype"))

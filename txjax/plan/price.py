@@ -1,0 +1,147 @@
+"""What a run takes on some devices: parameters, FLOPs, memory, exchanges, time, money."""
+
+import collections
+import dataclasses
+from typing import Any
+
+from txjax.experiment import Experiment
+from txjax.plan.figures import Figures
+from txjax.plan.minimum import least
+from txjax.plan.program import Compiled, held
+from txjax.plan.target import Target
+from txjax.train.state import Layout
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A run on paper. Bytes are a device's, FLOPs and hours all devices'.
+
+    Attributes:
+      target: the devices.
+      mesh: the mesh's axes and their sizes.
+      figures: what is computed, wherever.
+      bytes: held between steps, and during one.
+      activations: of these bytes, those that wait for the backward pass; an estimate.
+      collectives: bytes sent in a step by kind; {} where nothing was compiled.
+      minimum: the least that the sharding needs, by what for.
+      traffic: bytes between memory and chip in a step; 0 where nothing was compiled.
+      kernels: custom kernels of the program, and how often each runs in a step.
+      compile_seconds: 0 where nothing was compiled.
+      fits: the compiler found room; where it was not asked, by the numbers here.
+      num_steps: updates of the run.
+    """
+
+    target: Target
+    mesh: dict[str, int]
+    figures: Figures
+    bytes: dict[str, int]
+    activations: int
+    collectives: dict[str, int]
+    minimum: dict[str, int]
+    traffic: int
+    kernels: dict[str, int]
+    compile_seconds: float
+    fits: bool
+    num_steps: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.bytes.values())
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """What each part of the chip needs for one step if nothing else held it up."""
+        chip, devices = self.target.chip, len(self.target.devices)
+        sent = sum((self.collectives or self.minimum).values())
+        return {
+            "compute": self.figures.flops_done / devices / chip.peak_flops,
+            "memory": self.traffic / chip.memory_bandwidth,
+            "collectives": sent / chip.interconnect,
+        }
+
+    @property
+    def step_seconds(self) -> float:
+        """The roofline (Williams et al. 2009): the slowest part's time. A real step takes longer."""
+        return max(self.seconds.values())
+
+    @property
+    def mfu(self) -> float:
+        """FLOPs of the update over what all devices could do in that time (Chowdhery et al. 2022, appendix B)."""
+        able = self.target.chip.peak_flops * len(self.target.devices) * self.step_seconds
+        return self.figures.flops_per_step / able
+
+    @property
+    def device_hours(self) -> float:
+        return self.num_steps * self.step_seconds * len(self.target.devices) / 3600
+
+    def to_json(self, runs: int = 1, price: float | None = None) -> dict[str, Any]:
+        """The plan as plain values, for `runs` runs at `price` a device-hour."""
+        hours = self.device_hours * runs
+        return {
+            "target": self.target.name,
+            "devices": len(self.target.devices),
+            "mesh": self.mesh,
+            "chip": self.target.devices[0].device_kind if self.target.platform != "cpu" else self.target.name,
+            "params": sum(sum(part.values()) for part in self.figures.parameters.values()),
+            "params_parts": self.figures.parameters,
+            "flops_per_step": self.figures.flops_per_step,
+            "flops_parts": self.figures.flops,
+            "flops_6nd": self.six_nd,
+            "flops_done": self.figures.flops_done,
+            "bytes_per_device": self.total_bytes,
+            "bytes_parts": self.bytes,
+            "activations": self.activations,
+            "device_memory": self.target.chip.memory,
+            "fits": self.fits,
+            "collective_bytes_per_step": sum(self.collectives.values()),
+            "collective_parts": self.collectives,
+            "collective_bytes_minimum": sum(self.minimum.values()),
+            "collective_minimum_parts": self.minimum,
+            "memory_traffic": self.traffic,
+            "kernels": self.kernels,
+            "step_seconds": self.step_seconds,
+            "step_parts": self.seconds,
+            "mfu": self.mfu,
+            "compile_seconds": self.compile_seconds,
+            "device_hours": hours,
+            "cost": None if price is None else hours * price,
+        }
+
+    @property
+    def six_nd(self) -> int:
+        """6 N D for N parameters and the D tokens or examples of a batch (Kaplan et al. 2020, section 2.1)."""
+        return 6 * sum(sum(part.values()) for part in self.figures.parameters.values()) * self.figures.units
+
+
+def price(
+    experiment: Experiment, figures: Figures, layout: Layout, target: Target, made: Compiled | None = None
+) -> Plan:
+    """The plan of a run that is laid out over a target.
+
+    Args:
+      made: its step, compiled. Without it, temporaries are an estimate, and exchanges the least possible.
+    """
+    mesh, devices = experiment.mesh, len(target.devices)
+    share = experiment.batch_size / experiment.microbatches / mesh.parts("batch", devices)
+    kept = round(figures.kept * share / mesh.parts("length", devices))
+    state, program = held(layout, experiment), made.program if made else None
+    memory = state | {"activations, gradients (estimate)": kept + state["parameters"]}
+    if made:
+        memory = state | {"activations, temporaries": made.temporaries, "program": made.code}
+    sent: collections.Counter[str] = collections.Counter()
+    for collective in program.collectives() if program else ():
+        sent[collective.kind] += collective.sent * collective.times
+    return Plan(
+        target=target,
+        mesh=mesh.sizes(devices),
+        figures=figures,
+        bytes=memory,
+        activations=kept,
+        collectives=dict(sent),
+        minimum=least(experiment, layout),
+        traffic=program.memory_traffic() if program else 0,
+        kernels=program.kernels() if program else {},
+        compile_seconds=made.seconds if made else 0.0,
+        fits=sum(memory.values()) <= target.chip.memory and (made is None or program is not None),
+        num_steps=experiment.num_steps,
+    )

@@ -1,0 +1,84 @@
+"""The train step, compiled ahead of time for devices that need not be there, and the memory that it takes."""
+
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+from txjax import backend, sharding
+from txjax.experiment import Experiment
+from txjax.plan.hlo import Program
+from txjax.plan.target import Target
+from txjax.train.state import Layout, batch_spec, lay_out
+from txjax.train.step import jit_step
+from txjax.types import PyTree
+
+_UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+
+@contextmanager
+def laid_out(experiment: Experiment, target: Target) -> Iterator[Layout]:
+    """The run's layout on the target; everything traced inside is for it."""
+    with backend.aim(target.platform), sharding.use(experiment.mesh, target.devices) as built:
+        yield lay_out(experiment, built)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of a step.
+
+    Attributes:
+      seconds: that tracing and compiling took.
+      temporaries: bytes of a device's memory for what a step computes on the way, its result among them.
+      code: bytes of the program.
+      program: what runs; None where it needs more memory than a device has.
+    """
+
+    seconds: float
+    temporaries: int
+    code: int
+    program: Program | None
+
+
+def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compiled:
+    """Compiles the real train step. Call it inside `laid_out`."""
+    began = time.perf_counter()
+    batch = batch_spec(experiment.data, experiment.batch_size)
+    lowered = jit_step(experiment, layout).trace(layout.abstract, batch).lower(lowering_platforms=(platform,))
+    try:
+        compiled = lowered.compile()
+    except jax.errors.JaxRuntimeError as error:
+        needed = re.search(r"temporaries \(([\d.]+)([BKMG])\)", str(error))
+        if needed is None:
+            raise
+        return Compiled(time.perf_counter() - began, round(float(needed[1]) * _UNITS[needed[2]]), 0, None)
+    memory = compiled.memory_analysis()
+    return Compiled(
+        time.perf_counter() - began,
+        memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        memory.generated_code_size_in_bytes,
+        Program(compiled.as_text()),
+    )
+
+
+def held(layout: Layout, experiment: Experiment) -> dict[str, int]:
+    """Bytes that one device holds between steps: the state, and the batch."""
+    state = layout.abstract
+    batch = batch_spec(experiment.data, experiment.batch_size)
+    placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch), batch)
+    return {
+        "parameters": _share((state.params, state.frozen, state.model_state)),
+        "moments": _share((state.opt_state, state.step, state.skipped)),
+        "averages": _share(state.ema),
+        "batch": _share(placed),
+    }
+
+
+def _share(tree: PyTree) -> int:
+    """Bytes of a tree on one device."""
+    leaves = jax.tree.leaves(tree)
+    return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves)

@@ -1,0 +1,111 @@
+"""Which layouts of a run fit its devices, and which of them is the fastest."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from txjax.experiment import Experiment
+from txjax.plan.figures import Figures, figures
+from txjax.plan.price import Plan, price
+from txjax.plan.program import compile_step, laid_out
+from txjax.plan.target import Target
+from txjax.train.check import check_layout
+from txjax.types import UserError
+
+Load = Callable[[Sequence[str]], Experiment]  # the config with more flags
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One layout: the flags that give it, and its plan."""
+
+    flags: tuple[str, ...]
+    plan: Plan
+
+
+def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int]:
+    """Layouts that fit, the best predicted step time first, and how many were looked at on paper.
+
+    All meshes of data, fsdp and tensor, microbatches by powers of two and rematerialisations are priced without the
+    compiler; then the most promising are compiled until `compiled` of them fit.
+    """
+    devices = len(target.devices)
+    meshes = [
+        (f"data={devices // fsdp // tensor}", f"fsdp={fsdp}", f"tensor={tensor}")
+        for fsdp, tensor in itertools.product(_powers(devices), (1, 2, 4, 8))
+        if devices % (fsdp * tensor) == 0
+    ]
+    priced = list(_priced(load, target, meshes, least=1))
+    hopeful = sorted((choice for choice in priced if choice.plan.fits), key=_time)
+    return sorted(_that_fit(load, target, hopeful[: 3 * compiled], compiled), key=_time), len(priced)
+
+
+def remedy(load: Load, target: Target) -> Choice | None:
+    """A layout near the config's own that fits, compiled: the first by smaller microbatches, remat, then FSDP."""
+    near = _priced(load, target, [(), ("data=1", "fsdp=-1")], least=load(()).microbatches)
+    hopeful = [choice for choice in near if choice.plan.fits]
+    return next(iter(_that_fit(load, target, hopeful[:3], 1)), None)
+
+
+def plan_of(experiment: Experiment, target: Target) -> Plan:
+    """The plan of a run as it stands, compiled."""
+    known = figures(experiment, target.platform)
+    with laid_out(experiment, target) as layout:
+        return price(experiment, known, layout, target, compile_step(experiment, layout, target.platform))
+
+
+def _that_fit(load: Load, target: Target, choices: Sequence[Choice], wanted: int) -> list[Choice]:
+    found: list[Choice] = []
+    for choice in choices:
+        plan = plan_of(load(choice.flags), target)
+        found += [Choice(choice.flags, plan)] if plan.fits else []
+        if len(found) == wanted:
+            break
+    return found
+
+
+def _time(choice: Choice) -> float:
+    return choice.plan.step_seconds
+
+
+def _priced(load: Load, target: Target, meshes: Sequence[Sequence[str]], least: int) -> Iterator[Choice]:
+    """Every combination that is possible, on paper, those that save the least memory first."""
+    remats = {remat: (f"--config.model.stack.remat={remat}",) if remat else () for remat in _remats(load(()))}
+    known: dict[str | None, Figures] = {r: figures(load(flags), target.platform) for r, flags in remats.items()}
+    for sizes in meshes:
+        mesh = tuple(f"--config.mesh.{size}" for size in sizes)
+        try:
+            base = load(mesh)
+            with laid_out(base, target) as layout:
+                for parts, remat in itertools.product(_parts(base, least), remats):
+                    flags = (*mesh, f"--config.microbatches={parts}", *remats[remat])
+                    experiment = load(flags)
+                    if _possible(experiment, target):
+                        yield Choice(flags, price(experiment, known[remat], layout, target))
+        except UserError:  # the model's sizes don't suit this mesh
+            continue
+
+
+def _possible(experiment: Experiment, target: Target) -> bool:
+    try:
+        check_layout(experiment, len(target.devices))
+    except UserError:
+        return False
+    return True
+
+
+def _parts(experiment: Experiment, least: int) -> list[int]:
+    return [n for n in _powers(experiment.batch_size) if n >= least and experiment.batch_size % n == 0]
+
+
+def _remats(experiment: Experiment) -> tuple[str | None, ...]:
+    """The stack's rematerialisations; None alone where the model has no stack."""
+    stack: Any = getattr(experiment.model, "stack", None)
+    fields = {field.name: field for field in dataclasses.fields(stack)} if stack is not None else {}
+    return fields["remat"].metadata["limits"]["choices"] if "remat" in fields else (None,)
+
+
+def _powers(limit: int) -> list[int]:
+    return [2**i for i in range(int(math.log2(limit)) + 1)]

@@ -1,0 +1,74 @@
+"""The devices that a plan is for: a slice of a TPU pod, which need not be there, or fake devices of this CPU."""
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+
+import jax
+
+from txjax.scaling.chips import Chip, chip_named, chip_of
+from txjax.types import UserError, near_misses
+
+_FAMILIES = ("v4", "v5e", "v5p", "v6e")
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Attributes:
+    name: as the user gave it.
+    devices: to compile for.
+    platform: of these devices.
+    chip: what one of them can do.
+    """
+
+    name: str
+    devices: Sequence[jax.Device]
+    platform: str
+    chip: Chip
+
+
+def slice_of(topology: str, slices: int = 1) -> Target:
+    """A slice of a TPU pod such as `v5p:4x4x4`, or several joined by the data centre's network. Needs libtpu, no TPU.
+
+    Raises:
+      UserError: there is no such slice, or no libtpu.
+    """
+    family, _, shape = topology.partition(":")
+    if family not in _FAMILIES or not re.fullmatch(r"\d+x\d+(x\d+)?", shape):
+        hint = "the dimensions of the slice stand in the maker's table of that TPU"
+        near = near_misses(family, _FAMILIES)
+        raise UserError("--topology", "FAMILY:AxB or AxBxC of " + ", ".join(_FAMILIES), topology, near, hint)
+    try:
+        import libtpu  # noqa: F401
+    except ImportError:
+        raise UserError("--topology", "libtpu", "nothing", hint="pip install 'txjax[plan]'") from None
+    # libtpu asks the cloud's metadata server where it is, and complains where there is none.
+    quiet = {
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_ACCELERATOR_TYPE": "",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_MIN_LOG_LEVEL": "3",
+        "TPU_STDERR_LOG_LEVEL": "3",
+    }
+    for name, value in quiet.items():
+        os.environ.setdefault(name, value)
+    from jax.experimental import topologies
+
+    try:
+        found = topologies.get_topology_desc(
+            platform="tpu", topology_name=f"{family}:{shape}", **({"num_slices": slices} if slices > 1 else {})
+        )
+    except Exception as error:  # libtpu's own types, which differ between versions
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError("--topology", "a slice that libtpu knows", topology, hint=said) from None
+    chip = chip_of(found.devices[0])
+    assert chip is not None, found.devices[0].device_kind
+    return Target(topology if slices == 1 else f"{slices} x {topology}", found.devices, "tpu", chip)
+
+
+def fake(count: int, chip: str) -> Target:
+    """That many devices of this CPU (JAX must have been started with them), whose programs stand for a chip's."""
+    devices = jax.devices("cpu")[:count]
+    assert len(devices) == count, len(devices)
+    return Target(f"{count} x {chip}", devices, "cpu", chip_named(chip))

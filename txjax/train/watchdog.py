@@ -1,0 +1,70 @@
+"""No wait without an end: where a run stands still, it says where, and stops."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from txjax import processes
+
+log = logging.getLogger("txjax")
+LOOK_SECONDS = 1.0
+PATIENCE = 10  # times as long for what takes longer than a step
+
+
+class Watchdog:
+    """Inside the `with` block a thread ends the process when `beat` hasn't been called for too long.
+
+    The stacks of all threads go to `logs/stuck_process_N.txt`: a stuck process can't be asked any more.
+    """
+
+    def __init__(self, folder: Path, seconds: float):
+        self.path = folder / "logs" / f"stuck_process_{processes.index()}.txt"
+        self.seconds, self.allowed = seconds, seconds
+        self.doing, self.beaten = "starting", time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> Watchdog:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def beat(self, doing: str) -> None:
+        """The run goes on; next it does this."""
+        self.doing, self.beaten = doing, time.monotonic()
+
+    @contextlib.contextmanager
+    def patient(self, doing: str) -> Iterator[None]:
+        """What the block does takes longer than a step."""
+        before = self.doing
+        self.allowed = self.seconds * PATIENCE
+        self.beat(doing)
+        try:
+            yield
+        finally:
+            self.beat(before)
+            self.allowed = self.seconds
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(LOOK_SECONDS, self.seconds / 4)):
+            quiet = time.monotonic() - self.beaten
+            if quiet > self.allowed:
+                self._stop(quiet)
+
+    def _stop(self, quiet: float) -> None:
+        with contextlib.suppress(OSError), self.path.open("w") as file:
+            print(f"stuck for {quiet:.0f} s: {self.doing}", file=file, flush=True)
+            faulthandler.dump_traceback(file, all_threads=True)
+        message = f"{processes.name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
+        log.error(message)
+        if processes.several():
+            time.sleep(2 * LOOK_SECONDS)  # the others are stuck too, waiting for this one: each says where
+        processes.leave(1, message)
