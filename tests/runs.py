@@ -73,6 +73,21 @@ def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> 
     return [start(*args, *flags, f"--process_index={i}", devices=devices, **settings) for i in range(count)]
 
 
+def start_programs(count: int, code: str, *words: str) -> list[subprocess.Popen]:
+    """Python code in `count` processes. sys.argv of each: HOST:PORT to meet at, its number, and the words."""
+    address, environment = free_address(), os.environ | {"XLA_FLAGS": "", "PYTHONPATH": os.pathsep.join(PATHS)}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", code, address, str(i), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for i in range(count)
+    ]
+
+
 def ended(processes: list[subprocess.Popen], seconds: float = 240) -> list[tuple[int, str, str]]:
     """Exit code, stdout and stderr of each, all within so many seconds; else they are killed, and it fails."""
     found: list[tuple[int, str, str]] = [(0, "", "")] * len(processes)

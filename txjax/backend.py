@@ -16,6 +16,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding
+
+from txjax.types import PyTree, UserError
 
 # XLA's CPU compiler hands products of matrices to a library (YNN) that is slower at them than its own Eigen kernels,
 # and sums to the same library, which is faster at those. Where oneDNN is built in (JAX 0.12, not 0.10), its products
@@ -24,6 +27,7 @@ import jax.numpy as jnp
 _ONEDNN = "xla_cpu_experimental_onednn_custom_call"
 _CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE", _ONEDNN: True}
 _MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
+_HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
 _UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
 
 
@@ -122,6 +126,39 @@ def unroll(depth: int) -> int:
     A CPU copies what the backward pass needs at every turn of a loop; other backends hardly mind.
     """
     return depth if platform() == "cpu" and depth <= _UNROLLED else 1
+
+
+def need_host_memory(field: str) -> None:
+    """Raises UserError, for the setting that asks, where devices can't reach their host's memory."""
+    if _aim.get() is not None:
+        return  # those that are planned for can
+    kinds = sorted(memory.kind for memory in jax.devices()[0].addressable_memories())
+    if _HOST not in kinds:
+        raise UserError(field, f"devices that reach memory of the kind {_HOST}", ", ".join(kinds))
+
+
+def to_host(place: NamedSharding) -> NamedSharding:
+    """The same place in the memory of the hosts."""
+    return place.with_memory_kind(_HOST)
+
+
+def on_host(place: NamedSharding) -> bool:
+    """Whether this place is in the memory of the hosts."""
+    return place.memory_kind == _HOST
+
+
+def fetch(tree: PyTree, places: PyTree) -> PyTree:
+    """The arrays that wait on hosts, by their `places`, on their devices; the others as they are."""
+
+    def move(x: jax.Array, place: NamedSharding) -> jax.Array:
+        return jax.device_put(x, place.with_memory_kind("device")) if on_host(place) else x
+
+    return jax.tree.map(move, tree, places)
+
+
+def put_back(tree: PyTree, places: PyTree) -> PyTree:
+    """The inverse of `fetch`."""
+    return jax.tree.map(lambda x, place: jax.device_put(x, place) if on_host(place) else x, tree, places)
 
 
 def _keep_memory() -> bool:

@@ -150,6 +150,7 @@ class Store:
         def finish() -> None:
             try:
                 self._guarded(step, response.result)
+                processes.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if processes.first():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
                 processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)

@@ -34,8 +34,6 @@ RULES: dict[str, tuple[str, ...]] = {
     "mlp": ("tensor",),
 }
 
-_HOST = "pinned_host"
-
 Axes = tuple[str | None, ...]
 
 
@@ -295,34 +293,6 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
                     hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
                 )
     return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=lambda a: isinstance(a, tuple))
-
-
-def need_host_memory(field: str) -> None:
-    """Raises UserError, for the setting that asks, where devices can't reach their host's memory."""
-    active = _active.get()
-    device = active[0].devices.flat[0] if active else jax.devices()[0]
-    kinds = sorted(memory.kind for memory in device.addressable_memories())
-    if _HOST not in kinds:
-        raise UserError(field, f"devices that reach memory of the kind {_HOST}", ", ".join(kinds))
-
-
-def on_host(place: NamedSharding) -> NamedSharding:
-    """The same place in the memory of the hosts."""
-    return place.with_memory_kind(_HOST)
-
-
-def fetch(tree: PyTree, places: PyTree) -> PyTree:
-    """The arrays that wait on hosts, by their `places`, on their devices; the others as they are."""
-
-    def move(x: jax.Array, place: NamedSharding) -> jax.Array:
-        return jax.device_put(x, place.with_memory_kind("device")) if place.memory_kind == _HOST else x
-
-    return jax.tree.map(move, tree, places)
-
-
-def put_back(tree: PyTree, places: PyTree) -> PyTree:
-    """The inverse of `fetch`."""
-    return jax.tree.map(lambda x, place: jax.device_put(x, place) if place.memory_kind == _HOST else x, tree, places)
 
 
 def batch_sharding(built: jax.sharding.Mesh, mesh: Mesh) -> NamedSharding:

@@ -77,6 +77,25 @@ def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | No
 
 
 @pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
+def test_padding_meets_no_expert_and_counts_nowhere(routing: Routing) -> None:
+    """An example with padding in it gives what the rest of it gives alone; the room is that of the whole length."""
+    experts = mixture(routing=routing, use_bias=True)
+    params = variables(experts, X, False)
+    real = np.random.default_rng(1).random((B, L)) < 0.6
+    real[0] = False  # nothing but padding
+    apply = jax.jit(lambda p, x, real: experts.apply(p, x, True, real, mutable=TOLD))
+    got, told = call(apply, params, X, real)
+    told = {**told["losses"], **told["metrics"]}
+    room = int(np.ceil(0.6 * K * L / E)) if isinstance(routing, Capacity) else L
+    assert not np.any(np.asarray(got)[~real]) and not any(np.any(values[0]) for values in told.values())
+    for i in range(1, B):
+        want, means = by_hand(params["params"], X[i][real[i]], K, False, room)
+        np.testing.assert_allclose(got[i][real[i]], want, atol=1e-5)
+        for name, mean in means.items():
+            np.testing.assert_allclose(told[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
 def test_meshes_change_neither_outputs_nor_gradients(routing: Routing) -> None:
     experts = mixture(GatedExperts, routing=routing)
     params = variables(experts, X, False)

@@ -1,12 +1,9 @@
 """Two real processes: what they agree on, and what becomes of one that doesn't come or fails."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 
-from runs import PATHS, ended, free_address
+from runs import ended, start_programs
 
 TALK = """
 import json, sys, time
@@ -48,22 +45,8 @@ time.sleep(100)
 """
 
 
-def talk(code, *words):
-    address, environment = free_address(), os.environ | {"XLA_FLAGS": "", "PYTHONPATH": os.pathsep.join(PATHS)}
-    return [
-        subprocess.Popen(
-            [sys.executable, "-c", code, address, str(i), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for i in range(2)
-    ]
-
-
 def test_processes_agree_and_a_missing_one_is_named():
-    found = ended(talk(TALK), 120)
+    found = ended(start_programs(2, TALK), 120)
     facts = []
     for code, out, err in found:
         assert code == 0, err
@@ -83,7 +66,7 @@ def test_processes_agree_and_a_missing_one_is_named():
 def test_a_failure_ends_all_at_once_with_its_exit_code(tmp_path):
     for who, code, words in ((1, "2", "config.data: expected fire brigade"), (0, "1", "OSError: gone")):
         begun = time.monotonic()
-        found = ended(talk(FAILS, str(tmp_path), str(who), code), 90)
+        found = ended(start_programs(2, FAILS, str(tmp_path), str(who), code), 90)
         assert [rc for rc, _, _ in found] == [int(code)] * 2, found
         assert f"process {who} (" in found[1 - who][2] and words in found[1 - who][2], found
         assert time.monotonic() - begun < 60

@@ -81,7 +81,7 @@ def test_the_same_run_bit_for_bit(tmp_path):
 
 
 def test_devices_without_host_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(sharding, "_HOST", "memory_of_another_year")
+    monkeypatch.setattr(backend, "_HOST", "memory_of_another_year")
     for exp, field in (
         (experiment("host"), "config.mesh.moments"),
         (experiment(stack=Stack(remat="offload")), "config.model.stack.remat"),

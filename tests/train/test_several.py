@@ -22,9 +22,9 @@ def faulty(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def straight(config, tmp_path_factory):
-    """20 steps by one process with four devices."""
+    """20 steps by one process with two devices."""
     workdir = tmp_path_factory.mktemp("straight") / "run"
-    code, _, err = train(config, workdir, "--until=20", devices=4)
+    code, _, err = train(config, workdir, "--until=20", devices=2)
     assert code == 0, err
     return workdir
 
@@ -48,6 +48,14 @@ def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
     assert arrays(two, 12) == arrays(one, 12)
 
 
+def assert_near(left, right):
+    """The same batches; sums over more than two devices are added in another order."""
+    assert [row["step"] for row in left] == [row["step"] for row in right]
+    for row, expected in zip(left, right, strict=True):
+        assert row["train/batch_hash"] == expected["train/batch_hash"]
+        assert row["train/loss"] == pytest.approx(expected["train/loss"], rel=1e-5)
+
+
 @pytest.mark.slow
 def test_four_two_and_one_process_go_on_from_each_other(config, straight, tmp_path):
     workdir = tmp_path / "run"
@@ -56,11 +64,11 @@ def test_four_two_and_one_process_go_on_from_each_other(config, straight, tmp_pa
     train_several(2, config, workdir, "--until=10", devices=2)
     code, _, err = train(config, workdir, "--until=15", devices=4)
     assert code == 0, err
-    train_several(2, config, workdir, "--until=20", devices=2)
-    assert rows(workdir) == rows(straight)
-    code, _, err = train(config, half, "--until=20", devices=4)
+    train_several(2, config, workdir, "--until=20")
+    assert_near(rows(workdir), rows(straight))
+    code, _, err = train(config, half, "--until=20", devices=1)
     assert code == 0, err
-    assert rows(half) == rows(straight)
+    assert_near(rows(half), rows(straight))
 
 
 @pytest.mark.slow
@@ -68,9 +76,7 @@ def test_four_two_and_one_process_go_on_from_each_other(config, straight, tmp_pa
 def test_a_model_split_over_processes_sees_the_same_batches(config, straight, tmp_path, mesh):
     """With tensor=2 both processes read every row; what is logged is the hash of the batch all the same."""
     train_several(2, config, tmp_path / "run", "--until=5", *mesh)
-    for row, expected in zip(rows(tmp_path / "run"), rows(straight), strict=False):
-        assert row["train/batch_hash"] == expected["train/batch_hash"]
-        assert row["train/loss"] == pytest.approx(expected["train/loss"], rel=1e-5)
+    assert_near(rows(tmp_path / "run"), rows(straight)[:5])
 
 
 @pytest.mark.slow
@@ -100,7 +106,7 @@ def wait_for_message(workdir, message):
 )
 def test_a_signal_to_any_process_saves_the_same_step(config, straight, tmp_path, number, when):
     workdir = tmp_path / "run"
-    processes = start_several(2, config, workdir, devices=2)
+    processes = start_several(2, config, workdir)
     if when == "compiling":
         wait_for_message(workdir, "starting: ")
     else:
@@ -111,7 +117,7 @@ def test_a_signal_to_any_process_saves_the_same_step(config, straight, tmp_path,
     last = rows(workdir)[-1]["step"]
     assert (workdir / "checkpoints" / str(last) / "digests.json").exists() and last < 40
     if when == "stepping":
-        train_several(2, config, workdir, f"--until={max(20, last)}", devices=2)
+        train_several(2, config, workdir, f"--until={max(20, last)}")
         assert rows(workdir)[:20] == rows(straight)
 
 

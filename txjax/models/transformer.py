@@ -18,10 +18,12 @@ from txjax.nn import (
     Norm,
     Positions,
     PreNorm,
+    Quantize,
     Stack,
     Window,
     fill,
     head_size,
+    quantized,
 )
 from txjax.sharding import constrain
 from txjax.types import UserError, near_misses, setting
@@ -42,6 +44,7 @@ class Transformer(nn.Module, kw_only=True):
       stack: how the layers are run (`remat`, `unroll`).
       initial: how kernels are drawn.
       dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
+      quantize: products of the layers in eight bits; None = in `dtype`.
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
     """
 
@@ -57,6 +60,7 @@ class Transformer(nn.Module, kw_only=True):
     stack: Stack = dataclasses.field(default_factory=Stack)
     initial: Init = dataclasses.field(default_factory=Init)
     dropout: float = setting(0.0, at_least=0, below=1)
+    quantize: Quantize | None = None
     dtype: str = setting("float32", choices=("float32", "bfloat16"))
 
     @nn.nowrap
@@ -84,7 +88,8 @@ class Transformer(nn.Module, kw_only=True):
         )
         stack = fill(self.stack, "config.model.stack", block=block, depth=self.depth)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
-        x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
+        with quantized(self.quantize):
+            x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
         return self.norm.clone(parent=self, name="norm_final")(x) if block.final_norm else x
 
     @nn.nowrap

@@ -25,6 +25,7 @@ from txjax.nn.positions import (
     Sinusoidal2D,
     T5Relative,
 )
+from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, keep
 from txjax.nn.stack import Stack
 from txjax.nn.tell import TOLD, tell
@@ -61,6 +62,7 @@ __all__ = [
     "PostNorm",
     "PreNorm",
     "REMAT",
+    "Quantize",
     "RMSNorm",
     "Ring",
     "Remat",
@@ -84,6 +86,7 @@ __all__ = [
     "parameter",
     "patchify",
     "project",
+    "quantized",
     "remember",
     "rotate",
     "tell",

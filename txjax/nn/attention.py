@@ -5,7 +5,7 @@ import dataclasses
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn.cache import remember
 from txjax.nn.init import Init
@@ -39,6 +39,11 @@ class Context:
     memory_mask: Mask = EVERYTHING
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    @property
+    def real(self) -> Bool[Array, "#B L"] | None:
+        """Which tokens are not padding; None = all."""
+        return None if self.mask.segments is None else self.mask.segments[0] > 0
 
 
 def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array, "B L H K"]:

@@ -73,7 +73,7 @@ class Block(nn.Module):
         x = add(x, "attention", lambda y: self.attention(y, context))
         if self.cross is not None:
             x = add(x, "cross", lambda y: self.cross(y, context, context.memory))
-        x = add(x, "mlp", lambda y: self.mlp(y, context.train))
+        x = add(x, "mlp", lambda y: self.mlp(y, context.train, context.real))
         return constrain(x, "batch", "length", "width")
 
 

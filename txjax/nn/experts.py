@@ -8,7 +8,7 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
@@ -41,8 +41,12 @@ class Routing:
 
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
-    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
-        """What each chosen expert makes of each token, zeros where it has no room; the share of the latter."""
+    ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
+        """What each chosen expert makes of each token, zeros where it has no room; where it has.
+
+        Args:
+          chosen: experts by their numbers; one that isn't among them computes nothing.
+        """
         raise NotImplementedError
 
 
@@ -62,7 +66,7 @@ class Capacity(Routing):
 
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
-    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
+    ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
         length, choices = chosen.shape[1:]
         return _in_slots(x, chosen, experts, min(length, math.ceil(self.factor * choices * length / experts)), compute)
 
@@ -77,20 +81,20 @@ class Dropless(Routing):
 
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
-    ) -> tuple[Float[Array, "B L K D"], Float[Array, "B"]]:
+    ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
         if parts("batch") > 1 or parts("experts") > 1:
             return _in_slots(x, chosen, experts, chosen.shape[1], compute)
         flat = chosen.reshape(-1)
         order = jnp.argsort(flat)
-        owner, sizes = flat[order], jnp.bincount(flat, length=experts)
+        owner, sizes = jnp.minimum(flat[order], experts - 1), jnp.bincount(flat, length=experts)
         rows = Rows(
             x.reshape(-1, x.shape[-1])[order // chosen.shape[-1]],
             lambda x, kernel: jax.lax.ragged_dot(x, kernel, sizes),
             lambda bias: bias[owner],
         )
-        out = compute(rows)
+        out = jnp.where((flat < experts)[order, None], compute(rows), 0)
         out = jnp.zeros_like(out).at[order].set(out, unique_indices=True)
-        return out.reshape(*chosen.shape, -1), jnp.zeros(len(x))
+        return out.reshape(*chosen.shape, -1), chosen < experts
 
 
 def _in_slots(
@@ -101,7 +105,7 @@ def _in_slots(
     wanted = chosen.transpose(0, 2, 1).reshape(batch, -1)  # first choices first
     picks = jax.nn.one_hot(wanted, experts, dtype=jnp.int32)
     place = (picks * jnp.cumsum(picks, axis=1)).sum(-1) - 1
-    fits = place < room
+    fits = (place < room) & (wanted < experts)
     slot = jnp.where(fits, wanted * room + place, experts * room)  # beyond the last one: nowhere
 
     def send(x: jax.Array, slot: jax.Array) -> jax.Array:
@@ -121,8 +125,9 @@ def _in_slots(
         lambda bias: bias[:, None, None],
     )
     out = travel(compute(rows)).swapaxes(0, 1).reshape(batch, experts * room, -1)
-    back = jax.vmap(fetch)(constrain(out, "batch"), slot).reshape(batch, choices, length, -1).swapaxes(1, 2)
-    return back, 1 - fits.mean(1)
+    back = jax.vmap(fetch)(constrain(out, "batch"), slot)
+    back, fits = (y.reshape(batch, choices, length, *y.shape[2:]).swapaxes(1, 2) for y in (back, fits))
+    return back, fits
 
 
 class _Linears(nn.Module):
@@ -162,11 +167,11 @@ class Experts(MLP):
     router computes in float32. Each expert is an `MLP` of the inherited sizes. Parameters: `router` [D E], `up`
     [E D F], `down` [E F D]. A pass beside the experts is the residual stream.
 
-    Two terms of the loss, means over examples, summed over the layers: `experts_balance`, balance * E * sum_e f_e P_e,
-    f_e the share of an example's choices that fall on expert e and P_e its mean probability there (Fedus et al. 2022,
-    equation 4; `balance` where the load is even); `experts_z`, router_z * the mean square of the logarithm of the
-    router's partition function (Zoph et al. 2022, equation 5). Metrics: `experts_dropped`, the share of choices that
-    found no room, and `experts_load_e`, f_e.
+    Padding meets no expert and counts nowhere. Two terms of the loss, means over examples, summed over the layers:
+    `experts_balance`, balance * E * sum_e f_e P_e, f_e the share of an example's choices that fall on expert e and P_e
+    its mean probability there (Fedus et al. 2022, equation 4; `balance` where the load is even); `experts_z`, router_z
+    * the mean square of the logarithm of the router's partition function (Zoph et al. 2022, equation 5). Metrics:
+    `experts_dropped`, the share of choices that found no room, and `experts_load_e`, f_e.
 
     Attributes:
       experts: how many, E.
@@ -182,7 +187,9 @@ class Experts(MLP):
     router_z: float = setting(0.001, at_least=0)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
+    def __call__(
+        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
+    ) -> Float[Array, "B L D"]:
         assert self.initial and self.residual
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
@@ -192,6 +199,8 @@ class Experts(MLP):
         probabilities = jax.nn.softmax(scores)
         gates, chosen = jax.lax.top_k(probabilities, self.top)
         gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
+        real = jnp.broadcast_to(True if real is None else real, x.shape[:2])
+        chosen = jnp.where(real[..., None], chosen, self.experts)  # padding meets none
 
         def compute(rows: Rows) -> jax.Array:
             def enter(name: str) -> jax.Array:
@@ -202,15 +211,20 @@ class Experts(MLP):
             down = _Linears(self.experts, width, ("mlp", "embed"), self.use_bias, initial, residual, name="down")
             return down(rows._replace(x=hidden))
 
-        out, dropped = self.routing(x, chosen, self.experts, compute)
-        load = jax.nn.one_hot(chosen, self.experts).mean((1, 2))
+        out, fits = self.routing(x, chosen, self.experts, compute)
+
+        def mean(values: jax.Array) -> jax.Array:
+            """[B L N] -> [B N], over the tokens that are not padding."""
+            return (values * real[..., None]).sum(1) / jnp.maximum(real.sum(1), 1)[:, None]
+
+        load = mean(jax.nn.one_hot(chosen, self.experts).mean(2))
         if self.balance:
-            even = self.experts * (load * probabilities.mean(1)).sum(-1)
-            tell(self, "losses", "experts_balance", self.balance * even[:, None])
+            even = self.experts * (load * mean(probabilities)).sum(-1, keepdims=True)
+            tell(self, "losses", "experts_balance", self.balance * even)
         if self.router_z:
-            size = jnp.square(jax.nn.logsumexp(scores, -1)).mean(1)
-            tell(self, "losses", "experts_z", self.router_z * size[:, None])
-        tell(self, "metrics", "experts_dropped", dropped[:, None])
+            size = jnp.square(jax.nn.logsumexp(scores, -1, keepdims=True))
+            tell(self, "losses", "experts_z", self.router_z * mean(size))
+        tell(self, "metrics", "experts_dropped", mean(1 - fits.mean(-1, keepdims=True)))
         tell(self, "metrics", "experts_load", load)
         return jnp.einsum("blkd,blk->bld", out, gates.astype(x.dtype))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import flax.linen as nn
 import jax
@@ -28,17 +29,24 @@ def align(values: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
 
 
-def project(x: jax.Array, kernel: jax.Array, dims: int = 1, dtype: DTypeLike | None = None) -> jax.Array:
+def project(
+    x: jax.Array,
+    kernel: jax.Array,
+    dims: int = 1,
+    dtype: DTypeLike | None = None,
+    product: Callable[..., jax.Array] = jnp.matmul,
+) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
     Both are flattened to matrices first: XLA on CPU is slow at the kernel's gradient otherwise.
 
     Args:
       dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
+      product: of two matrices, with the arguments of `jnp.matmul`.
     """
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
     matrix = kernel.astype(x.dtype).reshape(math.prod(kernel.shape[:dims]), math.prod(features))
-    y = jnp.matmul(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype or x.dtype)
+    y = product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype or x.dtype)
     return y.reshape(*lead, *features)
 
 
@@ -64,14 +72,16 @@ class Linear(nn.Module):
     scale: float = 1.0
 
     @nn.compact
-    def __call__(self, x: Float[Array, "..."], dtype: DTypeLike | None = None) -> Float[Array, "..."]:
-        """[..., *in] -> [..., *features] in `dtype`, or that of x."""
+    def __call__(
+        self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Callable[..., jax.Array] = jnp.matmul
+    ) -> Float[Array, "..."]:
+        """[..., *in] -> [..., *features] in `dtype`, or that of x. `product`: see `project`."""
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         std = self.scale * self.initial.std(math.prod(inputs), math.prod(features))
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = project(x, kernel, dims, dtype)
+        y = project(x, kernel, dims, dtype, product)
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

@@ -6,7 +6,7 @@ from functools import partial
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
@@ -59,13 +59,15 @@ class MLP(nn.Module):
         return ACTIVATIONS[self.activation](enter("up"))
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
-        """The same shape and dtype as x; dropout is active where `train`."""
+    def __call__(
+        self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
+    ) -> Float[Array, "B L D"]:
+        """The same shape and dtype as x; dropout is active where `train`. `real`: which are not padding; None = all."""
         assert self.initial and self.residual
-        initial, size = self.initial, (self.hidden_size(x.shape[-1]),)
+        initial, inside = self.initial, (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return keep(Linear(size, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
+            return keep(Linear(inside, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
 
         hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
         size, inputs = x.shape[-1:], ("mlp",)

@@ -108,7 +108,7 @@ def flow(
     def stage(own: PyTree, x: jax.Array, item: jax.Array) -> tuple[jax.Array, PyTree]:
         part, turn = item % plan.parts, item // plan.parts
         own = jax.tree.map(lambda a: a[0] if plan.rounds == 1 else _take(a, turn), own)
-        mine = form.unflatten(_take(a, part) if c else a for a, c in zip(given, cut, strict=True))
+        mine = jax.tree.unflatten(form, [_take(a, part) if c else a for a, c in zip(given, cut, strict=True)])
         return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own, unroll=unroll)
 
     def tick(carry: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:

@@ -13,7 +13,7 @@ from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, flow
 from txjax.nn.remat import REMAT, keep
 from txjax.nn.tell import TOLD
-from txjax.sharding import need_host_memory, parts
+from txjax.sharding import parts
 from txjax.types import PyTree, setting
 
 
@@ -64,7 +64,7 @@ class Stack(nn.Module):
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={"params": 0, "cache": 0, "intermediates": 0} | dict.fromkeys(TOLD, 0),
+            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *TOLD)},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=self.depth,
@@ -78,7 +78,7 @@ class Stack(nn.Module):
         """What says which results the backward pass finds in memory; None: all."""
         remat = REMAT[self.remat]
         if remat.host:
-            need_host_memory("config.model.stack.remat")
+            backend.need_host_memory("config.model.stack.remat")
         return remat.policy
 
     def _flow(self, x: jax.Array, context: Context, schedule: Schedule, unroll: int) -> jax.Array:

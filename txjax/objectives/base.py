@@ -75,7 +75,7 @@ def run(
     told = [_by_name(changed.pop(kind, {})) for kind in TOLD]
     real = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
     losses = {name: Mean.of(values.sum(0)[:, 0], real) for name, values in told[0].items()}
-    metrics = {}
+    metrics: dict[str, Mean] = {}
     for name, values in told[1].items():
         each = values.mean(0).T
         names = [name] if len(each) == 1 else [f"{name}_{i}" for i in range(len(each))]

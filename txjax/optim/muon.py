@@ -19,7 +19,7 @@ def hidden_matrix(path: str, axes: Axes) -> Matrix | None:
 
 
 def scale_by_muon(
-    axes: PyTree, momentum: float, rms: float, rest: optax.GradientTransformation
+    axes: PyTree, momentum: float, rms: float, dtype: str, rest: optax.GradientTransformation
 ) -> optax.GradientTransformation:
     """Directions of Jordan et al. 2024 for hidden matrices, those of `rest` for all other parameters.
 
@@ -41,6 +41,7 @@ def scale_by_muon(
         return jax.tree.map(lambda u, m: u * rms * math.sqrt(max(m.fans(u.shape))), updates, masked)
 
     hidden = optax.chain(
-        orthogonalize(beta=momentum, mu_dtype=jnp.float32, weight_dimension_numbers=numbers), optax.stateless(unit_rms)
+        orthogonalize(beta=momentum, mu_dtype=jnp.dtype(dtype), weight_dimension_numbers=numbers),
+        optax.stateless(unit_rms),
     )
     return optax.partition({"matrix": hidden, "rest": rest}, labels)

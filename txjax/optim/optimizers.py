@@ -6,8 +6,8 @@ All share one order: clip the global norm, find a direction, add the decay, mult
 
 where the factor of `layer_decay` multiplies `group.lr`. So the weight decay is decoupled from the gradient (Loshchilov
 & Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. (LARS alone couples it.) States are float32
-whatever the parameters are, and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's
-path.
+whatever the parameters are (a first moment may wait in its `momentum_dtype`), and mirror them: a leaf of the state that
+belongs to a parameter ends in the parameter's path.
 """
 
 import dataclasses
@@ -28,6 +28,7 @@ from txjax.sharding import Axes
 from txjax.types import PyTree, path_name, setting
 
 Part = optax.GradientTransformation
+MOMENTUM_DTYPES = ("float32", "bfloat16")
 
 
 @dataclasses.dataclass
@@ -115,28 +116,38 @@ class Optimizer:
 
 @dataclasses.dataclass
 class AdamW(Optimizer):
-    """Kingma & Ba 2015, algorithm 1, with decoupled decay (Loshchilov & Hutter 2019, algorithm 2)."""
+    """Kingma & Ba 2015, algorithm 1, with decoupled decay (Loshchilov & Hutter 2019, algorithm 2).
+
+    Attributes:
+      momentum_dtype: in which the first moment is kept between updates; it is computed in float32.
+    """
 
     weight_decay: float = setting(0.1, at_least=0)
     b1: float = setting(0.9, at_least=0, below=1)
     b2: float = setting(0.95, at_least=0, below=1)
     eps: float = setting(1e-8, above=0)
+    momentum_dtype: str = setting("float32", choices=MOMENTUM_DTYPES)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
-        return optax.scale_by_adam(self.b1, self.b2, self.eps)
+        return optax.scale_by_adam(self.b1, self.b2, self.eps, mu_dtype=self.momentum_dtype)
 
 
 @dataclasses.dataclass
 class Lion(Optimizer):
-    """Chen et al. 2023, algorithm 2: the sign of a momentum. It wants a lower lr and a higher decay than AdamW."""
+    """Chen et al. 2023, algorithm 2: the sign of a momentum. It wants a lower lr and a higher decay than AdamW.
+
+    Attributes:
+      momentum_dtype: in which the momentum is kept between updates; it is computed in float32.
+    """
 
     peak_lr: float = setting(1e-4, above=0)
     weight_decay: float = setting(1.0, at_least=0)
     b1: float = setting(0.9, at_least=0, below=1)
     b2: float = setting(0.99, at_least=0, below=1)
+    momentum_dtype: str = setting("float32", choices=MOMENTUM_DTYPES)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
-        return optax.scale_by_lion(self.b1, self.b2)
+        return optax.scale_by_lion(self.b1, self.b2, mu_dtype=self.momentum_dtype)
 
 
 @dataclasses.dataclass
@@ -195,6 +206,7 @@ class Muon(AdamW):
     """Momentum made orthogonal for the matrices of the layers (Jordan et al. 2024), AdamW for all other parameters.
 
     Attributes:
+      momentum_dtype: of both.
       momentum: Nesterov momentum of the matrices.
       rms: root mean square of a matrix's direction. 0.2 is AdamW's own in practice, so that both share one peak_lr
         and weight_decay (Liu et al. 2025, eq. 4).
@@ -204,7 +216,7 @@ class Muon(AdamW):
     rms: float = setting(0.2, above=0)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
-        return scale_by_muon(axes, self.momentum, self.rms, rest=super().direction(axes))
+        return scale_by_muon(axes, self.momentum, self.rms, self.momentum_dtype, rest=super().direction(axes))
 
 
 def _is_axes(node: PyTree) -> bool:

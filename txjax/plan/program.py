@@ -79,6 +79,6 @@ def held(layout: Layout, experiment: Experiment) -> dict[str, int]:
 
 
 def _share(tree: PyTree) -> int:
-    """Bytes of a tree on one device."""
-    leaves = jax.tree.leaves(tree)
+    """Bytes of a tree on one device, without what waits in the host's memory."""
+    leaves = [x for x in jax.tree.leaves(tree) if not backend.on_host(x.sharding)]
     return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves)

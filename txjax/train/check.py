@@ -70,7 +70,7 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
-    stages = mesh.parts("layers", jax.device_count())
+    stages = mesh.parts("layers", num_devices)
     parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
     over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():

@@ -152,8 +152,8 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     trained = pick(params, optimizer.trained)
     moments = params
     if mesh.moments == "host":
-        sharding.need_host_memory("config.mesh.moments")
-        moments = jax.tree.map(sharding.on_host, params)
+        backend.need_host_memory("config.mesh.moments")
+        moments = jax.tree.map(backend.to_host, params)
     placed = TrainState(
         step=whole,  # type: ignore[arg-type]
         params=trained,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from txjax import backend, sharding
+from txjax import backend
 from txjax.experiment import Experiment
 from txjax.train.state import Layout, merge
 from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
@@ -63,7 +63,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
-        held = sharding.fetch(state.opt_state, places)
+        held = backend.fetch(state.opt_state, places)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
         good &= True if spikes is None else ~spikes.found(held, grad_norm)
         updates, opt_state = layout.tx.update(grads, held, state.params)
@@ -74,7 +74,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             (params, opt_state, seen.model_state, average),
             (state.params, held, state.model_state, state.ema),
         )
-        opt_state = sharding.put_back(opt_state, places)
+        opt_state = backend.put_back(opt_state, places)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}

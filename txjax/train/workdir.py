@@ -169,7 +169,10 @@ def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, par
 
 
 def _git() -> dict[str, Any] | None:
-    """The commit of txjax's own code, if it runs from a checkout."""
+    """The commit of txjax's own code, if it runs from a checkout or from a launcher's copy of one."""
+    copied = Path(txjax.__file__).with_name("commit.json")
+    if copied.exists():
+        return json.loads(copied.read_text())
 
     def ask(*words: str) -> str:
         folder = str(Path(txjax.__file__).parent)

@@ -1,0 +1,195 @@
+"""What the launchers share: flags, a copy of the code and the config, one line for a mistake.
+
+Only the standard library, and nothing of txjax: a launcher runs on any login node, and starts the command that its user
+would type.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import difflib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parents[1]
+SWITCHES = ("--allow_config_change",)  # of txjax train, without a value
+PREEMPTED = 75  # txjax's exit code for "preempted and saved, start me again"
+
+
+class Mistake(Exception):
+    """A mistake that its user can mend: printed as one line, exit code 2."""
+
+
+def run(main: Callable[[list[str]], None]) -> NoReturn:
+    """Runs a launcher with this process's arguments and ends the process."""
+    try:
+        main(sys.argv[1:])
+    except Mistake as mistake:
+        print(f"{Path(sys.argv[0]).name}: {mistake}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(0)
+
+
+class Flags(argparse.ArgumentParser):
+    """argparse with whole flag names only, near misses for unknown ones, and overrides apart."""
+
+    def __init__(self, summary: str):
+        super().__init__(description=summary, allow_abbrev=False)
+        self.add_argument("--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value goes along")
+        self.add_argument("--workdir", required=True, help="the run's folder")
+
+    def read(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The launcher's own flags, and those of `txjax train` as they were typed: `--config.a.b=value` ...
+
+        Raises:
+          Mistake: a flag that the launcher doesn't have.
+        """
+        overrides = [word for word in argv if is_trains(word)]
+        flags, rest = self.parse_known_args([word for word in argv if not is_trains(word)])
+        if rest:
+            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            raise Mistake(f"{rest[0]}: expected a flag that it knows" + near(rest[0].split("=")[0], known))
+        for word in overrides:
+            if not is_whole(word):
+                raise Mistake(f"{word}: expected {word}=VALUE, in one word")
+        return flags, overrides
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse calls for every mistake."""
+        raise Mistake(message)
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """`; did you mean --workdir?`, or nothing."""
+    found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return "; did you mean " + " or ".join(found) + "?" if found else ""
+
+
+def is_trains(word: str) -> bool:
+    """Whether a word is a flag that goes along to `txjax train` as it is."""
+    return word in SWITCHES or re.match(r"--config[.\[]|--until\b", word) is not None
+
+
+def is_whole(word: str) -> bool:
+    """Whether a flag has its value."""
+    return "=" in word or word in SWITCHES
+
+
+def count(text: str) -> int:
+    """A flag's value: a whole number from 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {number}")
+    return number
+
+
+def need(program: str, where: str) -> str:
+    """The path of a program. Raises Mistake where there is none."""
+    found = shutil.which(program)
+    if found is None:
+        raise Mistake(f"{program}: expected on the PATH of {where}; --dry_run shows what would be run")
+    return found
+
+
+def config_file(source: str) -> tuple[Path, str]:
+    """The file of `FILE.py[:variant]` and `:variant`. Raises Mistake where there is no such file."""
+    name, colon, variant = source.partition(":")
+    path = Path(name)
+    if not path.is_file():
+        nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise Mistake(f"--config: expected a Python file, got {name}" + near(name, nearby))
+    return path, colon + variant
+
+
+def check_writable(workdir: Path) -> None:
+    """Raises Mistake where nothing can be written under `workdir`; makes nothing."""
+    there = next(folder for folder in (workdir, *workdir.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise Mistake(f"--workdir: expected a folder that can be written, got {there}")
+
+
+@dataclasses.dataclass
+class Launch:
+    """One launch: its folder `WORKDIR/launch/TIME`, with `code/`, the config file, `launch.json` and the script."""
+
+    folder: Path
+    source: Path
+    variant: str
+    commit: str
+    changed: list[str]
+    untracked: list[str]
+
+    @property
+    def code(self) -> Path:
+        return self.folder / "code"
+
+    @property
+    def config(self) -> str:
+        """The value of --config: the launch's own copy."""
+        return f"{self.folder / self.source.name}{self.variant}"
+
+    @property
+    def version(self) -> str:
+        """For people: the commit, and whether files differ from it."""
+        return self.commit[:12] + (f" with {len(self.changed)} changed files" if self.changed else "")
+
+    def write(self, notes: dict[str, Any]) -> None:
+        """Copies code and config into the folder, and notes what was launched."""
+        self.code.mkdir(parents=True)
+        # A commit of the tracked files as they are now; neither the checkout nor its stash is touched.
+        tree = git("stash", "create") or self.commit
+        archive = subprocess.run(["git", "-C", str(ROOT), "archive", tree], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(self.code)], input=archive, check=True)
+        note = {"commit": self.commit, "dirty": bool(self.changed)}
+        (self.code / "txjax" / "commit.json").write_text(json.dumps(note) + "\n")
+        shutil.copy(self.source, self.folder / self.source.name)
+        self.note(dataclasses.asdict(self) | {"argv": sys.argv} | notes)
+
+    def note(self, notes: dict[str, Any]) -> None:
+        """Adds to launch.json."""
+        path = self.folder / "launch.json"
+        before = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(before | notes, indent=2, default=str) + "\n")
+
+
+def prepare(workdir: Path | None, config: str) -> Launch:
+    """Looks at checkout, config and workdir (None: it is on other machines); writes nothing yet.
+
+    Raises:
+      Mistake: no such config, no checkout, a workdir that can't be written.
+    """
+    source, variant = config_file(config)
+    if workdir is None:
+        workdir = ROOT
+    else:
+        check_writable(workdir)
+    now = datetime.datetime.now(datetime.UTC)
+    folder = workdir / "launch" / now.strftime("%Y%m%dT%H%M%S.%f")[:-3]
+    changed = git("diff", "--name-only", "HEAD").splitlines()
+    untracked = git("ls-files", "--others", "--exclude-standard").splitlines()
+    return Launch(folder, source.resolve(), variant, git("rev-parse", "HEAD"), changed, untracked)
+
+
+def git(*words: str) -> str:
+    """What git says of txjax's checkout. Raises Mistake where there is none."""
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {' '.join(said.split())}") from None
+    return done.stdout.strip()
+
+
+def quoted(words: Iterable[str], indent: str = "    ") -> str:
+    """A shell command, one word a line."""
+    return f" \\\n{indent}".join(shlex.quote(word) for word in words)

@@ -1,0 +1,201 @@
+"""One device and eight give the same run, along every mesh axis, for every kind of model.
+
+The table of docs/parallelism.md: python -m pytest -n 0 -s -m slow tests/test_parallel.py | grep "^|"
+"""
+
+import dataclasses
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import sharding
+from txjax.data import Images, NextTokenWindows, TextWindows
+from txjax.experiment import Experiment
+from txjax.models import MAE, Bert, Decoder
+from txjax.models.vision.encoder import MeanPool
+from txjax.nn import Attention, GatedExperts, Learned, Ring, Stack
+from txjax.objectives import MaskedPatch, MaskedToken, NextToken
+from txjax.optim import AdamW, Constant
+from txjax.plan.hlo import Program
+from txjax.plan.program import compile_step, laid_out
+from txjax.plan.target import Target, slice_of
+from txjax.sharding import Mesh
+from txjax.train.check import check_layout
+from txjax.train.run_eval import place
+from txjax.train.state import lay_out
+from txjax.train.step import jit_step
+from txjax.types import Batch, UserError, flat_paths
+
+STEPS, B, L, V = 20, 32, 16, 64
+SIZES: dict[str, Any] = {"width": 16, "depth": 4, "heads": 4}
+
+# Relative to the largest value: one device against eight that add in another order.
+LOSS, NORM, PARAMETERS = 1e-5, 2e-4, 1e-3
+
+
+def experiment(model: Any, objective: Any, data: Any, **fields: Any) -> Experiment:
+    optimizer = AdamW(peak_lr=3e-3, schedule=Constant())
+    return Experiment(
+        model=model, objective=objective, data=data, optimizer=optimizer, batch_size=B, num_steps=STEPS, **fields
+    )
+
+
+def decoder(**fields: Any) -> Experiment:
+    return experiment(Decoder(vocab=V, **SIZES, **fields), NextToken(), NextTokenWindows(length=L))
+
+
+def bert(**fields: Any) -> Experiment:
+    model = Bert(vocab=V, positions=Learned(max_length=L), **SIZES, **fields)
+    return experiment(model, MaskedToken(mask_id=0, vocab=V), TextWindows(length=L))
+
+
+def mae(**fields: Any) -> Experiment:
+    small = {"decoder_width": 16, "decoder_depth": 4, "decoder_heads": 4}
+    model = MAE(patch=2, pool=MeanPool(), **SIZES, **small, **fields)
+    return experiment(model, MaskedPatch(rate=0.75), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
+
+
+def mixture(**fields: Any) -> Experiment:
+    return decoder(mlp=GatedExperts(experts=4, hidden=16), **fields)
+
+
+MODELS: dict[str, Callable[..., Experiment]] = {"decoder": decoder, "bert": bert, "mae": mae, "mixture": mixture}
+
+
+def made(exp: Experiment, step: int) -> Batch:
+    """A batch of what the data promises: uneven weights, two documents a window, a quarter of the tokens."""
+    draw, given = np.random.default_rng(step), {}
+    for name, x in exp.data.spec().items():
+        shape = (B, *x.shape)
+        given[name] = {
+            "id": lambda s: np.arange(B) + B * step,
+            "segments": lambda s: np.sort(draw.integers(1, 3, s), axis=1),
+            "positions": lambda s: np.tile(np.arange(L), (B, 1)),
+            "weights": lambda s: (draw.random(s) < 0.7).astype(np.float32),
+            "image": lambda s: draw.normal(size=s),
+            "label": lambda s: draw.integers(0, 10, s),
+        }.get(name, lambda s: draw.integers(0, V // 4, s))(shape).astype(x.dtype)
+    return given
+
+
+def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tuple[Any, list[dict[str, Any]]]:
+    """Trains on some devices, None = all."""
+    with sharding.use(exp.mesh, jax.devices()[:devices]) as built:
+        layout = lay_out(exp, built)
+        state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
+        for number in range(steps):
+            state, metrics = step(state, place(made(exp, number), layout.batch))
+            rows.append(jax.device_get(metrics))
+        return jax.device_get(state.params), rows
+
+
+@functools.cache
+def on_one_device(name: str, steps: int) -> tuple[Any, list[dict[str, Any]]]:
+    return run(MODELS[name](), 1, steps)
+
+
+def apart(rows: list[Any], wanted: list[Any]) -> float:
+    """The largest difference, relative to the largest value."""
+    a, b = np.asarray(rows, np.float64), np.asarray(wanted, np.float64)
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def compare(name: str, title: str, steps: int = STEPS) -> None:
+    mesh, fields = MESHES[title]
+    params, rows = run(dataclasses.replace(MODELS[name](**fields), mesh=mesh), steps=steps)
+    wanted, wanted_rows = on_one_device(name, steps)
+    loss, norm = (apart([row[key] for row in rows], [row[key] for row in wanted_rows]) for key in ("loss", "grad_norm"))
+    found = flat_paths(params)
+    parameters = max(apart(found[path], x) for path, x in flat_paths(wanted).items())
+    print(f"| {name} | {title} | {loss:.1e} | {norm:.1e} | {parameters:.1e} |")
+    assert wanted_rows[0]["loss"] > 1.001 * wanted_rows[-1]["loss"]  # it learns
+    assert loss < LOSS and norm < NORM and parameters < PARAMETERS
+
+
+MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
+    "data 8": (Mesh(data=8), {}),
+    "fsdp 8": (Mesh(data=1, fsdp=8), {}),
+    "tensor 4, data 2": (Mesh(data=2, tensor=4), {}),
+    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(keys=Ring())}),
+    "expert 4, data 2": (Mesh(data=2, expert=4), {}),
+    "pipeline 4, data 2": (Mesh(data=2, pipeline=4), {}),
+    "pipeline 2 in 2 rounds, fsdp 4": (Mesh(data=1, pipeline=2, fsdp=4), {"stack": Stack(microbatches=4, rounds=2)}),
+    (MIXED := "data 2, expert 2, pipeline 2"): (Mesh(data=2, expert=2, pipeline=2), {}),
+    "data 2, fsdp 2, tensor 2": (Mesh(data=2, fsdp=2, tensor=2), {}),
+    "pipeline 2, sequence 2, tensor 2": (Mesh(data=1, pipeline=2, sequence=2, tensor=2), {}),
+    "pipeline 2, fsdp 2, tensor 2": (Mesh(data=1, pipeline=2, fsdp=2, tensor=2), {}),
+}
+
+
+def test_stages_experts_and_data_at_once() -> None:
+    """The others, and all models, are slow."""
+    compare("mixture", MIXED, steps=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [(name, title) for name in MODELS for title in MESHES if name != "mixture" or "expert" in title],
+)
+def test_every_mesh_gives_the_run_of_one_device(name: str, title: str, capfd: pytest.CaptureFixture) -> None:
+    compare(name, title)
+    said = capfd.readouterr()
+    print(said.out)
+    assert "Involuntary full rematerialization" not in said.err
+
+
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
+
+
+def program(exp: Experiment, target: Target) -> Program:
+    """The train step as the compiler has it."""
+    with laid_out(exp, target) as layout:
+        found = compile_step(exp, layout, target.platform).program
+        assert found is not None
+        return found
+
+
+@needs_libtpu
+@pytest.mark.slow
+@pytest.mark.parametrize("title", MESHES)
+def test_every_mesh_compiles_for_a_tpu(title: str, capfd: pytest.CaptureFixture) -> None:
+    mesh, fields = MESHES[title]
+    assert program(dataclasses.replace(mixture(**fields), mesh=mesh), slice_of("v5e:2x4")).collectives()
+    assert "Involuntary full rematerialization" not in capfd.readouterr().err
+
+
+@needs_libtpu
+@pytest.mark.slow
+def test_slices_lie_along_data() -> None:
+    target = slice_of("v5e:2x2", slices=2)
+    built = Mesh(data=4, fsdp=2).build(target.devices)
+    assert [{device.slice_index for device in row.flat} for row in built.devices.reshape(4, 2)] == [{0}, {0}, {1}, {1}]
+    with pytest.raises(UserError, match="config.mesh.data: expected a multiple of the 2 slices of devices, got 1"):
+        Mesh(data=1, fsdp=8).build(target.devices)
+    assert program(dataclasses.replace(decoder(), mesh=Mesh(data=2, fsdp=4)), target).collectives()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "fields", "told"),
+    [
+        (Mesh(data=2, pipeline=-1), {"stack": Stack(microbatches=12)}, "batch_size: .* 12 times the 2 parts .* = 24"),
+        (Mesh(data=-1, fsdp=3), {}, "config.mesh: expected axes that multiply to the 16 devices"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_anything_compiles(mesh: Mesh, fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        check_layout(dataclasses.replace(decoder(**fields), mesh=mesh), 16)
+
+
+def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() -> None:
+    exp = dataclasses.replace(decoder(stack=Stack(rounds=3)), mesh=Mesh(data=4, pipeline=2))
+    with (
+        sharding.use(exp.mesh) as built,
+        pytest.raises(UserError, match=r"depth: expected a multiple of mesh.pipeline \* stack.rounds = 2 \* 3, got 4"),
+    ):
+        lay_out(exp, built)

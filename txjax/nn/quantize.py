@@ -1,0 +1,78 @@
+"""Products of matrices in eight bits, forward and backward, by the library qwix. Parameters stay float32."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flax.linen as nn
+import jax
+from jax.typing import DTypeLike
+
+from txjax.nn.linear import Linear
+from txjax.types import UserError, setting
+
+_FIELD = "config.model.quantize"
+
+
+@dataclasses.dataclass
+class Quantize:
+    """Which products of the layers are rounded to eight bits, and how.
+
+    Both sides of a product get a scale for each row and column that is not contracted, their largest magnitude over
+    that of the type, anew at every call. The gradient passes the rounding straight through (Bengio et al. 2013).
+
+    Attributes:
+      dtype: of activations and kernels in the forward product.
+      gradients: of the incoming gradient in the two backward products, whose other side is then the rounded one of the
+        forward product; None = both products are computed as without quantisation.
+      paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`.
+    """
+
+    dtype: str = setting("int8", choices=("int8", "float8_e4m3fn"))
+    gradients: str | None = setting(None, choices=("int8", "float8_e4m3fn", "float8_e5m2"))
+    paths: str = ".*"
+
+    def product(self) -> Callable[..., jax.Array]:
+        """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError where qwix is missing."""
+        if importlib.util.find_spec("qwix") is None:
+            raise UserError(_FIELD, "the package qwix to be installed", hint="run: pip install 'txjax[quantize]'")
+        import qwix
+
+        rule = qwix.QtRule(weight_qtype=self.dtype, act_qtype=self.dtype, bwd_qtype=self.gradients)
+        provider = qwix.QtProvider([rule])
+
+        def multiply(x: jax.Array, kernel: jax.Array, preferred_element_type: DTypeLike) -> jax.Array:
+            # qwix takes a side for a parameter if it has the shape of one: x must not.
+            y = provider.dot_general(x[None], kernel, (((2,), (0,)), ((), ())))
+            return y[0].astype(preferred_element_type)
+
+        return multiply
+
+
+@contextlib.contextmanager
+def quantized(how: Quantize | None) -> Iterator[None]:
+    """The `Linear`s that are called inside, and whose path `how` names, multiply as it says.
+
+    Raises:
+      UserError: none of them has such a path.
+    """
+    if how is None:
+        yield
+        return
+    product, paths = how.product(), set()
+
+    def intercept(call: Any, args: Any, kwargs: Any, context: nn.module.InterceptorContext) -> Any:
+        module = context.module
+        if not isinstance(module, Linear) or context.method_name != "__call__":
+            return call(*args, **kwargs)
+        path = "/".join(module.path).rpartition("block/")[2]
+        paths.add(path)
+        return call(*args, **kwargs, **({"product": product} if re.fullmatch(how.paths, path) else {}))
+
+    with nn.intercept_methods(intercept):
+        yield
+    if not any(re.fullmatch(how.paths, path) for path in paths):
+        raise UserError(f"{_FIELD}.paths", "a pattern that some Linear's path matches", how.paths, sorted(paths)[:3])
