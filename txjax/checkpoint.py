@@ -173,8 +173,7 @@ class Store:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            # Where there are several, the others still write into it; `clean` removes it.
-            if not processes.several() and not digest.is_complete(self.path(step)):
+            if not (processes.several() or digest.is_complete(self.path(step))):  # of several some may still write
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 
