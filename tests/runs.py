@@ -124,7 +124,10 @@ def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[i
 
 def rows(workdir: Path) -> list[dict]:
     lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(x).items() if k != "time" and not k.startswith("perf/")} for x in lines]
+    return [
+        {k: v for k, v in json.loads(x).items() if k != "time" and not k.startswith(("perf/", "goodput"))}
+        for x in lines
+    ]
 
 
 def wait_for_step(process: subprocess.Popen, workdir: Path, step: int) -> None:

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import digest
 from txjax.checkpoint import Checkpoints, Store, split
-from txjax.types import TrainState, UserError, flat_paths
+from txjax.types import Failure, TrainState, UserError, flat_paths
 
 
 def make(step: int, fsdp: int = 8) -> TrainState:
@@ -152,6 +152,62 @@ def test_a_save_that_fails_in_the_background_is_told_at_the_next_step(store, mon
         store.wait()
     store.poll()  # told once
     assert store.steps() == [2, 3, 4] and not store.path(5).exists()
+
+
+def save(store: Store, step: int) -> None:
+    store.save(step, make(step), {"data": {}, "metrics": {"eval/valid/loss": 9.0}})
+    store.wait()
+
+
+def test_a_disk_that_gives_back_other_bits_costs_no_older_step(store, monkeypatch):
+    """Between writing and reading back a bit flips: the step is set aside, the run ends, and nothing is forgotten."""
+
+    def flip(path):
+        if path.name == "record.json":
+            path.write_bytes(path.read_bytes().replace(b"9.0", b"8.0"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(digest, "evict", flip)
+        with pytest.raises(Failure, match="step 5 does not come back from the disk as it was written; step 4 is safe"):
+            save(store, 5)
+    assert store.steps() == [2, 3, 4] and (store.folder / "5.bad").is_dir()
+    save(store, 6)
+    assert store.steps() == [2, 4, 6] and not store.faults(6)
+
+
+def test_a_damaged_older_step_stops_no_save(store):
+    (store.path(2) / "record.json").write_text("{")  # the best one
+    (store.path(3) / "record.json").unlink()
+    save(store, 5)
+    assert {4, 5} <= set(store.steps()) and not store.faults(5)
+    assert store.restore(abstract(make(0)))[1]["step"] == 5
+
+
+def test_older_steps_that_cannot_be_removed_cost_not_the_newest(store, monkeypatch):
+    def fail(path, **_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda path, **more: more or fail(path))
+        with pytest.raises(Failure, match="Input/output error; step 5 is safe"):
+            save(store, 5)
+    assert store.steps()[-1] == 5 and not store.faults(5)
+
+
+def test_a_disk_that_fails_in_the_background_is_one_line(store, monkeypatch):
+    """No later look at the store names the failed step, and the next save happens."""
+
+    def fail(_):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(digest, "commit", fail)
+        store.save(5, make(5), {"data": {}, "metrics": {}})
+        with pytest.raises(Failure, match="step 5 could not be saved: .*Input/output error; step 4 is safe"):
+            store.wait()
+    assert store.choose() == 4 and not store.path(5).exists()
+    save(store, 5)
+    assert store.choose() == 5 and store.restore(abstract(make(0)))[1]["step"] == 5
 
 
 def test_the_record_is_plain_json(store):

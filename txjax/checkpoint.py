@@ -8,7 +8,6 @@ A step is the folder `checkpoints/STEP/`:
 """
 
 import dataclasses
-import errno
 import json
 import logging
 import shutil
@@ -20,10 +19,10 @@ from typing import Any
 import jax
 from orbax.checkpoint import v1 as ocp
 
-from txjax import digest, processes
+from txjax import digest, disk, processes
 from txjax.files import replace_text
 from txjax.processes import agree
-from txjax.types import PyTree, TrainState, UserError, flat_paths, near_misses, setting
+from txjax.types import Failure, PyTree, TrainState, UserError, flat_paths, near_misses, setting
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
@@ -81,8 +80,16 @@ class Store:
         return sorted(found)
 
     def record(self, step: int) -> dict[str, Any]:
-        """What was written beside the arrays of a step."""
-        return json.loads((self.path(step) / "record.json").read_text())
+        """What was written beside the arrays of a step.
+
+        Raises:
+          Failure: it is no record.
+        """
+        try:
+            found = json.loads((self.path(step) / "record.json").read_text())
+            return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise _unreadable(step, error) from error
 
     def faults(self, step: int) -> list[str]:
         """What is wrong with a step's files, a line each; empty if every bit is right."""
@@ -128,6 +135,7 @@ class Store:
 
         Raises:
           UserError: the disk is full, now or since the last save was started.
+          Failure: the disk can't be written, or doesn't give back what was written.
         """
         self.save_parts(step, split(state), record)
 
@@ -155,35 +163,27 @@ class Store:
     def _commit(self, step: int, record: dict[str, Any]) -> None:
         replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
         digest.commit(self.path(step))
+        if faults := digest.read_back(self.path(step)):
+            self._set_aside(step, faults)
+            raise Failure(f"step {step} does not come back from the disk as it was written; {self._safe()}")
         self._forget_old()
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
-        """A disk that fills up while saving is something the user can mend."""
         try:
-            return act()
-        except Exception as error:
-            full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-            if not processes.several():  # else the others still write into it; `clean` removes it
+            with disk.writing(self.folder, f"step {step}", self._safe):
+                return act()
+        except Exception:
+            if not (processes.several() or digest.is_complete(self.path(step))):  # of several some may still write
                 shutil.rmtree(self.path(step), ignore_errors=True)
-            if full:
-                raise self._disk_full(step) from error
             raise
 
-    def _disk_full(self, step: int) -> UserError:
+    def _safe(self) -> str:
         kept = self.steps()
-        last = f"step {kept[-1]} is safe" if kept else "no step was saved yet"
-        return UserError(
-            str(self.folder),
-            f"room to save step {step}",
-            "a full disk",
-            hint=f"{last}; free space and start the same command again",
-        )
+        return f"step {kept[-1]} is safe" if kept else "no step was saved yet"
 
     def _make_room(self, step: int, parts: PyTree) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        needed = sum(x.nbytes for x in jax.tree.leaves(parts))
-        if shutil.disk_usage(self.folder).free < needed:
-            raise self._disk_full(step)
+        disk.check_room(self.folder, sum(x.nbytes for x in jax.tree.leaves(parts)), f"step {step}", self._safe)
         shutil.rmtree(self.path(step), ignore_errors=True)
         self.path(step).mkdir(parents=True)
 
@@ -204,12 +204,16 @@ class Store:
         """The finished step with the best value of `options.best`; None if no step has one."""
         scores = {}
         for step in self.steps() if self.options.best else ():
-            value = self.record(step).get("metrics", {}).get(self.options.best)
+            try:
+                value = self.record(step).get("metrics", {}).get(self.options.best)
+            except Failure:  # a damaged step is nobody's best, and no reason to stop
+                continue
             if isinstance(value, float | int):
                 scores[step] = value if self.options.best_mode == "min" else -value
         return min(scores, key=lambda step: (scores[step], step)) if scores else None
 
     def _forget_old(self) -> None:
+        """Called when the newest step was read back: whatever befell the others, one good step stays."""
         steps = self.steps()
         keep = {*steps[-self.options.keep :], self.best()}
         for step in steps:
@@ -247,15 +251,18 @@ class Store:
                         hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
                     )
                 return step
-            aside = self.path(step).with_name(f"{step}.bad")
-            log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
-            shutil.rmtree(aside, ignore_errors=True)
-            self.path(step).rename(aside)
+            self._set_aside(step, faults)
         if tried:
             raise UserError(
                 str(self.folder), "an undamaged step", f"{tried}, all damaged", hint="remove the folder to start anew"
             )
         return None
+
+    def _set_aside(self, step: int, faults: list[str]) -> None:
+        aside = self.path(step).with_name(f"{step}.bad")
+        log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
+        shutil.rmtree(aside, ignore_errors=True)
+        self.path(step).rename(aside)
 
     def load(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
         """Whole parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
@@ -298,8 +305,16 @@ class Store:
     def _read(self, step: int, abstract: PyTree) -> dict[str, PyTree]:
         context = ocp.Context()
         context.pytree.loading.partial_load = True
-        with context:
-            return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
+        try:
+            with context:
+                return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
+        except Exception as error:  # of a dozen kinds: the digests are right, the content is none of Orbax's
+            raise _unreadable(step, error) from error
+
+
+def _unreadable(step: int, error: Exception) -> Failure:
+    lines = str(error).strip().splitlines()
+    return Failure(f"checkpoint {step} cannot be read: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
 
 
 _OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"

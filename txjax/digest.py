@@ -7,7 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from txjax.files import flush, replace_text
+from txjax.files import evict, flush, replace_text
 
 NAME = "digests.json"
 
@@ -38,6 +38,14 @@ def commit(folder: Path) -> None:
 def is_complete(folder: Path) -> bool:
     """Whether `commit` finished for this folder."""
     return (folder / NAME).is_file()
+
+
+def read_back(folder: Path) -> list[str]:
+    """The `faults` of a folder as the disk has it, not the system's copies of what was just written."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            evict(path)
+    return faults(folder)
 
 
 def faults(folder: Path) -> list[str]:

@@ -8,7 +8,7 @@ from txjax.data import Dataset
 from txjax.eval import Evaluator
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
-from txjax.optim import EMA, AdamW, Optimizer
+from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
 from txjax.transfer import Transfer
 from txjax.types import setting
@@ -33,7 +33,8 @@ class Experiment:
       log_every_steps: steps between rows of metrics.jsonl.
       on_nonfinite: what happens at a loss or gradient that isn't finite. Such an update is never applied; `raise`
         stops the run, `skip` counts it and goes on.
-      max_skips: updates in a row that `skip` drops before it stops the run too.
+      spikes: which finite gradients are too large to be applied; None = none is.
+      max_skips: updates in a row that `skip` or `spikes` drop before they stop the run too.
       checkpoint: when to save and what to keep.
       step_timeout_seconds: without a step for so long the run stops, and tells what each of its threads was doing. Ten
         times as long for what takes longer: compiling, evaluating, saving.
@@ -57,6 +58,7 @@ class Experiment:
     seed: int = setting(0, at_least=0, below=2**31)
     log_every_steps: int = setting(10, at_least=1)
     on_nonfinite: str = setting("raise", choices=("raise", "skip"))
+    spikes: Spikes | None = None
     max_skips: int = setting(10, at_least=1)
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
     step_timeout_seconds: float = setting(600.0, above=0)

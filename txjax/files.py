@@ -13,6 +13,17 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
+def evict(path: Path) -> None:
+    """Asks the system to forget its copy of a flushed file, so that the next reading is the disk's."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(handle)
+
+
 def replace_text(path: Path, text: str) -> None:
     """Replaces a whole file in one step."""
     replace_bytes(path, text.encode())

@@ -14,7 +14,8 @@ from txjax.types import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
 _CLASS = "class"
-_SECRET = re.compile(r"token$|secret|password|api_?key", re.IGNORECASE)
+_SECRET = re.compile(r"token$|secret|password|api_?key|credential", re.IGNORECASE)
+_HIDDEN = "(hidden)"
 
 
 def settings(component: Any) -> list[dataclasses.Field]:
@@ -104,20 +105,37 @@ def type_name(declared: Any) -> str:
 def to_json(node: Any) -> Any:
     """The tree as plain JSON values: a component is its class path and its fields. Secrets are left out."""
     if dataclasses.is_dataclass(node):
-        fields = {f.name: to_json(getattr(node, f.name)) for f in settings(node)}
-        hidden = {
-            name: "(hidden)"
-            for name, value in fields.items()
-            if value and _SECRET.search(name) and isinstance(value, str)
-        }
-        return {_CLASS: f"{type(node).__module__}.{type(node).__qualname__}", **fields, **hidden}
+        fields = _without_secrets({f.name: getattr(node, f.name) for f in settings(node)})
+        return {_CLASS: f"{type(node).__module__}.{type(node).__qualname__}", **fields}
     if isinstance(node, dict):
-        return {str(key): to_json(value) for key, value in node.items()}
+        return _without_secrets({str(key): value for key, value in node.items()})
     if isinstance(node, tuple | list):
         return [to_json(value) for value in node]
     if isinstance(node, _PLAIN):
         return node
     raise UserError("config", "numbers, texts, tuples, dicts and dataclasses", type(node).__name__)
+
+
+def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    def is_secret(name: str, value: Any) -> bool:
+        return bool(value) and isinstance(value, str) and _SECRET.search(name) is not None
+
+    return {name: _HIDDEN if is_secret(name, value) else to_json(value) for name, value in values.items()}
+
+
+def hide_secrets(words: list[str]) -> list[str]:
+    """A command line, without the values of flags whose names are those of secrets."""
+    told: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        before = told[-1] if told else ""
+        if word.startswith("--") and equals and _SECRET.search(name) and value:
+            told.append(f"{name}={_HIDDEN}")
+        elif before.startswith("--") and "=" not in before and _SECRET.search(before) and not word.startswith("--"):
+            told.append(_HIDDEN)
+        else:
+            told.append(word)
+    return told
 
 
 def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:

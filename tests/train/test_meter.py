@@ -13,6 +13,7 @@ from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train import meter
+from txjax.train.ledger import Ledger
 from txjax.train.loop import train
 from txjax.train.meter import Meter, Work
 from txjax.train.state import flops_per_step
@@ -72,7 +73,7 @@ def test_a_row_is_of_the_steps_since_the_last(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(meter.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(meter, "peak", lambda device: 1000.0)
-    read, passed = Meter(), [0.0]
+    read, passed = Meter(Ledger()), [0.0]
 
     def wait(seconds: float) -> None:
         now[0] += seconds
@@ -82,7 +83,7 @@ def test_a_row_is_of_the_steps_since_the_last(monkeypatch):
     assert read.read(4) == {}  # and that second stays
     with read.waiting():
         wait(1.0)
-    with read.paused():
+    with read.paused("save"):
         wait(50.0)
     wait(2.0)
     read.count(Work(10, 100))

@@ -52,7 +52,7 @@ def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
     rows = {row["step"]: row for row in b.rows}
     pairs = [(plain(row), plain(rows[row["step"]])) for row in a.rows if row["step"] in rows]
     for name in dict.fromkeys([*FIRST, *a.metrics(), *b.metrics()]):
-        for left, right in pairs if not name.startswith("perf/") else []:
+        for left, right in pairs if not name.startswith(("perf/", "goodput")) else []:
             if left.get(name) != right.get(name):
                 found = _difference("metrics", name, left.get(name, ...), right.get(name, ...))
                 yield found | {"step": left["step"]}

@@ -11,6 +11,7 @@ from txjax.commands.gallery import STYLE as GALLERY_STYLE
 from txjax.commands.gallery import gallery, png_address
 from txjax.commands.runs import Run
 from txjax.log import Value
+from txjax.train import ledger
 from txjax.tree import flatten
 
 STYLE = """
@@ -60,7 +61,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
 
 
 def scores(run: Run) -> dict[str, Value]:
-    """The last value of every metric, the best eval losses, and how far the run is."""
+    """The last value of every metric, the best eval losses, how far the run is, and where its seconds went."""
     best = {}
     for key in run.metrics():
         steps, values = run.series(key)
@@ -69,7 +70,8 @@ def scores(run: Run) -> dict[str, Value]:
             best[f"best/{key.removesuffix('loss')}step"] = steps[values.index(min(values))]
     told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
-    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | told
+    goodput = ledger.told(ledger.read(run.workdir))  # newer than the log's: it has what a kill cut off
+    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | goodput | told
 
 
 def shown(value: Any) -> str:

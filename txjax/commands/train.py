@@ -1,8 +1,10 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
+import contextlib
 from pathlib import Path
 
 from txjax.commands.parser import Parser
+from txjax.train.early import leaving
 
 SUMMARY = "train a config in a workdir; again to go on"
 
@@ -20,15 +22,17 @@ def run(argv: list[str]) -> int:
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
-    from txjax import config, processes
-    from txjax.commands.report import plot_curves
-    from txjax.train.loop import train
+    with leaving():  # these take seconds to import
+        from txjax import config, processes
+        from txjax.commands.report import plot_curves
+        from txjax.train.loop import train
 
-    experiment = config.load(flags.config, overrides)
+        experiment = config.load(flags.config, overrides)
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
+    with leaving() if not processes.several() else contextlib.nullcontext():
+        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0 and processes.first():
         picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
         print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")

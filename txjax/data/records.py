@@ -55,12 +55,21 @@ def find(name: str, data_dir: str | None) -> Any:
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
         importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
+    _check_classes(root / _base(name))
     try:
         return tfds.builder(name, data_dir=root)
     except Exception as error:  # of many kinds; the one for an unknown name prints TFDS's whole catalogue
         known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
         raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
+
+
+def _check_classes(prepared: Path) -> None:
+    """TFDS imports the module of every feature that a prepared folder names: a file must not choose what runs."""
+    for path in (*prepared.glob("*/features.json"), *prepared.glob("*/*/features.json")):
+        for named in re.findall(r'"pythonClassName"\s*:\s*"([^"]*)"', path.read_text(errors="replace")):
+            if not named.startswith("tensorflow_datasets."):
+                raise UserError(str(path), "features of TFDS's own", named)
 
 
 def check(name: str, split: str, data_dir: str | None) -> Any:

@@ -23,6 +23,9 @@ class Log:
     Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
     step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
     only number 0 writes; the others may call everything.
+
+    Attributes:
+      reached: the last step that the log had before it was cut, 0 if there was none.
     """
 
     def __init__(
@@ -36,11 +39,12 @@ class Log:
         for tracker in trackers:
             tracker.check()
         self.file: TextIO | None = None
+        self.reached = 0
         if process_index > 0:
             return
         path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.last_step = _cut(path, start_step)
+        self.last_step, self.reached = _cut(path, start_step)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
         self.progress = Progress(num_steps)
@@ -131,15 +135,21 @@ def _row(line: str) -> Row | None:
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _cut(path: Path, start_step: int) -> int:
-    """Cuts the file back to the rows of steps <= start_step, atomically; the last step that stays, -1 if none does."""
+def _cut(path: Path, start_step: int) -> tuple[int, int]:
+    """Cuts the file back to the rows of steps <= start_step, atomically.
+
+    Returns:
+      The last step that stays, -1 if none does; and the last that there was, 0 if there was none.
+    """
     last, kept = -1, ""
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for line in text.splitlines(keepends=True) if start_step else []:
+    lines = text.splitlines(keepends=True)
+    reached = next((int(row["step"]) for row in map(_row, reversed(lines)) if row), 0)
+    for line in lines if start_step else []:
         row = _row(line)
         if row is None or int(row["step"]) > start_step:
             break
         last, kept = int(row["step"]), kept + line
     if kept != text:
         replace_text(path, kept)
-    return last
+    return last, reached

@@ -5,6 +5,7 @@ from txjax.optim.groups import Group, assign, default_groups
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
 from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
+from txjax.optim.spikes import Spikes
 
 __all__ = [
     "EMA",
@@ -22,6 +23,7 @@ __all__ = [
     "Muon",
     "Optimizer",
     "Schedule",
+    "Spikes",
     "WarmupStableDecay",
     "assign",
     "default_groups",

@@ -1,5 +1,6 @@
 """Everything that can be wrong with an experiment and be known before the first compile. Read-only."""
 
+import re
 from typing import Any
 
 import jax
@@ -44,6 +45,14 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
         return find_origin(experiment, layout) if starts else None
 
 
+def _check_names(experiment: Experiment) -> None:
+    """Names of evaluations become names of folders, and parts of metrics' names."""
+    for name in experiment.evals:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
+            expected = "names of letters, digits, _, - and . (not the first), 64 at most"
+            raise UserError("config.evals", expected, name if len(name) < 80 else name[:80] + "...")
+
+
 def check_layout(experiment: Experiment, num_devices: int) -> None:
     """Ranges, and whether mesh and batch suit so many devices.
 
@@ -51,6 +60,7 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
       UserError: for the first mistake.
     """
     check_settings(experiment)
+    _check_names(experiment)
     mesh = experiment.mesh
     mesh.sizes(num_devices)
     copies = mesh.parts("batch", num_devices)

@@ -3,7 +3,9 @@
 import contextlib
 import dataclasses
 import logging
+import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -18,14 +20,16 @@ from txjax.experiment import Experiment
 from txjax.log import Log, setup_logging
 from txjax.processes import agree
 from txjax.train.check import check
+from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
+from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
-from txjax.train.preemption import EXIT_CODE, Preemption
+from txjax.train.preemption import Preemption
 from txjax.train.run_eval import evaluator, place
 from txjax.train.state import Layout, flops_per_step, lay_out, variables
 from txjax.train.step import jit_step
 from txjax.train.watchdog import Watchdog
-from txjax.train.workdir import hold, settle_config, write_manifest
+from txjax.train.workdir import hold, named, settle_config, write_manifest
 from txjax.types import Failure, TrainState
 
 log = logging.getLogger("txjax")
@@ -33,7 +37,7 @@ DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
 
 class NotFinite(Failure):
-    """The loss or its gradient was not finite; the parameters are as they were before."""
+    """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
 def train(
@@ -51,9 +55,10 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
+    ledger, workdir = Ledger(), named(workdir)
     notes = prepare(cache_dir() / "programs")
-    origin = check(experiment, starts=agree("the start", lambda: not Store(Path(workdir)).steps()))
-    with hold(Path(workdir)) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
+    origin = check(experiment, starts=agree("the start", lambda: not Store(workdir).steps()))
+    with hold(workdir) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
         processes.watch(folder / "logs")
         setup_logging(folder, processes.index())
         for note in notes:
@@ -68,7 +73,7 @@ def train(
         agree("the manifest", lambda: write_manifest(folder, prints, flops, layout.parameters))
         with (
             Watchdog(folder, experiment.step_timeout_seconds) as watchdog,
-            Run(experiment, folder, layout, source, evals, preemption, watchdog, flops, origin) as run,
+            Run(experiment, folder, layout, source, evals, preemption, watchdog, flops, origin, ledger) as run,
         ):
             return run.steps(until)
 
@@ -108,14 +113,17 @@ class Run:
         watchdog: Watchdog,
         flops_per_step: int,
         origin: Origin | None,
+        ledger: Ledger,
     ):
         self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
-        self.watchdog, self.flops_per_step = watchdog, flops_per_step
+        self.watchdog, self.flops_per_step, self.ledger = watchdog, flops_per_step, ledger
         self.store = Store(folder, experiment.checkpoint)
         with watchdog.patient("beginning"):
-            self.state, self.start = self._begin(folder, origin)
+            self.state, self.start, kept = self._begin(folder, origin)
         self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, processes.index())
-        self.meter = Meter()
+        if processes.first():
+            ledger.go_on(folder, self.start, kept, self.log.reached)
+        self.meter = Meter(ledger)
         self.work: dict[int, Work] = {}  # of a step, by the size of its batch; what is missing has not been compiled
         self.pending: Pending | None = None
         self.step_fn = jit_step(experiment, layout)
@@ -128,18 +136,20 @@ class Run:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None or not processes.several():  # else others may be gone for whom the save would wait
-                with self.watchdog.patient("saving"):
+                with self.ledger.spent("save"), self.watchdog.patient("saving"):
                     self.store.wait()
         finally:
             self.log.close()
+            self.ledger.write()
 
-    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int]:
-        """The newest good step of the workdir; else fresh parameters, or those of `init_from`."""
-        restored = self.store.restore(self.layout.abstract)
+    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int, dict[str, float]]:
+        """The newest good step of the workdir and its ledger; else fresh parameters, or those of `init_from`."""
+        with self.ledger.spent("restore"):
+            restored = self.store.restore(self.layout.abstract)
         if restored is not None:
             state, record = restored
             log.info("resuming at step %d", record["step"])
-            return state, int(record["step"])
+            return state, int(record["step"]), record.get("seconds", {})
         if origin is None:
             state = self.layout.create(self.experiment.seed)
         else:
@@ -147,7 +157,7 @@ class Run:
             if processes.first():
                 origin.show(folder)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
-        return state, 0
+        return state, 0, {}
 
     # The loop
 
@@ -161,6 +171,8 @@ class Run:
             start_step=self.start,
             rows=processes.rows(self.layout.batch, experiment.batch_size),
         )
+        self.preemption.starting = False
+        self.ledger.turn("step")
         with contextlib.closing(batches), jax.transfer_guard("disallow"):
             for step in range(self.start + 1, min(until or end, end) + 1):
                 self.watchdog.beat(f"waiting for the data of step {step}")
@@ -174,7 +186,7 @@ class Run:
                 if due:
                     jax.block_until_ready(metrics)
                     for name in due:
-                        with self.meter.paused(), self.watchdog.patient(f"evaluating {name} after step {step}"):
+                        with self._aside("evaluation", f"evaluating {name} after step {step}"):
                             scores = self.evaluate(name, variables(self.state), step)
                             self.pending.extra |= {f"eval/{name}/{k}": v for k, v in scores.items()}
                 stop = self.preemption.reached(step) or step == until
@@ -202,7 +214,7 @@ class Run:
         if not self.work:
             self.meter.reset()  # and waiting for the first batch is nobody's
         begun = time.perf_counter()
-        with self.meter.paused(), self.watchdog.patient("compiling the step"):
+        with self._aside("compile", "compiling the step"):
             metrics, ids = self._start(batch)
             self.work[size] = work(self.experiment, batch, self.flops_per_step)
             jax.block_until_ready(metrics)
@@ -210,13 +222,23 @@ class Run:
         log.info("first step%s after %.1f s (compilation included)", which, seconds)
         return metrics, ids, None
 
+    @contextlib.contextmanager
+    def _aside(self, kind: str, what: str) -> Iterator[None]:
+        """Time that is no step's, and may be longer than one's."""
+        with self.meter.paused(kind), self.watchdog.patient(what):
+            yield
+
     def _start(self, batch: dict[str, np.ndarray]) -> tuple[dict[str, jax.Array], np.ndarray | jax.Array]:
         placed = place(batch, self.layout.batch, self.experiment.batch_size)
         self.state, metrics = self.step_fn(self.state, placed)
         return metrics, self.whole(placed["id"]) if processes.several() else batch["id"]
 
-    def _settle(self) -> None:
-        """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due."""
+    def _settle(self, more: dict[str, float] | None = None) -> None:
+        """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due.
+
+        Args:
+          more: what that row, if it is due, has besides.
+        """
         pending, self.pending = self.pending, None
         if pending is None:
             return
@@ -229,25 +251,31 @@ class Run:
         row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
         batch_hash = fingerprint(jax.device_get(pending.ids), pending.step)
         row |= {"train/batch_hash": batch_hash, "train/skipped": skipped}
-        self.log.write(pending.step, row | pending.extra | self.meter.read(self.experiment.batch_size))
+        ends = self.meter.read(self.experiment.batch_size) | (more or {})
+        self.log.write(pending.step, row | pending.extra | ends)
+        self.ledger.note()
         if in_a_row:
-            self._not_finite(pending, row, in_a_row)
+            self._dropped(pending, row, in_a_row)
 
-    def _not_finite(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
-        limit = self.experiment.max_skips if self.experiment.on_nonfinite == "skip" else 1
+    def _dropped(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
+        spike = math.isfinite(row["train/loss"]) and math.isfinite(row["train/grad_norm"])
+        limit = self.experiment.max_skips if spike or self.experiment.on_nonfinite == "skip" else 1
         what = f"step {pending.step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
         log.warning("%s; the update was dropped (%d in a row), batch %s", what, in_a_row, row["train/batch_hash"])
         if in_a_row >= limit:
+            why = f"is a spike, {in_a_row} in a row" if spike else "is not finite"
+            hint = "raise spikes.factor" if spike else "drop such updates with --config.on_nonfinite=skip"
             raise NotFinite(
-                f"{what} is not finite; the update was not applied and the checkpoints are good. "
-                "Lower optimizer.peak_lr, or drop such updates with --config.on_nonfinite=skip"
+                f"{what} {why}; the update was not applied and the checkpoints are good. "
+                f"Lower optimizer.peak_lr, or {hint}"
             )
 
     def _save(self, step: int) -> None:
         """Logs up to `step` for good, then starts the save: a step that can be resumed has all its rows."""
         scores = dict(self.pending.extra) if self.pending else {}
-        self._settle()
-        with self.meter.paused(), self.watchdog.patient(f"saving step {step}"):
+        self._settle(self.ledger.row())
+        with self._aside("save", f"saving step {step}"):
             self.log.sync()
             position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
-            self.store.save(step, self.state, {"data": position, "metrics": scores})
+            kept = {kind: seconds for kind, seconds in self.ledger.read().items() if kind in WORK}
+            self.store.save(step, self.state, {"data": position, "metrics": scores, "seconds": kept})

@@ -11,6 +11,7 @@ import numpy as np
 
 from txjax.experiment import Experiment
 from txjax.scaling.chips import peak
+from txjax.train.ledger import Ledger
 from txjax.train.state import batch_spec, flops_per_step
 
 
@@ -42,9 +43,13 @@ def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Wo
 
 
 class Meter:
-    """Seconds since the last row of the log, how many of them the loop waited for data, and the work done in them."""
+    """Seconds since the last row of the log, how many of them the loop waited for data, and the work done in them.
 
-    def __init__(self) -> None:
+    It tells the ledger of every second that is no step's.
+    """
+
+    def __init__(self, ledger: Ledger):
+        self.ledger = ledger
         self.reset()
 
     def reset(self) -> None:
@@ -54,14 +59,16 @@ class Meter:
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         begun = time.perf_counter()
-        yield
+        with self.ledger.spent("data"):
+            yield
         self.waited += time.perf_counter() - begun
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Time that is no step's (compiling, evaluating, saving) is left out."""
+    def paused(self, kind: str) -> Iterator[None]:
+        """Time that is no step's is left out: one of `ledger.KINDS`."""
         begun = time.perf_counter()
-        yield
+        with self.ledger.spent(kind):
+            yield
         self.started += time.perf_counter() - begun
 
     def count(self, done: Work) -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: finish the step, save, leave. A second one leaves at once."""
+"""SIGTERM and Ctrl-C: finish the step, save, leave; before the first step just leave. A second one leaves at once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from types import FrameType
 from jax.experimental import multihost_utils
 
 from txjax import processes
-
-EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+from txjax.train.early import leave
 
 
 class Preemption:
     """Inside the `with` block a first signal only asks: `reached` then says after which step to stop.
 
     Of several processes any one may get it. JAX takes SIGTERM then, and finds the step that all can stop at.
+
+    Attributes:
+      starting: there is nothing to save yet, a process alone leaves at once; whoever has something sets it to False.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked, self.starting = False, True
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Preemption:
@@ -40,6 +42,8 @@ class Preemption:
         if self.asked:
             os._exit(128 + number)
         self.asked = True
+        if self.starting:
+            leave(number, frame)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)

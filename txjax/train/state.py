@@ -127,6 +127,7 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     optimizer.assign(names)
     depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth)
+    tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 
     def init(key: jax.Array) -> TrainState:

@@ -29,14 +29,14 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     """The pure train step of an experiment, not yet jitted.
 
     The loss is sum_k total_k / count_k over the terms k, with counts of the whole batch, so an update does not depend
-    on how the batch is cut into microbatches, whatever the weights are. A loss or gradient that isn't finite
-    leaves parameters, moments, averages and model state as they were.
+    on how the batch is cut into microbatches, whatever the weights are. A loss or gradient that isn't finite, or a
+    spike, leaves parameters, moments, averages and model state as they were.
 
     Metrics (all scalars): `loss`, each term if there are several, the objective's own, `grad_norm`, `lr`, and
     `skipped` int32 [2].
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
-    schedule, ema = experiment.optimizer.lr(experiment.num_steps), experiment.ema
+    schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
     places = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
@@ -63,18 +63,19 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
-        finite = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
         held = backend.fetch(state.opt_state, places)
+        good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
+        good &= True if spikes is None else ~spikes.found(held, grad_norm)
         updates, opt_state = layout.tx.update(grads, held, state.params)
         params, done = optax.apply_updates(state.params, updates), state.step - state.skipped[1]
         average = {} if ema is None else ema.update(state.ema, params, done + 1)
         params, opt_state, model_state, average = jax.tree.map(
-            lambda new, old: jnp.where(finite, new, old),
+            lambda new, old: jnp.where(good, new, old),
             (params, opt_state, seen.model_state, average),
             (state.params, held, state.model_state, state.ema),
         )
         opt_state = backend.put_back(opt_state, places)
-        skipped = jnp.where(finite, state.skipped * jnp.array([0, 1]), state.skipped + 1)
+        skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}
         metrics |= {k: m.value for k, m in seen.losses.items()} if len(seen.losses) > 1 else {}

@@ -38,6 +38,20 @@ HARMLESS = (
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
+def named(workdir: Path | str) -> Path:
+    """The folder's path. Raises UserError where no file system could have one of that name."""
+    try:
+        os.path.lexists(workdir) or os.stat(workdir)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError) as error:
+        name = str(workdir)[:80]
+        raise UserError(
+            "--workdir", "a path that a folder can have", name, hint=str(error).partition(": ")[0]
+        ) from None
+    return Path(workdir)
+
+
 @contextlib.contextmanager
 def hold(workdir: Path) -> Iterator[Path]:
     """Keeps other runs out of a workdir until the block ends, however this process ends. Of several, process 0 does.
@@ -141,7 +155,7 @@ def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, par
     devices = jax.devices()
     manifest = {
         "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
-        "command": sys.argv,
+        "command": tree.hide_secrets(sys.argv),
         "git": _git(),
         "python": platform.python_version(),
         "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},

@@ -1,0 +1,105 @@
+"""Names cannot leave the workdir; secrets are in nothing that a run writes."""
+
+import dataclasses
+import json
+
+import pytest
+
+from txjax import config as configs
+from txjax import tree
+from txjax.__main__ import main
+from txjax.train.workdir import settle_config
+
+import runs
+
+SECRET = "s3cret-value"
+BAD = ["../x", "/tmp/x", "a/b", "..", ".hidden", "a\0b", "a b", "x" * 300, "", "a\nb", "C:\\x"]
+
+
+@pytest.mark.parametrize("name", BAD, ids=[repr(name)[:12] for name in BAD])
+def test_an_evaluation_cannot_be_called(name, tmp_path, capsys):
+    path = tmp_path / "named.py"
+    text = runs.CONFIG.replace('evals={"valid"', f"evals={{{name!r}").replace(', best="eval/valid/loss"', "")
+    path.write_text(text)
+    before = set(tmp_path.rglob("*"))
+    assert main(["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("txjax: config.evals: expected names of letters") and len(err.splitlines()) == 1, err
+    assert {p for p in tmp_path.rglob("*") if "__pycache__" not in str(p)} == before
+
+
+@pytest.mark.parametrize("name", ["../../etc", "/etc", "a\0b"], ids=["up", "absolute", "nul"])
+def test_a_data_set_cannot_be_called(name, tmp_path, capsys):
+    path = tmp_path / "named.py"
+    path.write_text(runs.CONFIG.replace("data=NextTokenWindows(length=16)", f"data=NextTokenWindows(name={name!r})"))
+    assert main(["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"]) == 2
+    err = capsys.readouterr().err
+    assert "config.data.name" in err and len(err.splitlines()) == 1, err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("workdir", ["a\0b", "x" * 5000], ids=["nul", "long"])
+def test_a_workdir_cannot_be_called(workdir, config, capsys):
+    assert main(["train", f"--config={config}", f"--workdir={workdir}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("txjax: --workdir: expected") and len(err.splitlines()) == 1, err
+
+
+@dataclasses.dataclass
+class Account:
+    api_key: str = SECRET
+    wandb_token: str = SECRET
+    client_secret: str = SECRET
+    password: str = SECRET
+    headers: dict = dataclasses.field(default_factory=lambda: {"hub_token": SECRET, "tokens": 5})
+    tokens: int = 3
+    tokenizer: str = "bytes"
+    tokens_per_s: float = 2.0
+
+
+def test_secrets_of_any_depth_are_hidden_and_the_rest_is_not():
+    written = tree.to_json({"account": Account()})
+    assert SECRET not in json.dumps(written)
+    account = written["account"]
+    assert (account["tokens"], account["tokenizer"], account["tokens_per_s"]) == (3, "bytes", 2.0)
+    assert account["headers"]["tokens"] == 5
+    assert tree.diff(written, tree.to_json({"account": Account(password="another")})) == []
+
+
+def test_secrets_of_a_command_line():
+    words = ["txjax", "train", f"--config.trackers[0].api_key={SECRET}", "--config.x.password", SECRET, "--tokens=3"]
+    words += ["--config.data.tokenizer=bytes", f"--hub-token={SECRET}"]
+    told = tree.hide_secrets(words)
+    assert SECRET not in " ".join(told) and {"--tokens=3", "--config.data.tokenizer=bytes"} <= set(told)
+    assert told[2] == "--config.trackers[0].api_key=(hidden)" and len(told) == len(words)
+
+
+TRACKER = f'''
+import dataclasses
+from txjax.log import Tracker
+
+@dataclasses.dataclass
+class Hub(Tracker):
+    api_key: str = ""
+    def open(self, workdir, start_step):
+        return self
+    def write(self, step, metrics):
+        assert self.api_key == "{SECRET}"  # the tracker itself has it
+    def close(self):
+        pass
+'''
+
+
+def test_secrets_are_in_nothing_that_a_run_writes(tmp_path, capsys):
+    path, workdir = tmp_path / "small.py", tmp_path / "run"
+    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Hub(),)") + TRACKER)
+    flag = f"--config.trackers[0].api_key={SECRET}"
+    code, out, err = runs.train(path, workdir, flag, "--until=2")
+    assert code == 0 and "switched off" not in err, err
+    assert main(["report", str(workdir)]) == 0
+    settle_config(workdir, configs.load(str(path), [flag]))  # it could go on: what is hidden is the same as before
+    told = capsys.readouterr()
+    for file in (p for p in workdir.rglob("*") if p.is_file()):
+        assert SECRET.encode() not in file.read_bytes(), file
+    assert SECRET not in told.out + told.err + out + err
+    assert "api_key" in (workdir / "config.json").read_text() and "(hidden)" in (workdir / "manifest.json").read_text()

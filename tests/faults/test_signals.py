@@ -1,0 +1,136 @@
+"""Real signals at exact moments: a process sends them to itself from inside of what it does, and goes on exactly."""
+
+import os
+
+import pytest
+
+import runs
+
+# The config file is code: here it also wraps one function of txjax's, which sends the signal before its n-th call.
+HIT = """
+import os, signal, threading, time
+
+moment, number, after = os.environ.get("HIT", "nothing:0:0").split(":")
+
+def hit():
+    os.kill(os.getpid(), int(number))
+
+def before(owner, name, call=hit):
+    function, calls = getattr(owner, name), []
+    def wrapped(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == int(after):
+            call()
+        return function(*args, **kwargs)
+    setattr(owner, name, wrapped)
+
+def stepping(call):
+    import txjax.train.loop as loop
+    make = loop.jit_step
+    def jit_step(*args):
+        step = make(*args)
+        class Owner: call = staticmethod(step)
+        before(Owner, "call", call)
+        return Owner.call
+    loop.jit_step = jit_step
+
+if moment == "loading":
+    hit()
+elif moment == "preparing":
+    before(NextTokenWindows, "open")
+elif moment == "compiling":
+    stepping(lambda: threading.Timer(0.3, hit).start())
+elif moment == "stepping":
+    stepping(hit)
+elif moment == "evaluating":
+    import txjax.eval.evaluator as evaluator
+    before(evaluator.Context, "over")
+elif moment == "saving":
+    import txjax.checkpoint as checkpoint
+    before(checkpoint.Store, "_commit")
+elif moment == "flushing":
+    import txjax.digest as digest
+    before(digest, "commit")
+elif moment == "saved":
+    import txjax.checkpoint as checkpoint
+    before(checkpoint.Store, "_forget_old")
+elif moment == "forgetting":
+    import shutil, sys
+    remove = shutil.rmtree
+    def rmtree(*args, **kwargs):
+        if sys._getframe(1).f_code.co_name == "_forget_old":
+            hit()
+        remove(*args, **kwargs)
+    shutil.rmtree = rmtree
+"""
+
+
+@pytest.fixture(scope="module")
+def hit_config(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hit") / "small.py"
+    path.write_text(runs.CONFIG + HIT)
+    return path
+
+
+def train(path, workdir, hit: str, *flags: str) -> tuple[int, str]:
+    os.environ["HIT"] = hit
+    try:
+        code, out, err = runs.train(path, workdir, *flags)
+    finally:
+        del os.environ["HIT"]
+    return code, out + err
+
+
+def steps(workdir) -> list[int]:
+    return sorted(int(p.parent.name) for p in (workdir / "checkpoints").glob("*/digests.json"))
+
+
+def test_sigterm_before_there_is_anything_to_save(hit_config, tmp_path):
+    code, said = train(hit_config, tmp_path / "run", "loading:15:0")
+    assert code == 75 and "before the first step" in said and not (tmp_path / "run").exists(), said
+    code, said = train(hit_config, tmp_path / "run", "preparing:15:1")
+    assert code == 75 and "before the first step" in said and not steps(tmp_path / "run"), said
+
+
+@pytest.mark.slow
+def test_sigterm_while_compiling_stepping_evaluating_and_saving(hit_config, straight_run, tmp_path):
+    workdir = tmp_path / "run"
+    for hit, saved in (("compiling:15:1", {1}), ("stepping:15:5", {6}), ("evaluating:15:1", {10})):
+        code, said = train(hit_config, workdir, hit)
+        assert code == 75 and f"saved at step {max(saved)}" in said, (hit, said)
+        assert steps(workdir)[-1] in saved, hit
+    code, said = train(hit_config, workdir, "saving:15:1")
+    assert code == 75 and steps(workdir)[-1] >= 20, said
+    assert train(hit_config, workdir, "nothing:0:0")[0] == 0
+    assert runs.rows(workdir) == runs.rows(straight_run)
+
+
+@pytest.mark.slow
+def test_sigkill_in_and_out_of_saves(hit_config, straight_run, tmp_path):
+    workdir = tmp_path / "run"
+    for hit, saved in (
+        ("preparing:9:1", [[]]),
+        ("compiling:9:1", [[]]),
+        ("stepping:9:5", [[]]),
+        ("evaluating:9:1", [[]]),  # of step 10: after the step, before its save
+        ("saving:9:1", [[]]),
+        ("flushing:9:1", [[]]),
+        ("saved:9:1", [[10]]),
+        ("stepping:9:15", [[10], [10, 20]]),  # the save of step 20 may be under way
+        ("forgetting:9:0", [[20], [10, 20], [20, 30], [10, 20, 30], [30], [30, 40], [20, 40], [10, 40]]),
+    ):
+        keep = ["--config.checkpoint.keep=1"] if "forgetting" in hit else []
+        code, said = train(hit_config, workdir, hit, *keep)
+        assert code == -9 and steps(workdir) in saved, (hit, steps(workdir), said)
+    assert train(hit_config, workdir, "nothing:0:0")[0] == 0
+    assert runs.rows(workdir) == runs.rows(straight_run)
+
+
+def test_a_second_sigterm_leaves_at_once(config, tmp_path):
+    endless = ("--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3")
+    process = runs.start(config, tmp_path / "run", *endless, "--config.evals.valid.max_batches=None")
+    runs.wait_for_step(process, tmp_path / "run", 9)
+    process.terminate()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode in (75, 143)  # 75 where the step ended between the two

@@ -1,0 +1,152 @@
+"""Nothing outside of training can change or stop it: clocks, trackers, data that fails, memory, devices that change."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import config as configs
+from txjax import sharding
+from txjax.checkpoint import Store
+from txjax.sharding import Mesh
+from txjax.train.state import lay_out
+from txjax.types import flat_paths
+
+import runs
+
+# Code of the config file: the wall clock is decades slow and jumps by minutes; trackers raise and hang. (Orbax counts
+# its ten minutes by the wall clock: a longer jump in the middle of a save ends the run, as a disk that fails does.)
+MAD = """
+import dataclasses, itertools, threading, time
+from txjax.log import Tracker
+
+jumps, real = itertools.cycle((0, -120, 120, 60)), time.time
+time.time = lambda: real() - 1e9 + next(jumps)
+
+@dataclasses.dataclass
+class Raises(Tracker):
+    def open(self, workdir, start_step):
+        raise OSError("no network")
+
+@dataclasses.dataclass
+class Hangs(Tracker):
+    def open(self, workdir, start_step):
+        return self
+    def write(self, step, metrics):
+        threading.Event().wait()
+    def close(self):
+        pass
+"""
+
+
+def test_a_mad_clock_and_trackers_that_fail(straight_run, tmp_path):
+    path = tmp_path / "mad.py"
+    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Raises(), Hangs())") + MAD)
+    code, _, err = runs.train(path, tmp_path / "run")
+    assert code == 0, err
+    assert "tracker Raises is switched off" in err and "tracker Hangs is switched off" in err
+    assert runs.rows(tmp_path / "run") == runs.rows(straight_run)
+    assert Store(tmp_path / "run").steps() == Store(straight_run).steps()
+
+
+# Code of the config file: example reading fails for good after some examples.
+BROKEN = """
+import txjax.data.loader as loader
+from txjax.data.records import CorruptData
+example, calls = loader._example, []
+
+def failing(*args):
+    calls.append(1)
+    if len(calls) > 150:
+        raise ERROR
+    return example(*args)
+
+loader._example = failing
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("CorruptData('shard-3: record 17 cannot be read')", "txjax: shard-3: record 17 cannot be read"),
+     ("ZeroDivisionError('in a transform')", "ZeroDivisionError: in a transform")],
+    ids=["corrupt record", "dead worker"],
+)  # fmt: skip
+def test_data_that_fails_on_the_way(straight_run, config, tmp_path, error, said):
+    """The run ends within seconds with the cause in its last line, and goes on when the data are mended."""
+    path, workdir = tmp_path / "broken.py", tmp_path / "run"
+    path.write_text(runs.CONFIG + BROKEN.replace("ERROR", error))
+    process = runs.start(path, workdir, "--config.evals.valid.every_steps=10000", "--config.checkpoint.best=None")
+    runs.wait_for_step(process, workdir, 10)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and said in err, err
+    assert Store(workdir).steps() == [10]
+
+
+EARLIER = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=2), Mesh(data=1)]
+
+
+@pytest.mark.parametrize("mesh", EARLIER, ids=["8 devices", "2 devices", "1 device"])
+def test_a_checkpoint_is_the_same_on_every_mesh(mesh, straight_run, config):
+    experiment, store = configs.load(str(config), []), Store(straight_run)
+    devices = jax.devices()[: mesh.fsdp]
+    with sharding.use(Mesh(data=1), jax.devices()[:1]) as built:
+        there = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
+    experiment.mesh = mesh
+    with sharding.use(mesh, devices) as built:
+        here = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
+    assert len(here["params/embed/embedding"].sharding.device_set) == mesh.fsdp
+    for path, array in there.items():
+        assert np.asarray(array).tobytes() == np.asarray(here[path]).tobytes(), path
+
+
+@pytest.mark.slow
+def test_a_run_moves_from_8_to_2_to_1_devices(config, straight_run, tmp_path):
+    workdir = tmp_path / "run"
+    for devices, until in ((8, 10), (2, 20), (1, 40)):
+        mesh = [f"--config.mesh.fsdp={devices}", "--config.mesh.data=1"]
+        code, _, err = runs.train(config, workdir, *mesh, f"--until={until}", devices=devices)
+        assert code == 0, err
+    for here, there in zip(runs.rows(workdir), runs.rows(straight_run), strict=True):
+        assert here["train/batch_hash"] == there["train/batch_hash"]
+        assert here["train/loss"] == pytest.approx(there["train/loss"], rel=1e-5)
+
+
+SAVES = """
+import resource, sys, tempfile
+import jax.numpy as jnp
+from pathlib import Path
+from txjax.checkpoint import Checkpoints, Store
+from txjax.types import TrainState
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+weights = {f"w{i}": jnp.full((256, 1024), i, jnp.float32) for i in range(8)}  # 8 MiB
+state = TrainState(jnp.int32(0), weights, {}, {}, {}, jnp.zeros((2,), jnp.int32))
+store, seen = Store(Path(sys.argv[1]), Checkpoints(keep=2)), []
+for step in range(1, 51):
+    store.save(step, state, {"data": {}, "metrics": {}})
+    store.wait()
+    seen.append(resident())
+print(*seen)
+"""
+
+
+@pytest.mark.slow
+def test_fifty_saves_do_not_grow(tmp_path):
+    """Resident memory over saves of 8 MiB: the line through the last 30 rises by less than a tenth of a save each."""
+    found = subprocess.run([sys.executable, "-c", SAVES, tmp_path], capture_output=True, text=True, check=True)
+    seen = [float(word) for word in found.stdout.split()]
+    assert len(seen) == 50
+    slope = np.polyfit(range(30), seen[20:], 1)[0]
+    assert slope < 0.8, seen
+
+
+def test_durations_never_ask_the_wall_clock():
+    """`time.time` is for people to read: the row's time. (And for the trial of another process.)"""
+    package = Path(configs.__file__).parent
+    asked = {str(p.relative_to(package)) for p in package.rglob("*.py") if "time.time()" in p.read_text()}
+    assert asked <= {"log/metrics.py", "commands/trial.py"}

@@ -1,0 +1,41 @@
+"""What a disk does to those who write: it is full, or it fails. Both are one line that says what is safe."""
+
+import contextlib
+import errno
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from txjax.types import Failure, UserError
+
+
+@contextlib.contextmanager
+def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
+    """Turns what goes wrong with the disk inside the block into one line.
+
+    Args:
+      what: is being written there.
+      safe: says what is safe all the same.
+
+    Raises:
+      UserError: the disk is full, which its user can mend. Failure: it fails in another way.
+    """
+    try:
+        yield
+    except Exception as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
+            raise _full(folder, what, safe()) from error
+        if isinstance(error, OSError):
+            raise Failure(f"{what} could not be saved: {error}; {safe()}") from error
+        raise
+
+
+def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) -> None:
+    """Raises UserError where the folder's disk has no room for so many bytes."""
+    if shutil.disk_usage(folder).free < needed:
+        raise _full(folder, what, safe())
+
+
+def _full(folder: Path, what: str, safe: str) -> UserError:
+    hint = f"{safe}; free space and start the same command again"
+    return UserError(str(folder), f"room to save {what}", "a full disk", hint=hint)

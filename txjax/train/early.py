@@ -1,0 +1,27 @@
+"""SIGTERM and Ctrl-C before there is anything to save: just leave. It imports nothing that takes long."""
+
+import contextlib
+import logging
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+log = logging.getLogger("txjax")
+
+
+def leave(number: int, frame: FrameType | None) -> None:
+    """A handler of signals: ends the process once all `with` blocks are left."""
+    log.warning("preempted before the first step; run the same command to go on")
+    raise SystemExit(EXIT_CODE)
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """Inside the block both signals make the process leave. Call it in the main thread."""
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

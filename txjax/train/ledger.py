@@ -1,0 +1,112 @@
+"""Where the seconds of a run went, over all its starts: what was kept, what waited, what had to be done again."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from txjax.files import replace_text
+
+FILE = "goodput.json"
+# What a restored step takes back: of it, what came after that step is lost.
+WORK = ("step", "data", "evaluation")
+KINDS = (*WORK, "start", "restore", "compile", "save", "lost")
+EVERY = 1.0  # seconds between writings
+
+
+class Ledger:
+    """Every second since the run's process called `train` is of one kind, and none is of two.
+
+    `start` preparation and a fresh draw; `restore` reading a checkpoint; `compile` the first step of every length;
+    `step` training, `data` waiting for it; `evaluation`; `save` what saving held up; `lost` work that was done and had
+    to be done again, since no checkpoint had it. Goodput is the share of `step` in all of them.
+
+    The totals of the work up to a step are in its checkpoint; all the others, which no restart takes back, are in
+    `workdir/goodput.json`, written at every row of the log but once a second at most.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(KINDS, 0.0)
+        self.starts, self.lost_steps = 1, 0
+        self._kind, self._since, self._written = "start", time.monotonic(), 0.0
+        self._path: Path | None = None
+
+    @contextlib.contextmanager
+    def spent(self, kind: str) -> Iterator[None]:
+        """The seconds inside are of this kind; after it, those before it go on."""
+        before = self._kind
+        self.turn(kind)
+        try:
+            yield
+        finally:
+            self.turn(before)
+
+    def turn(self, kind: str) -> None:
+        """From now on seconds are of this kind."""
+        now = time.monotonic()
+        self.seconds[self._kind] += now - self._since
+        self._kind, self._since = kind, now
+
+    def go_on(self, workdir: Path, step: int, record: dict[str, float], logged: int) -> None:
+        """Takes over what earlier starts of this workdir spent, and writes there from now on.
+
+        Args:
+          step: where this start begins.
+          record: the totals that the checkpoint of that step has; {} from scratch.
+          logged: the last step that an earlier start had logged; 0 if there was none.
+        """
+        self._path = workdir / FILE
+        before = read(workdir)
+        for kind in KINDS:
+            self.seconds[kind] += before.get(kind, 0.0)
+        for kind in WORK:
+            kept = min(record.get(kind, 0.0), self.seconds[kind])
+            self.seconds["lost"] += self.seconds[kind] - kept
+            self.seconds[kind] = kept
+        self.starts += int(before.get("starts", 0))
+        self.lost_steps += int(before.get("lost_steps", 0)) + max(0, logged - step)
+        self.write()
+
+    def read(self) -> dict[str, float]:
+        """Seconds by kind, until now."""
+        self.turn(self._kind)
+        return dict(self.seconds)
+
+    def row(self) -> dict[str, float]:
+        """The numbers for the log, over all starts."""
+        return told(self.read() | self._counts())
+
+    def note(self) -> None:
+        """Writes the file, if it is old."""
+        if time.monotonic() - self._written >= EVERY:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file."""
+        if self._path is not None:
+            replace_text(self._path, json.dumps(self.read() | self._counts(), indent=1) + "\n")
+            self._written = time.monotonic()
+
+    def _counts(self) -> dict[str, int]:
+        return {"starts": self.starts, "lost_steps": self.lost_steps}
+
+
+def told(totals: dict[str, float]) -> dict[str, float]:
+    """The totals as the log and reports name them, the share of training first; {} for none."""
+    if not totals:
+        return {}
+    seconds = {kind: totals.get(kind, 0.0) for kind in KINDS}
+    share = {"goodput": seconds["step"] / max(sum(seconds.values()), 1e-9)}
+    counts = {f"goodput/{name}": totals.get(name, 0) for name in ("starts", "lost_steps")}
+    return share | {f"goodput/{kind}_s": value for kind, value in seconds.items()} | counts
+
+
+def read(workdir: Path) -> dict[str, float]:
+    """What `goodput.json` of a workdir says; {} where there is none, or none that can be read."""
+    try:
+        found = json.loads((Path(workdir) / FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    known = (*KINDS, "starts", "lost_steps")
+    return {k: v for k, v in found.items() if k in known and isinstance(v, int | float)}
