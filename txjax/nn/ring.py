@@ -77,7 +77,9 @@ def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) 
         return (of_query, *pass_on((of_key, of_value), "length"), coming), None
 
     zeros = [jnp.zeros(x.shape, jnp.float32) for x in (heads, key, value)]
-    (of_query, of_key, of_value, _), _ = jax.lax.scan(turn, (*zeros, (key, value, keys)), jnp.arange(parts("length")))
+    sums: Any
+    sums, _ = jax.lax.scan(turn, (*zeros, (key, value, keys)), jnp.arange(parts("length")))
+    of_query, of_key, of_value, _ = sums
     of_query = _heads_last(of_query * query.shape[-1] ** -0.5, dtype)
     return of_query, of_key.astype(dtype), of_value.astype(dtype), None, None, None
 

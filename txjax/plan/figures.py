@@ -65,7 +65,7 @@ def component(path: tuple[str, ...]) -> str:
     return names[0] if names else "rest"
 
 
-def _arguments(experiment: Experiment, batch_size: int) -> tuple[PyTree, PyTree, Batch]:
+def _arguments(experiment: Experiment, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
     """Parameters, other variables and a batch, as `forward_of` takes them: shapes and dtypes."""
     variables = meta.unbox(abstract_variables(experiment))
     return variables.pop("params"), variables, batch_spec(experiment.data, batch_size)

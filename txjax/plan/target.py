@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 
@@ -23,7 +24,7 @@ class Target:
     """
 
     name: str
-    devices: Sequence[jax.Device]
+    devices: Sequence[Any]
     platform: str
     chip: Chip
 
@@ -63,7 +64,7 @@ def slice_of(topology: str, slices: int = 1) -> Target:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError("--topology", "a slice that libtpu knows", topology, hint=said) from None
     chip = chip_of(found.devices[0])
-    assert chip is not None, found.devices[0].device_kind
+    assert chip is not None, found.devices
     return Target(topology if slices == 1 else f"{slices} x {topology}", found.devices, "tpu", chip)
 
 

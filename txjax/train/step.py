@@ -103,7 +103,7 @@ def accumulate(loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, p
     return jax.lax.scan(add, start, parts)[0]
 
 
-def jit_step(experiment: Experiment, layout: Layout) -> Step:
+def jit_step(experiment: Experiment, layout: Layout) -> Any:
     """The step, compiled for the run's layout; the old state's memory is reused for the new one."""
     placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
     return backend.jit(
