@@ -176,4 +176,4 @@ def test_a_second_run_in_the_workdir_is_refused_by_all(config, tmp_path):
     found = ended(start_several(2, config, workdir))
     ended(one)
     assert [code for code, _, _ in found] == [2, 2], found
-    assert all("no other run is using" in err for _, _, err in found)
+    assert all("no other run is using" in err for _, _, err in found), found

@@ -87,7 +87,7 @@ def leave(code: int, message: str) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
-    if first() and _channel is not None:  # JAX aborts the others when process 0 is gone: they shall read why before
+    if several() and first():  # JAX aborts the others when process 0 is gone: they shall read why before
         time.sleep(4 * LOOK_SECONDS)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
