@@ -84,15 +84,17 @@ class Program:
                 instruction = _instruction(found[2], found[3], bool(found[1]))
                 current[instruction.name] = instruction
         self.runs: dict[str, int] = {}  # of each computation in one step
-        self._visit(entry, 1)
+        self.home: dict[str, str] = {}  # the computation that a fused one stands in
+        self._visit(entry, entry, 1)
 
-    def _visit(self, name: str, times: int) -> None:
+    def _visit(self, name: str, home: str, times: int) -> None:
         self.runs[name] = self.runs.get(name, 0) + times
+        self.home[name] = home
         for instruction in self.computations[name].values():
             rounds = self._rounds(instruction) if instruction.opcode == "while" else 1
             for called in instruction.called():
                 if called in self.computations:
-                    self._visit(called, times * rounds)
+                    self._visit(called, called if instruction.opcode == "while" else home, times * rounds)
 
     def _rounds(self, loop: Instruction) -> int:
         """How often a loop's body runs: its condition compares a counter, from 0, with a constant; 1 if it doesn't."""
@@ -114,30 +116,29 @@ class Program:
                 yield from ((name, instruction) for instruction in self.computations[name].values())
 
     def collectives(self) -> list[Collective]:
-        """Every exchange of one step. What was cut into several instructions of one channel counts once."""
-        found: list[Collective] = []
-        seen: set[str] = set()
+        """Every exchange of one step.
+
+        What was cut into the links of a chain, to run beside other work, counts once. Copies of an exchange before and
+        in a loop share a channel, and both count.
+        """
+        found: dict[tuple[str, ...], Collective] = {}
         for computation, instruction in self._all():
             kind = instruction.opcode.removesuffix("-start")
             if kind not in _COLLECTIVES:
                 continue
-            channel = re.search(r"channel_id=(\d+)", instruction.text)
-            if channel and channel[1] in seen:
-                continue
-            seen |= {channel[1]} if channel else set()
             devices, sent = self._sent(kind, computation, instruction)
-            fused = kind == "all-reduce" and computation.startswith("all-reduce-scatter")
+            if devices == 1:
+                continue
+            if kind == "all-reduce" and computation.startswith("all-reduce-scatter"):
+                kind, sent = "reduce-scatter", sent // 2
+            channel, chain = (re.search(rf'{word}="?(\d+)', instruction.text) for word in ("channel_id", "chain_id"))
+            key = (channel[1], "chain", chain[1]) if channel and chain else (instruction.name, self.home[computation])
             where = re.search(r'op_name="([^"]*)"', instruction.text)
-            found.append(
-                Collective(
-                    "reduce-scatter" if fused else kind,
-                    devices,
-                    sent // 2 if fused else sent,
-                    self.runs[computation],
-                    where[1] if where else "",
-                )
-            )
-        return [collective for collective in found if collective.devices > 1]
+            times = self.runs[computation]
+            if key in found:  # a link of a chain around a loop runs once, those beside the loop's work in every round
+                times = min(times, found[key].times)
+            found[key] = Collective(kind, devices, sent, times, where[1] if where else "")
+        return list(found.values())
 
     def _sent(self, kind: str, computation: str, instruction: Instruction) -> tuple[int, int]:
         """Devices that exchange, and bytes that each sends."""
