@@ -7,8 +7,8 @@ config/train_gpt2.py): half a million tokens an update, 300 billion in all, no d
 The peak rates above 124M are GPT-3's for these sizes (Brown et al. 2020, table 2.1). OpenWebText is not in TFDS: TFDS's
 `c4/en` stands for it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
 
-Cost: 2.5e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 180 hours of one H100 at 40% of its 989.5
-TFLOP/s. 355M 7.2e20, 774M 1.5e21, 1.5B 3.0e21 FLOPs.
+Cost: 2.4e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 165 hours of one H100 at 40% of its 989.5
+TFLOP/s. 355M 6.7e20, 774M 1.5e21, 1.5B 2.9e21 FLOPs.
 Score: not run here. nanoGPT's README gives 2.85 nats a token of OpenWebText for 124M by this recipe.
 """
 

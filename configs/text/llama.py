@@ -7,8 +7,8 @@
 others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes
 (Brown et al. 2020, table 2.1).
 
-Cost: 2.4e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 2 hours of one H100 at 40% of its
-989.5 TFLOP/s. 350M 2.0e19, 1.3B 2.5e20, 3B 9.6e20, 7B 4.3e22 FLOPs (30,000 such hours).
+Cost: 2.1e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 1.4 hours of one H100 at 40% of its
+989.5 TFLOP/s. 350M 1.8e19, 1.3B 2.3e20, 3B 9.0e20, 7B 4.1e22 FLOPs (29,000 such hours).
 Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3).
 """
 
