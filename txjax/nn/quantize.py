@@ -28,12 +28,13 @@ class Quantize:
       dtype: of activations and kernels in the forward product.
       gradients: of the incoming gradient in the two backward products, whose other side is then the rounded one of the
         forward product; None = both products are computed as without quantisation.
-      paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`.
+      paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`; by default all
+        but a router to experts.
     """
 
     dtype: str = setting("int8", choices=("int8", "float8_e4m3fn"))
     gradients: str | None = setting(None, choices=("int8", "float8_e4m3fn", "float8_e5m2"))
-    paths: str = ".*"
+    paths: str = "(?!.*router).*"
 
     def product(self) -> Callable[..., jax.Array]:
         """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError where qwix is missing."""
