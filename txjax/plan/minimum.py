@@ -18,9 +18,9 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
 
     A kernel that is split along with the batch (FSDP) is gathered for the forward and again for the backward pass of
     every microbatch, in the dtype of the activations, and its gradient is added up once into shares, in that dtype too.
-    Copies of the model (data parallelism) add up their float32 gradients once a step. Where heads and hidden layers
-    are split (tensor parallelism) every block adds up its two branches' outputs, and their inputs' gradients.
-    Sequences and experts are not in it.
+    Copies of the model (data parallelism) add up their gradients once a step, in the dtype that the products give them.
+    Where heads and hidden layers are split (tensor parallelism) every block adds up its two branches' outputs, and
+    their inputs' gradients. Sequences and experts are not in it.
     """
     mesh, sizes = experiment.mesh, dict(layout.batch.mesh.shape)
     of_batch = set(mesh.table()["batch"])
@@ -37,7 +37,7 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
         if path in trained:
             shared += experiment.microbatches * size * (along - 1) / along
             copies = math.prod(sizes[a] for a in of_batch if a not in axes)
-            summed += 2 * 4 * whole / along * (copies - 1) / copies
+            summed += 2 * size / along * (copies - 1) / copies
     return {
         "gather parameters": round(gathered),
         "add up gradients into shares": round(shared),
