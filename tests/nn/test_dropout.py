@@ -29,17 +29,18 @@ DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "dropout": RATE}
 def test_inside_a_layer(module: Any, told: Any) -> None:
     held = variables(module, X, told(False))
 
-    def dropped(train: bool, seed: int = 0) -> np.ndarray:
+    def dropped(rate: float, seed: int = 0) -> np.ndarray:
         """What comes out of the dropout."""
         rngs = {"dropout": jax.random.key(seed, impl="rbg")}
         found = lambda m, _: isinstance(m, nn.Dropout)  # noqa: E731
-        _, state = module.apply(held, X, told(train), rngs=rngs, capture_intermediates=found, mutable=["intermediates"])
+        how = {"rngs": rngs, "capture_intermediates": found, "mutable": ["intermediates"]}
+        _, state = module.clone(dropout=rate).apply(held, X, told(True), **how)
         (leaf,) = jax.tree.leaves(state)
         return np.asarray(leaf)
 
-    whole, some = dropped(False), dropped(True)
+    whole, some = dropped(1e-9), dropped(RATE)
     kept = some != 0
     np.testing.assert_allclose(some, np.where(kept, whole / (1 - RATE), 0), rtol=1e-6)
     size = (whole != 0).sum()
     assert abs(kept.sum() / size - (1 - RATE)) < 4 * (RATE * (1 - RATE) / size) ** 0.5
-    assert ((dropped(True, 1) != 0) != kept).any()
+    assert ((dropped(RATE, 1) != 0) != kept).any()

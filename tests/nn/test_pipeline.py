@@ -9,7 +9,7 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import Attention, Context, PreNorm, Stack
+from txjax.nn import Attention, Context, Mask, PreNorm, Stack
 from txjax.nn.pipeline import Schedule
 from txjax.sharding import Mesh
 from txjax.types import UserError
@@ -40,7 +40,7 @@ def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
         jnp.asarray(numbers(B, 5, D, seed=2)),
         jnp.asarray(draw.random((B, 1, 1, 5)) < 0.6).at[..., 0].set(True),
     )
-    context = Context(rotation=turns, memory=memory, memory_mask=seen)
+    context = Context(rotation=turns, memory=memory, memory_mask=Mask(allowed=seen))
     params = variables(stack(), X, context)
 
     def loss(params: Any, x: jax.Array, context: Context, how: dict[str, Any]) -> tuple[jax.Array, jax.Array]:

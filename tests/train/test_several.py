@@ -34,6 +34,7 @@ def arrays(workdir, step):
     return record["arrays"], record["data"]
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     code, _, err = train(config, one, "--until=12", devices=2)
