@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.experimental.mesh_utils import create_hybrid_device_mesh
+from jax.experimental.mesh_utils import create_device_mesh, create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from txjax.types import PyTree, UserError, flat_paths, near_misses, setting
@@ -93,13 +93,15 @@ class Mesh:
         sizes = self.sizes(len(devices))
         types = (AxisType.Auto,) * len(sizes)
         slices = len({getattr(device, "slice_index", 0) for device in devices})
+        split = {"allow_split_physical_axes": True}  # a torus of 4 x 4 x 4 may have axes of 8 and 8
         if slices == 1:
-            return jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=types, devices=devices)
+            placed = create_device_mesh(tuple(sizes.values()), devices, **split)
+            return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
         if sizes["data"] % slices:
             raise UserError("config.mesh.data", f"a multiple of the {slices} slices of devices", sizes["data"])
         within = sizes | {"data": sizes["data"] // slices}
         between = dict.fromkeys(sizes, 1) | {"data": slices}
-        placed = create_hybrid_device_mesh(tuple(within.values()), tuple(between.values()), devices)
+        placed = create_hybrid_device_mesh(tuple(within.values()), tuple(between.values()), devices, **split)
         return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
 
     def parts(self, axis: str, num_devices: int) -> int:

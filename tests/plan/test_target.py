@@ -1,9 +1,13 @@
 """Devices that a plan can be for."""
 
+import importlib.util
+import math
+
 import pytest
 
 from txjax.plan.target import fake, slice_of
-from txjax.scaling.chips import CHIPS, chip_named, peak
+from txjax.scaling.chips import CHIPS, chip_named, chip_of, peak
+from txjax.sharding import Mesh
 from txjax.types import UserError
 
 
@@ -18,6 +22,19 @@ def test_near_misses_are_named():
         slice_of("v5:2x2")
     with pytest.raises(UserError, match="did you mean H100"):
         chip_named("H10")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
+@pytest.mark.parametrize("name", ["v4:2x2x4", "v5e:4x8", "v5p:4x4x4", "v6e:16x16"])
+def test_a_slice_takes_any_mesh(name):
+    """Whether or not the axes are those of its torus."""
+    target = slice_of(name)
+    shape = [int(part) for part in name.partition(":")[2].split("x")]
+    assert len(target.devices) == math.prod(shape) and target.platform == "tpu"
+    assert target.chip == chip_of(target.devices[0])
+    for fsdp in (2, 8, math.prod(shape)):
+        built = Mesh(data=-1, fsdp=fsdp).build(target.devices)
+        assert built.shape["fsdp"] == fsdp and len({device.id for device in built.devices.flat}) == math.prod(shape)
 
 
 def test_every_chip_has_all_its_numbers_and_a_source():

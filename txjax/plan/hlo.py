@@ -250,7 +250,8 @@ def _closing(text: str) -> int:
 
 def _group(text: str) -> int:
     """How many devices exchange with each other, from `replica_groups` in any of its three spellings."""
-    if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^()]*(?:\([^)]*\))?\))? ?\{([^}]*)\}", text):
+    order = r"(?:, device_ids=\([^()]*(?:\([^)]*\))?\))?"
+    if mesh := re.search(rf"replica_groups=mesh\[([^\]]*)\]{order} ?\{{([^}}]*)\}}", text):
         sizes = dict(re.findall(r"'([^']+)'=(\d+)", mesh[1]))
         return math.prod(int(sizes[axis]) for axis in re.findall(r"'([^']+)'", mesh[2]) if axis in sizes)
     if iota := re.search(r"replica_groups=\[(\d+),(\d+)\]", text):

@@ -56,10 +56,11 @@ def slice_of(topology: str, slices: int = 1) -> Target:
         os.environ.setdefault(name, value)
     from jax.experimental import topologies
 
+    how: dict[str, Any] = {"num_slices": slices} if slices > 1 else {}
+    if family == "v4":
+        how["chip_config_name"] = "megacore"  # a chip's two cores as one device, as they are used
     try:
-        found = topologies.get_topology_desc(
-            platform="tpu", topology_name=f"{family}:{shape}", **({"num_slices": slices} if slices > 1 else {})
-        )
+        found = topologies.get_topology_desc(platform="tpu", topology_name=f"{family}:{shape}", **how)
     except Exception as error:  # libtpu's own types, which differ between versions
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError("--topology", "a slice that libtpu knows", topology, hint=said) from None
