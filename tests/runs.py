@@ -131,7 +131,7 @@ def rows(workdir: Path) -> list[dict]:
 
 
 def wait_for_step(process: subprocess.Popen, workdir: Path, step: int) -> None:
-    path, deadline = workdir / "metrics.jsonl", time.monotonic() + 120
+    path, deadline = workdir / "metrics.jsonl", time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         if path.exists() and path.read_text().count("\n") >= step:
             return

@@ -94,10 +94,11 @@ def test_a_mistake_is_one_line(config, name):
 @pytest.mark.slow
 @needs_libtpu
 def test_what_does_not_fit_is_refused_with_what_would(config):
-    more = ("--config.model.width=8192", "--config.model.depth=20", "--config.model.heads=64", "--config.batch_size=32")
+    more = ("--config.model.width=8192", "--config.model.depth=4", "--config.model.heads=64", "--config.batch_size=32")
     code, out, err = plan(f"--config={config}", "--topology=v5e:2x4", *more, "--json")
     assert code == 2 and not json.loads(out)["fits"]
     assert "too much" in err and "--config.mesh.fsdp=-1" in err and "fits, with" in err
+    assert len(err.strip().splitlines()) == 1, err
 
 
 @pytest.mark.slow

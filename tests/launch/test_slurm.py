@@ -41,7 +41,7 @@ def said(workdir: Path) -> str:
 
 
 def wait_for_rows(workdir: Path, number: int) -> None:
-    path, deadline = workdir / "metrics.jsonl", time.monotonic() + 120
+    path, deadline = workdir / "metrics.jsonl", time.monotonic() + 300
     while not path.exists() or path.read_text().count("\n") < number:
         assert time.monotonic() < deadline, said(workdir)
         time.sleep(0.05)

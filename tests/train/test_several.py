@@ -172,9 +172,10 @@ def test_a_stuck_process_says_where_and_ends(faulty, tmp_path, count):
 @pytest.mark.slow
 def test_a_second_run_in_the_workdir_is_refused_by_all(config, tmp_path):
     workdir = tmp_path / "run"
-    one = start_several(1, config, workdir)
-    wait_for_step(one[0], workdir, 1)
-    found = ended(start_several(2, config, workdir))
-    ended(one)
+    (one,) = start_several(1, config, workdir, "--config.num_steps=1000000")
+    wait_for_step(one, workdir, 1)
+    found = ended(start_several(2, config, workdir, "--config.num_steps=1000000"))
+    one.terminate()
+    assert ended([one])[0][0] == 75
     assert [code for code, _, _ in found] == [2, 2], found
     assert all("no other run is using" in err for _, _, err in found), found

@@ -89,6 +89,7 @@ def setup_logging(workdir: Path, process_index: int = 0) -> None:
     logger.addHandler(file)
     logger.setLevel(logging.INFO)
     root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
 
 
 class _StderrHandler(logging.Handler):

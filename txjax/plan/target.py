@@ -48,6 +48,7 @@ def slice_of(topology: str, slices: int = 1) -> Target:
     quiet = {
         "TPU_SKIP_MDS_QUERY": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # it drives no TPU, so others may too
+        "TPU_ACCELERATOR_TYPE": "v4-8",  # any: the slice is the one that is asked for
         "TPU_WORKER_HOSTNAMES": "localhost",
         "TPU_MIN_LOG_LEVEL": "3",
         "TPU_STDERR_LOG_LEVEL": "3",
