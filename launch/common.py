@@ -138,6 +138,11 @@ class Launch:
         """The value of --config: the launch's own copy."""
         return f"{self.folder / self.source.name}{self.variant}"
 
+    def in_image(self, workdir: Any) -> list[str]:
+        """The command where the code is in a container's image and the config in its /config."""
+        config = f"--config=/config/{self.source.name}{self.variant}"
+        return ["python", "-m", "txjax", "train", config, f"--workdir={workdir}"]
+
     @property
     def version(self) -> str:
         """For people: the commit, and whether files differ from it."""

@@ -90,14 +90,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         "metadata": metadata,
         "data": {launch.source.name: launch.source.read_text()},
     }
-    train = [
-        "python",
-        "-m",
-        "txjax",
-        "train",
-        f"--config=/config/{launch.source.name}{launch.variant}",
-        f"--workdir={flags.workdir}",
-    ]
+    train = launch.in_image(flags.workdir)
     volumes: list[dict[str, Any]] = [
         {"name": "config", "configMap": {"name": name}},
         {"name": "runs", "persistentVolumeClaim": {"claimName": flags.volume}},

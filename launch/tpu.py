@@ -52,14 +52,7 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch) -> s
     source = shlex.quote(launch.source.name)
     docker = ["sudo", "docker", "run", "--rm", "--init", "--privileged", "--net=host"]
     docker += [f"--stop-timeout={flags.save_seconds}", f"--volume={flags.workdir}:{flags.workdir}"]
-    train = [
-        "python",
-        "-m",
-        "txjax",
-        "train",
-        f"--config=/config/{launch.source.name}{launch.variant}",
-        f"--workdir={flags.workdir}",
-    ]
+    train = launch.in_image(flags.workdir)
     run = [
         f"rm -f ~/{folder}/code",
         *flags.setup,

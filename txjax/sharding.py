@@ -119,6 +119,12 @@ class Mesh:
                     )
         return RULES | {name: tuple(axes) for name, axes in self.rules.items()}
 
+    def without(self, axis: str) -> "Mesh":
+        """The mesh whose rules name none of the mesh axes that split a logical axis."""
+        taken = self.table().get(axis, ())
+        rules = {name: tuple(a for a in axes if a not in taken) for name, axes in self.table().items()}
+        return dataclasses.replace(self, rules=rules)
+
     def partition(self, axes: Axes, where: str = "array") -> PartitionSpec:
         """The PartitionSpec of an array with these logical axes. Two axes on one mesh axis is a collision."""
         table = self.table()
@@ -140,42 +146,31 @@ _active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = context
 
 
 @contextlib.contextmanager
+def _seen(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
+    token = _active.set(state)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+@contextlib.contextmanager
 def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
     """Everything traced inside sees this mesh and its rules. `devices`: see `Mesh.build`."""
     built = mesh.build(devices)
-    token = _active.set((built, mesh))
-    try:
-        with jax.set_mesh(built):
-            yield built
-    finally:
-        _active.reset(token)
+    with _seen((built, mesh)), jax.set_mesh(built):
+        yield built
 
 
-@contextlib.contextmanager
-def nowhere() -> Iterator[None]:
+def nowhere() -> contextlib.AbstractContextManager[None]:
     """Everything traced inside sees no mesh: the mathematics alone."""
-    token = _active.set(None)
-    try:
-        yield
-    finally:
-        _active.reset(token)
+    return _seen(None)
 
 
-@contextlib.contextmanager
-def within(axis: str) -> Iterator[None]:
+def within(axis: str) -> contextlib.AbstractContextManager[None]:
     """What is traced inside is one part of what `axis` splits: no rule names its mesh axes there."""
     state = _active.get()
-    if state is None:
-        yield
-        return
-    built, mesh = state
-    taken = mesh.table().get(axis, ())
-    rules = {name: tuple(a for a in axes if a not in taken) for name, axes in mesh.table().items()}
-    token = _active.set((built, dataclasses.replace(mesh, rules=rules)))
-    try:
-        yield
-    finally:
-        _active.reset(token)
+    return _seen(state and (state[0], state[1].without(axis)))
 
 
 def each(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
@@ -232,10 +227,7 @@ def gather(x: jax.Array, *axes: str | None) -> jax.Array:
     if state is None:
         return x
     built, mesh = state
-    taken = mesh.table()["batch"]
-    rules = {name: tuple(a for a in over if a not in taken) for name, over in mesh.table().items()}
-    spec = dataclasses.replace(mesh, rules=rules).partition(axes)
-    return jax.lax.with_sharding_constraint(x, NamedSharding(built, spec))
+    return jax.lax.with_sharding_constraint(x, NamedSharding(built, mesh.without("batch").partition(axes)))
 
 
 def parts(axis: str) -> int:

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from txjax.commands.trial import equal_arrays
+
 from runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
 
 HEARTBEAT = 10  # seconds
@@ -29,11 +31,6 @@ def straight(config, tmp_path_factory):
     return workdir
 
 
-def arrays(workdir, step):
-    record = json.loads((workdir / "checkpoints" / str(step) / "record.json").read_text())
-    return record["arrays"], record["data"]
-
-
 @pytest.mark.slow
 def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
@@ -46,7 +43,8 @@ def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
     code, _, err = train(config, two, "--until=12", devices=2)
     assert code == 0 and "resuming at step 10" in err, err
     assert rows(two) == rows(one)
-    assert arrays(two, 12) == arrays(one, 12)
+    same, count = equal_arrays(one, two, 12)
+    assert same == count > 0
 
 
 def assert_near(left, right):

@@ -87,7 +87,7 @@ def _refuse(plan: Any, remedy: Any) -> None:
     from txjax.types import UserError
 
     room = plan.target.chip.memory
-    hint = "nothing near it fits: take more devices, or try --search"
+    hint = "of what should fit near it, nothing did when it was compiled: take more devices, or try --search"
     if remedy:
         hint = f"{' '.join(remedy.flags)} fits, with {_size(remedy.plan.total_bytes)} (compiled)"
     raise UserError(
@@ -143,7 +143,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
         [[f"{name}, if it were alone", _time(seconds)] for name, seconds in plan.seconds.items()]
         + [["a step at best", _time(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
         + [["attention", "; ".join(plan.attention)]]
-        + [["custom kernels in a step", f"{sum(plan.kernels.values()):,}"]]
+        + [["custom kernels in a step", f"{plan.kernels:,}"]]
         + [["compiling took", f"{plan.compile_seconds:.0f} s"], *money(plan)],
     )
     table(

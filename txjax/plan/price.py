@@ -26,7 +26,7 @@ class Plan:
       minimum: the least that the sharding needs, by what for.
       traffic: bytes between memory and chip in a step; 0 where nothing was compiled.
       attention: which kernels compute it, and why.
-      kernels: custom kernels of the program, and how often each runs in a step.
+      kernels: how often custom kernels run in a step.
       compile_seconds: 0 where nothing was compiled.
       fits: the compiler found room; where it was not asked, by the numbers here.
       num_steps: updates of the run.
@@ -41,7 +41,7 @@ class Plan:
     minimum: dict[str, int]
     traffic: int
     attention: tuple[str, ...]
-    kernels: dict[str, int]
+    kernels: int
     compile_seconds: float
     fits: bool
     num_steps: int
@@ -144,7 +144,7 @@ def price(
         minimum=least(experiment, layout),
         traffic=program.memory_traffic() if program else 0,
         attention=made.attention if made else (),
-        kernels=program.kernels() if program else {},
+        kernels=program.kernels() if program else 0,
         compile_seconds=made.seconds if made else 0.0,
         fits=sum(memory.values()) <= target.chip.memory and (made is None or program is not None),
         num_steps=experiment.num_steps,

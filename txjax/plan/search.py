@@ -43,7 +43,7 @@ def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int
 
 
 def remedy(load: Load, target: Target) -> Choice | None:
-    """A layout near the config's own that fits, compiled: the first by smaller microbatches, remat, then FSDP."""
+    """A layout near the config's own that fits, compiled: by more remat, then smaller microbatches, then FSDP."""
     near = _priced(load, target, [(), ("data=1", "fsdp=-1")], least=load(()).microbatches)
     hopeful = [choice for choice in near if choice.plan.fits]
     return next(iter(_that_fit(load, target, hopeful[:3], 1)), None)
