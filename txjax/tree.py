@@ -106,7 +106,7 @@ def to_json(node: Any) -> Any:
     """The tree as plain JSON values: a component is its class path and its fields. Secrets are left out."""
     if dataclasses.is_dataclass(node):
         fields = _without_secrets({f.name: getattr(node, f.name) for f in settings(node)})
-        return {_CLASS: f"{type(node).__module__}.{type(node).__qualname__}", **fields}
+        return {_CLASS: _class_path(node), **fields}
     if isinstance(node, dict):
         return _without_secrets({str(key): value for key, value in node.items()})
     if isinstance(node, tuple | list):
@@ -114,6 +114,34 @@ def to_json(node: Any) -> Any:
     if isinstance(node, _PLAIN):
         return node
     raise UserError("config", "numbers, texts, tuples, dicts and dataclasses", type(node).__name__)
+
+
+def completed(value: Any, like: Any) -> Any:
+    """JSON that an older release wrote, with the fields that it did not have yet at their defaults.
+
+    Args:
+      like: a tree of today; where it has components of other classes nothing is added.
+    """
+    if isinstance(like, tuple | list) and isinstance(value, list):
+        return [completed(*pair) for pair in zip(value, like, strict=False)] + value[len(like) :]
+    if isinstance(like, dict) and isinstance(value, dict):
+        return {key: completed(old, like[key]) if key in like else old for key, old in value.items()}
+    if dataclasses.is_dataclass(like) and isinstance(value, dict) and value.get(_CLASS) == _class_path(like):
+        old = {key: completed(old, getattr(like, key, None)) for key, old in value.items()}
+        return {**{f.name: to_json(_default(f)) for f in settings(like) if _has_default(f)}, **old}
+    return value
+
+
+def _class_path(component: Any) -> str:
+    return f"{type(component).__module__}.{type(component).__qualname__}"
+
+
+def _has_default(field: dataclasses.Field) -> bool:
+    return not (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+
+
+def _default(field: dataclasses.Field) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:

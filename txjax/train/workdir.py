@@ -89,12 +89,15 @@ def _lock(workdir: Path) -> Iterator[None]:
 def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
     """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
 
+    A field that is newer than the workdir is no difference while it has its default.
+
     Raises:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
     path, new = workdir / "config.json", tree.to_json(experiment)
     if path.exists() and not allow_change:
-        differences = [d for d in tree.diff(json.loads(path.read_text()), new) if not d[0].startswith(HARMLESS)]
+        old = tree.completed(json.loads(path.read_text()), experiment)
+        differences = [d for d in tree.diff(old, new) if not d[0].startswith(HARMLESS)]
         if differences:
             shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
             raise UserError(
