@@ -134,6 +134,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
     )
     sent = [[kind, _size(size)] for kind, size in plan.collectives.items()]
     sent += [[f"least: {what}", _size(size)] for what, size in plan.minimum.items() if size]
+    sent += [["least: out of its slice", _size(plan.between)]] if plan.between else []
     least = sum(plan.minimum.values())
     ratio = f", {sum(plan.collectives.values()) / least:.2f} of the least" if least else ""
     table(f"sent by a device in a step{ratio}", ["", "a device"], sent)

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import math
-from typing import Any
 
 import jax
 from flax.core import meta
@@ -24,7 +23,7 @@ class Figures:
     flops: of the forward pass over a batch, by component.
     flops_per_step: of an update.
     flops_done: with what is computed again to save memory.
-    kept: bytes that wait for the backward pass, an example; the compiler may find ways to keep less.
+    kept: bytes of the devices that wait for the backward pass, an example; the compiler may find ways to keep less.
     unit: "token" or "example".
     units: tokens or examples of an update.
     """
@@ -95,11 +94,13 @@ def _kept(experiment: Experiment, platform: str) -> int:
 
 
 def _kept_of(experiment: Experiment, batch_size: int) -> int:
-    """Bytes that differentiating the loss of a batch keeps."""
+    """Bytes that differentiating the loss of a batch keeps on the devices."""
     forward = forward_of(experiment)
 
-    def backward(params: PyTree, held: PyTree, batch: Batch) -> Any:
-        return jax.vjp(lambda params: forward(params, held, batch), params)[1]
+    def backward(params: PyTree, held: PyTree, batch: Batch) -> list[jax.Array]:
+        kept = jax.tree.leaves(jax.vjp(lambda params: forward(params, held, batch), params)[1])
+        arrays = [x for x in kept if hasattr(x, "dtype")]
+        return [x for x in arrays if jax.typeof(x).memory_space != jax.memory.Space.Host]
 
     kept = jax.eval_shape(backward, *_arguments(experiment, batch_size))
-    return sum(math.prod(x.shape) * x.dtype.itemsize for x in jax.tree.leaves(kept) if hasattr(x, "dtype"))
+    return sum(math.prod(x.shape) * x.dtype.itemsize for x in kept)

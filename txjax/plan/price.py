@@ -6,7 +6,7 @@ from typing import Any
 
 from txjax.experiment import Experiment
 from txjax.plan.figures import Figures
-from txjax.plan.minimum import least
+from txjax.plan.minimum import between_slices, least
 from txjax.plan.program import Compiled, held
 from txjax.plan.target import Target
 from txjax.train.state import Layout
@@ -24,6 +24,7 @@ class Plan:
       activations: of these bytes, those that wait for the backward pass; an estimate.
       collectives: bytes sent in a step by kind; {} where nothing was compiled.
       minimum: the least that the sharding needs, by what for.
+      between: bytes that must leave a slice in a step, the least; 0 where there is one slice.
       traffic: bytes between memory and chip in a step; 0 where nothing was compiled.
       attention: which kernels compute it, and why.
       kernels: how often custom kernels run in a step.
@@ -39,6 +40,7 @@ class Plan:
     activations: int
     collectives: dict[str, int]
     minimum: dict[str, int]
+    between: int
     traffic: int
     attention: tuple[str, ...]
     kernels: int
@@ -55,11 +57,12 @@ class Plan:
         """What each part of the chip needs for one step if nothing else held it up."""
         chip, devices = self.target.chip, len(self.target.devices)
         sent = sum((self.collectives or self.minimum).values())
-        return {
+        alone = {
             "compute": self.figures.flops_done / devices / chip.peak_flops,
             "memory": self.traffic / chip.memory_bandwidth,
             "collectives": sent / chip.interconnect,
         }
+        return alone | ({"between slices": self.between / chip.network} if self.between and chip.network else {})
 
     @property
     def step_seconds(self) -> float:
@@ -99,6 +102,7 @@ class Plan:
             "collective_parts": self.collectives,
             "collective_bytes_minimum": sum(self.minimum.values()),
             "collective_minimum_parts": self.minimum,
+            "between_slices": self.between,
             "memory_traffic": self.traffic,
             "attention": self.attention,
             "kernels": self.kernels,
@@ -142,6 +146,7 @@ def price(
         activations=kept,
         collectives=dict(sent),
         minimum=least(experiment, layout),
+        between=between_slices(experiment, layout, target.slices),
         traffic=program.memory_traffic() if program else 0,
         attention=made.attention if made else (),
         kernels=program.kernels() if program else 0,

@@ -43,10 +43,15 @@ def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int
 
 
 def remedy(load: Load, target: Target) -> Choice | None:
-    """A layout near the config's own that fits, compiled: by more remat, then smaller microbatches, then FSDP."""
-    near = _priced(load, target, [(), ("data=1", "fsdp=-1")], least=load(()).microbatches)
-    hopeful = [choice for choice in near if choice.plan.fits]
-    return next(iter(_that_fit(load, target, hopeful[:3], 1)), None)
+    """A layout that fits, compiled: the config's own with more remat and smaller microbatches, then parameters split
+    over all devices. Of each the nearest that fits on paper is tried, then whatever takes least."""
+    own, split = (
+        [choice for choice in _priced(load, target, [mesh], least=load(()).microbatches) if choice.plan.fits]
+        for mesh in ((), ("data=1", "fsdp=-1"))
+    )
+    smallest = sorted([*own, *split], key=lambda choice: choice.plan.total_bytes)
+    hopeful = dict.fromkeys([*own[:1], *split[:1], *own[-1:], *smallest[:1]])
+    return next(iter(_that_fit(load, target, list(hopeful), 1)), None)
 
 
 def plan_of(experiment: Experiment, target: Target) -> Plan:

@@ -28,6 +28,11 @@ class Target:
     platform: str
     chip: Chip
 
+    @property
+    def slices(self) -> int:
+        """Slices that only the data centre's network connects."""
+        return len({getattr(device, "slice_index", 0) for device in self.devices})
+
 
 def slice_of(topology: str, slices: int = 1) -> Target:
     """A slice of a TPU pod such as `v5p:4x4x4`, or several joined by the data centre's network. Needs libtpu, no TPU.

@@ -19,6 +19,7 @@ class Chip:
       memory_bandwidth: bytes/s between HBM and the chip.
       interconnect: bytes/s that it sends to the chips of its slice or server, over all its links at once.
       source: where the numbers stand.
+      network: bytes/s, its share of what its host sends over the data centre's network; None = not published there.
     """
 
     peak_flops: float
@@ -26,6 +27,7 @@ class Chip:
     memory_bandwidth: float
     interconnect: float
     source: str
+    network: float | None = None
 
 
 _TPU = "docs.cloud.google.com/tpu/docs/"
@@ -37,11 +39,11 @@ CHIPS: dict[str, Chip] = {
     "H100 PCIe": Chip(756e12, 80 * 10**9, 2000e9, 300e9, "NVIDIA H100 PCIe data sheet, with an NVLink bridge"),
     "H200": Chip(989.5e12, 141 * 10**9, 4800e9, 450e9, "NVIDIA H200 SXM data sheet"),
     "TPU v4": Chip(275e12, 32 * GIB, 1200e9, 300e9, _TPU + "v4"),
-    "TPU v5": Chip(459e12, 95 * GIB, 2765e9, 600e9, _TPU + "v5p"),  # jax calls v5p so
-    "TPU v5 lite": Chip(197e12, 16 * GIB, 819e9, 200e9, _TPU + "v5e"),
-    "TPU v5e": Chip(197e12, 16 * GIB, 819e9, 200e9, _TPU + "v5e"),
-    "TPU v6 lite": Chip(918e12, 32 * GIB, 1600e9, 400e9, _TPU + "v6e"),
-    "TPU v6e": Chip(918e12, 32 * GIB, 1600e9, 400e9, _TPU + "v6e"),
+    "TPU v5": Chip(459e12, 95 * GIB, 2765e9, 600e9, _TPU + "v5p", 6.25e9),  # jax calls v5p so
+    "TPU v5 lite": Chip(197e12, 16 * GIB, 819e9, 200e9, _TPU + "v5e", 3.125e9),
+    "TPU v5e": Chip(197e12, 16 * GIB, 819e9, 200e9, _TPU + "v5e", 3.125e9),
+    "TPU v6 lite": Chip(918e12, 32 * GIB, 1600e9, 400e9, _TPU + "v6e", 12.5e9),
+    "TPU v6e": Chip(918e12, 32 * GIB, 1600e9, 400e9, _TPU + "v6e", 12.5e9),
 }
 
 
