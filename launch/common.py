@@ -185,6 +185,32 @@ def prepare(workdir: Path | None, config: str) -> Launch:
     return Launch(folder, source.resolve(), variant, git("rev-parse", "HEAD"), changed, untracked)
 
 
+def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> None:
+    """Lets the checkout's own `txjax train` look at the config of every run before it waits in a queue for hours.
+
+    Of runs that set the same fields the first one is looked at. Where this machine can't run txjax, that is said.
+
+    Raises:
+      Mistake: what `txjax train` would say.
+    """
+    kinds = {tuple(word.partition("=")[0] for word in words): words for words in reversed(runs)}
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), os.getcwd()]
+    environment = os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "JAX_PLATFORMS": "cpu"}
+    for words in kinds.values():
+        command = [python, "-P", "-m", "txjax", "train", f"--config={config}", *words, "--dry_run"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        except OSError as error:
+            print(f"the config was not looked at: {error}", file=sys.stderr)
+            return
+        last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
+        if done.returncode == 2:
+            raise Mistake(last.removeprefix("txjax: "))
+        if done.returncode:
+            print(f"the config was not looked at: {python}: {last}", file=sys.stderr)
+            return
+
+
 def git(*words: str) -> str:
     """What git says of txjax's checkout. Raises Mistake where there is none."""
     try:

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import subprocess
+import sys
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -197,6 +198,7 @@ def main(argv: list[str]) -> None:
     if launch.changed:
         raise Mistake(f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}")
     kubectl = common.need("kubectl", "a machine that can reach the cluster")
+    common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     done = subprocess.run([kubectl, "create", "-f", "-"], input=text, capture_output=True, text=True)
     if done.returncode:
         raise Mistake(f"kubectl: {' '.join(done.stderr.split())}")

@@ -154,6 +154,8 @@ def main(argv: list[str]) -> None:
         print(script, end="")
         return
     sbatch = common.need("sbatch", "a machine that can submit jobs")
+    each = runs or [[f"--workdir={flags.workdir}"]]
+    common.check_config(flags.python, flags.config, [[*overrides, *words] for words in each])
     launch.write({"overrides": overrides, "runs": runs})
     for number, words in enumerate(runs):
         point = launch.folder / "points" / str(number)

@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import shlex
+import sys
 
 import common
 from common import Launch, Mistake, count, quoted
@@ -100,6 +101,7 @@ def main(argv: list[str]) -> None:
     if launch.changed:
         raise Mistake(f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}")
     common.need("gcloud", "a machine that can ask for TPUs")
+    common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     os.execvp("bash", ["bash", "-c", script])
 
 

@@ -126,6 +126,17 @@ def test_a_flipped_bit_names_the_file_and_the_record(foreign):
         source.read(0, len(source))
 
 
+@pytest.mark.parametrize("kept", [0, 100, 0.5, -1])
+def test_a_truncated_shard_is_named(foreign, kept):
+    shard = next(foreign.rglob("*test.array_record*"))
+    content = shard.read_bytes()
+    shard.write_bytes(content[: int(kept * len(content)) if isinstance(kept, float) else kept])
+    with pytest.raises((CorruptData, UserError), match=shard.name):
+        records.check("squiggles", "test", str(foreign))
+        source = Records("squiggles", "test", str(foreign), ["image", "label"])
+        source.read(0, len(source))
+
+
 def test_a_lost_file_and_another_format_are_noticed_before_the_start(foreign):
     info = next(foreign.rglob("dataset_info.json"))
     text = info.read_text()

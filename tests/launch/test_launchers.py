@@ -137,6 +137,21 @@ def test_without_slurm_nothing_is_written(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_config_that_cannot_be_is_told_before_it_waits_in_a_queue(tmp_path):
+    path = program(tmp_path / "bin", "sbatch", f"#!/bin/sh\ntouch {tmp_path}/submitted\n")
+    (tmp_path / "points.txt").write_text("--config.seed=1\n--config.seed=2\n--config.model.widht=8\n")
+    flags = [f"--config={CONFIG}", f"--workdir={tmp_path}/run", f"--sweep={tmp_path}/points.txt"]
+    done = launch("slurm.py", *flags, PATH=f"{path}:{os.environ['PATH']}")
+    assert done.returncode == 2 and done.stderr.startswith("slurm.py: config.model.widht"), done.stderr
+    assert "did you mean width" in done.stderr and len(done.stderr.splitlines()) == 1
+    done = launch("slurm.py", *flags[:2], "--config.num_steps=-5", PATH=f"{path}:{os.environ['PATH']}")
+    assert done.returncode == 2 and "config.num_steps: expected at least 1" in done.stderr, done.stderr
+    assert not (tmp_path / "run").exists() and not (tmp_path / "submitted").exists()
+    flags = [*flags[:2], "--python=/nowhere/python"]
+    done = launch("slurm.py", *flags, PATH=f"{path}:{os.environ['PATH']}")
+    assert done.returncode == 0 and "was not looked at" in done.stderr and (tmp_path / "submitted").exists()
+
+
 def test_a_launch_keeps_the_code_as_it_is_and_the_config(checkout, tmp_path):
     """Tracked files with their changes, at their commit; the checkout itself isn't touched."""
     path = program(tmp_path / "bin", "sbatch", "#!/bin/sh\necho '17;cluster'\n")

@@ -19,6 +19,9 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument(
+        "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
+    )
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
@@ -26,8 +29,13 @@ def run(argv: list[str]) -> int:
         from txjax import config, processes
         from txjax.commands.report import plot_curves
         from txjax.train.loop import train
+        from txjax.tree import check_settings
 
         experiment = config.load(flags.config, overrides)
+    if flags.dry_run:  # for machines that submit jobs: no devices, no data
+        check_settings(experiment)
+        print("every field is one that there is, and in its range")
+        return 0
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
