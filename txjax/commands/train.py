@@ -1,10 +1,15 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
+import argparse
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from txjax.commands.parser import Parser
 from txjax.train.early import leaving
+
+if TYPE_CHECKING:
+    from txjax.experiment import Experiment
 
 SUMMARY = "train a config in a workdir; again to go on"
 
@@ -19,15 +24,20 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
+    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
     with leaving():  # these take seconds to import
-        from txjax import config, processes
+        from txjax.sweep.leash import follow
+
+        follow()
+        from txjax import processes
         from txjax.commands.report import plot_curves
         from txjax.train.loop import train
 
-        experiment = config.load(flags.config, overrides)
+        experiment = _experiment(flags, overrides)
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
@@ -37,3 +47,18 @@ def run(argv: list[str]) -> int:
         picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
         print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
     return code
+
+
+def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment":
+    """What the flags name: the config as it is, or one point or trial of it."""
+    if flags.point:
+        from txjax.sweep.resolve import points_of
+
+        return points_of(flags.config, overrides, [flags.point])[0].experiment
+    if flags.trial:
+        from txjax.sweep.search import of_params
+
+        return of_params(flags.config, overrides, flags.trial)
+    from txjax import config
+
+    return config.load(flags.config, overrides)
