@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,30 +58,53 @@ class Group:
 def read(folder: Path) -> list[Row]:
     """The points of a sweep's folder, in its order. Raises UserError where it is none."""
     points = Folder(folder).points()
-    axes = list(dict.fromkeys(path for point in points for path in point.values))
-    return [_row(point, folder / point.name, axes) for point in points]
+    runs = [_run(point, folder / point.name) for point in points]
+    axes = {}
+    for path in dict.fromkeys(path for point in points for path in point.values):
+        values = [point.values.get(path, _at(run.config, path)) for point, run in zip(points, runs, strict=True)]
+        axes[path] = texts(values)
+    rows = []
+    for i, (point, run) in enumerate(zip(points, runs, strict=True)):
+        step = int(run.rows[-1]["step"]) if run.rows else 0
+        begun = f"at step {step}" if step else "not begun"
+        state = "finished" if finished(run.workdir, point.num_steps) else begun
+        rows.append(Row(point.name, state, {path: axes[path][i] for path in axes}, run.last()))
+    return rows
 
 
-def _row(point: Planned, workdir: Path, axes: Sequence[str]) -> Row:
-    run = read_runs([workdir])[0] if (workdir / METRICS).exists() else Run(point.name, workdir, [], {}, {})
-    base = flatten(run.config)
-    classes = {path: base.get(f"{path}.class") for path in axes}
-    values = {path: point.values.get(path, base.get(path, classes[path])) for path in axes}
-    step = int(run.rows[-1]["step"]) if run.rows else 0
-    state = "finished" if finished(workdir, point.num_steps) else f"at step {step}" if step else "not begun"
-    return Row(point.name, state, {path: told(value) for path, value in values.items()}, run.last())
+def _run(point: Planned, workdir: Path) -> Run:
+    return read_runs([workdir])[0] if (workdir / METRICS).exists() else Run(point.name, workdir, [], {}, {})
 
 
-def told(value: Any) -> Any:
-    """A value of an axis for people: a component by its class and its settings that are plain."""
-    if isinstance(value, list):
-        return ", ".join(str(told(inner)) for inner in value)
-    if not isinstance(value, dict):
-        return value
-    fields = {k: told(v) for k, v in value.items() if k != "class"}
-    name = str(value.get("class", "")).rpartition(".")[2]
-    inner = ", ".join(f"{k}={v}" for k, v in fields.items())
-    return f"{name}({inner})" if name and inner else name or inner
+def _at(config: Any, path: str) -> Any:
+    """What lies at a dotted path of a config as JSON; None where nothing does."""
+    node = config
+    for step in re.findall(r"[^.\[\]]+", path):
+        if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
+        elif isinstance(node, dict) and step in node:
+            node = node[step]
+        else:
+            return None
+    return node
+
+
+def texts(values: Sequence[Any]) -> list[Any]:
+    """The values of an axis for people: of a component its class, and the settings in which those of a class differ."""
+    by_class: dict[str, list[dict[str, Any]]] = {}
+    for value in values:
+        if isinstance(value, dict):
+            by_class.setdefault(str(value.get("class")), []).append(flatten(value))
+
+    def text(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return json.dumps(value) if isinstance(value, list) else value
+        same, own = by_class[str(value.get("class"))], flatten(value)
+        told = [f"{k}={v}" for k, v in own.items() if any(other.get(k, ...) != v for other in same)]
+        name = str(value.get("class", "")).rpartition(".")[2]
+        return f"{name}({', '.join(told)})" if told else name
+
+    return [text(value) for value in values]
 
 
 def metric_of(rows: Sequence[Row], wanted: str | None) -> str:

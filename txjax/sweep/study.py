@@ -6,6 +6,7 @@ Workers hold one lock while they take trials, so that whatever they find half do
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import fcntl
 import time
@@ -54,9 +55,10 @@ def optuna() -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Heartbeats, retries and `constant_liar` have been experimental for years."""
+    """Heartbeats, retries and `constant_liar` have been experimental for years; and `Study.beat` is who beats."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna().exceptions.ExperimentalWarning)
+        warnings.filterwarnings("ignore", "Heartbeat of storage is supposed to be used with Study.optimize")
         yield
 
 
@@ -112,7 +114,8 @@ class Study:
         self._recover()
         if self.missing() <= sum(trial.state == self.states.RUNNING for trial in self.trials()):
             return None
-        trial = self.study.ask()
+        with quiet():
+            trial = self.study.ask()
         self.beat(trial.number)
         first = (self._history(self.trials()[trial.number]) or [trial.number])[0]
         trial.set_user_attr(FOLDER, f"trial-{first:04d}")
@@ -140,7 +143,7 @@ class Study:
         for trial in trials:
             if trial.state == self.states.FAIL and CAUSE not in trial.user_attrs and trial.number not in repeated:
                 with quiet():
-                    self.retry(self.study, trial)
+                    self.retry(self.study, copy.deepcopy(trial))  # it appends to what it is given
 
     def _history(self, trial: Any) -> list[int]:
         """The numbers of the trials that a trial repeats, the first one first."""
