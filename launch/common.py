@@ -77,7 +77,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def is_trains(word: str) -> bool:
     """Whether a word is a flag that goes along to `txjax train` as it is."""
-    return word in SWITCHES or re.match(r"--config[.\[]|--until\b", word) is not None
+    return word in SWITCHES or re.match(r"--config[.\[]|--(until|point)\b", word) is not None
 
 
 def is_whole(word: str) -> bool:

@@ -14,7 +14,7 @@ FLOORS = [
     {"eval"},
     {"experiment"},
     {"train", "interop"},
-    {"plan"},
+    {"plan", "sweep"},
     {"commands"},
     {"__main__"},
 ]

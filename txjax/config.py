@@ -1,13 +1,19 @@
 """Config files and flags: from `FILE.py:variant` and `--config.a.b=value` to the tree of a run."""
 
+import contextlib
+import copy
 import dataclasses
 import importlib.util
+import inspect
 import re
 import traceback
+import types
 import typing
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
@@ -25,18 +31,50 @@ def load(source: str, overrides: list[str]) -> Any:
     Raises:
       UserError: a file, a field or a value that can't be used; names the near misses.
     """
-    tree = _read(source)
-    for flag in overrides:
-        _check_override(tree, flag)
-    nones = [flag for flag in overrides if flag.endswith("=None")]
-    tree = _override(tree, [flag for flag in overrides if flag not in nones])
-    for flag in nones:
-        _set(tree, flag[2:].split("=")[0], None)
-    return tree
+    return read(source).tree(overrides)
 
 
-def _read(source: str) -> Any:
-    """What the file's `get_config` returns."""
+@dataclasses.dataclass(frozen=True)
+class ConfigFile:
+    """A Python file that describes runs, run once.
+
+    Attributes:
+      path: where it is.
+      variant: what its functions are handed, if anything.
+      module: what it defines.
+    """
+
+    path: Path
+    variant: str
+    module: Any
+
+    def tree(self, overrides: Sequence[str] = ()) -> Any:
+        """A fresh tree by `get_config`, with overrides applied. Raises UserError for those that can't be."""
+        tree = copy.deepcopy(self.call("get_config"))  # whatever the file holds outside its functions stays as it is
+        for flag in overrides:
+            _check_override(tree, flag)
+        nones = [flag for flag in overrides if flag.endswith("=None")]
+        tree = _override(tree, [flag for flag in overrides if flag not in nones])
+        for flag in nones:
+            _set(tree, flag[2:].split("=")[0], None)
+        return tree
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What a function of the file returns; the variant, if there is one, comes after the arguments.
+
+        Raises:
+          UserError: there is none of that name, or it raises; tells the line.
+        """
+        function = getattr(self.module, name, None)
+        if function is None:
+            raise UserError("--config", f"a Python file that defines {name}()", str(self.path))
+        takes = len(inspect.signature(function).parameters) > len(arguments)
+        with _running(self.path, f"{name}()"):
+            return function(*arguments, *([self.variant] if self.variant and (takes or name == "get_config") else []))
+
+
+def read(source: str) -> ConfigFile:
+    """The file of `FILE.py` or `FILE.py:variant`. Raises UserError where it can't be run."""
     name, _, variant = source.partition(":")
     path = Path(name)
     if not path.is_file():
@@ -45,23 +83,62 @@ def _read(source: str) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    try:
+    with _running(path, "get_config()"):
         spec.loader.exec_module(module)
-        get_config = getattr(module, "get_config", None)
-        if get_config is None:
-            raise UserError("--config", "a Python file that defines get_config()", str(path))
-        known = getattr(module, "VARIANTS", (variant,))
-        if variant and variant not in known:
-            raise UserError("--config", f"a variant of {path}", variant, near_misses(variant, known) or known)
-        return get_config(variant) if variant else get_config()
+    known = getattr(module, "VARIANTS", (variant,))
+    if variant and variant not in known:
+        raise UserError("--config", f"a variant of {path}", variant, near_misses(variant, known) or known)
+    return ConfigFile(path, variant, module)
+
+
+@contextlib.contextmanager
+def _running(path: Path, what: str) -> Iterator[None]:
+    """Whatever the file's code raises inside is one line that tells where."""
+    try:
+        yield
     except UserError:
         raise
     except Exception as error:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
+        if isinstance(error, SyntaxError) and error.lineno:
+            lines.append(error.lineno)
         where = f"{path} (line {lines[-1]})" if lines else str(path)
-        raise UserError(
-            "--config", "a file whose get_config() runs", where, hint=f"{type(error).__name__}: {error}"
-        ) from error
+        hint = f"{type(error).__name__}: {error}"
+        raise UserError("--config", f"a file whose {what} runs", where, hint=hint) from error
+
+
+def place(tree: Any, path: str, value: Any) -> None:
+    """Puts a value, or another component, where a dotted path leads: `optimizer.peak_lr`, `model.positions`.
+
+    Raises:
+      UserError: there is no such field (names the near misses), or the value is not of its type.
+    """
+    node, where, parent, names = tree, "config", tree, _steps(path)
+    for name in names:
+        parent, node, where = node, _step(node, name, where), f"{where}.{name}"
+    if not names or isinstance(parent, tuple):
+        raise UserError(where, "a field of a component", hint="give the whole tuple" if names else "")
+    kind = declared(parent).get(names[-1], type(node))
+    _set(tree, f"config.{path}", _fitted(where, kind, value, loose=isinstance(parent, dict)))
+
+
+def _fitted(where: str, kind: Any, value: Any, loose: bool) -> Any:
+    """The value as the field has it. `loose`: any component will do for one."""
+    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int) and not isinstance(value, bool) and float in options and int not in options:
+        value = float(value)
+    roots = [typing.get_origin(option) or option for option in options]
+    if isinstance(value, list) and tuple in roots:
+        value = tuple(value)
+    if loose and dataclasses.is_dataclass(value):
+        roots = [object]
+    if all(isinstance(root, type) for root in roots) and not isinstance(value, tuple(roots)):
+        raise UserError(where, type_name(kind), value)
+    if isinstance(value, bool) and bool not in roots and any(root in (int, float) for root in roots):
+        raise UserError(where, type_name(kind), value)
+    return copy.deepcopy(value)
 
 
 def _override(tree: Any, overrides: list[str]) -> Any:

@@ -1,20 +1,34 @@
-"""txjax report RUN [RUN...]: the curves and final scores of runs, side by side, as a picture and one HTML page."""
+"""txjax report RUN [RUN...]: curves and final scores of runs, side by side, as a picture and one HTML page; or a sweep.
+
+Of a sweep's folder: a table of all points, seeds averaged, and pictures of its axes.
+"""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from txjax.commands.parser import Parser
+from txjax.types import UserError
 
 SUMMARY = "draw the curves of runs, side by side, and write a page about them"
 
 
 def run(argv: list[str]) -> int:
     parser = Parser("report", __doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="the folder (--workdir) of a run")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", type=Path, help="the folder (--workdir) of a run, or of a sweep"
+    )
     parser.add_argument("--out", type=Path, help="where the report goes; default: the first run's folder, report/")
+    parser.add_argument("--sort", metavar="METRIC", help="of a sweep: best first; -METRIC where more is better")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
+    if len(flags.runs) == 1 and (flags.runs[0] / "sweep.json").exists():
+        from txjax.commands import sweep_report
+
+        sweep_report.report(flags.runs[0], flags.out or flags.runs[0] / "report", flags.sort, flags.json)
+        return 0
+    if flags.sort:
+        raise UserError("--sort", "the folder of one sweep", " ".join(map(str, flags.runs)))
 
     from txjax.commands.curves import DARK, LIGHT, draw
     from txjax.commands.page import page, png, scores, shown

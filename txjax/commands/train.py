@@ -1,10 +1,15 @@
 """txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
 
+import argparse
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from txjax.commands.parser import Parser
 from txjax.train.early import leaving
+
+if TYPE_CHECKING:
+    from txjax.experiment import Experiment
 
 SUMMARY = "train a config in a workdir; again to go on"
 
@@ -19,23 +24,35 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+<<<<<<< HEAD
     parser.add_argument(
         "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
     )
+=======
+    parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
+    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
+>>>>>>> sweep
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
     with leaving():  # these take seconds to import
-        from txjax import config, processes
+        from txjax.sweep.leash import follow
+
+        follow()
+        from txjax import processes
         from txjax.commands.report import plot_curves
         from txjax.train.loop import train
         from txjax.tree import check_settings
 
+<<<<<<< HEAD
         experiment = config.load(flags.config, overrides)
     if flags.dry_run:  # for machines that submit jobs: no devices, no data
         check_settings(experiment)
         print("every field is one that there is, and in its range")
         return 0
+=======
+        experiment = _experiment(flags, overrides)
+>>>>>>> sweep
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
@@ -45,3 +62,18 @@ def run(argv: list[str]) -> int:
         picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
         print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
     return code
+
+
+def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment":
+    """What the flags name: the config as it is, or one point or trial of it."""
+    if flags.point:
+        from txjax.sweep.resolve import points_of
+
+        return points_of(flags.config, overrides, [flags.point])[0].experiment
+    if flags.trial:
+        from txjax.sweep.search import of_params
+
+        return of_params(flags.config, overrides, flags.trial)
+    from txjax import config
+
+    return config.load(flags.config, overrides)

@@ -109,6 +109,11 @@ def read_metrics(workdir: Path | str) -> list[Row]:
     return rows
 
 
+def rows_of(text: str) -> list[Row]:
+    """The rows of a piece of a log that a run still writes; lines that are none are left out."""
+    return [row for row in map(_row, text.splitlines(keepends=True)) if row is not None]
+
+
 # JSON has no number for these; float() and JavaScript's Number() read them back from their names.
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 

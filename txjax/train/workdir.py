@@ -89,24 +89,35 @@ def _lock(workdir: Path) -> Iterator[None]:
 def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
     """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
 
+    Raises:
+      UserError: the configs differ in more than harmless fields; shows the difference.
+    """
+    if not allow_change:
+        check_config(workdir, experiment)
+    replace_text(workdir / "config.json", json.dumps(tree.to_json(experiment), indent=2) + "\n")
+
+
+def check_config(workdir: Path, experiment: Any) -> None:
+    """Makes sure that the config is the one that this workdir was started with, if it was. Writes nothing.
+
     A field that is newer than the workdir is no difference while it has its default.
 
     Raises:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
-    path, new = workdir / "config.json", tree.to_json(experiment)
-    if path.exists() and not allow_change:
-        old = tree.completed(json.loads(path.read_text()), experiment)
-        differences = [d for d in tree.diff(old, new) if not d[0].startswith(HARMLESS)]
-        if differences:
-            shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
-            raise UserError(
-                "--config",
-                f"the config that {workdir} was started with",
-                shown,
-                hint="take another --workdir, or go on with the new config by --allow_config_change",
-            )
-    replace_text(path, json.dumps(new, indent=2) + "\n")
+    path = workdir / "config.json"
+    if not path.exists():
+        return
+    old = tree.completed(json.loads(path.read_text()), experiment)
+    found = tree.diff(old, tree.to_json(experiment))
+    if differences := [d for d in found if not d[0].startswith(HARMLESS)]:
+        shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
+        raise UserError(
+            "--config",
+            f"the config that {workdir} was started with",
+            shown,
+            hint="take another --workdir, or go on with the new config by --allow_config_change",
+        )
 
 
 def _show(value: Any) -> str:

@@ -1,0 +1,205 @@
+"""`txjax sweep` as its users meet it: mistakes before anything runs, real processes, real signals."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from txjax.__main__ import main
+
+import runs
+
+SHORT = runs.CONFIG.replace("num_steps=40", "num_steps=6").replace("every_steps=10", "every_steps=2")
+SWEEP = """
+from txjax.nn import Alibi, Rotary
+from txjax.sweep import *
+
+def sweep():
+    return {points}
+"""
+
+
+def write(folder: Path, points: str, config: str = SHORT) -> Path:
+    path = folder / "study.py"
+    path.write_text(config + SWEEP.format(points=points))
+    return path
+
+
+def command(config: Path, workdir: Path, *flags: str) -> list[str]:
+    return [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}", *flags]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0", "PYTHONPATH": os.pathsep.join(runs.PATHS)}
+
+
+def sweep(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
+    words = command(config, workdir, *flags)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=1800)
+    return done.returncode, done.stdout, done.stderr
+
+
+def planned(config: Path, workdir: Path, capsys, *flags: str) -> dict:
+    code = main(["sweep", f"--config={config}", f"--workdir={workdir}", "--dry_run", "--json", *flags])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return json.loads(said.out.splitlines()[-1])
+
+
+def test_a_dry_run_tells_points_and_cost_and_leaves_nothing(tmp_path, capsys):
+    points = 'chain(grid({"model.positions": [Rotary(), Alibi()], "num_steps": [6, 12]}), [{"num_steps": 7}])'
+    config, workdir = write(tmp_path, points), tmp_path / "out"
+    found = planned(config, workdir, capsys, "--config.optimizer.peak_lr=0.5")
+    assert [p["name"] for p in found["points"]] == [
+        "positions=Rotary,num_steps=6",
+        "positions=Rotary,num_steps=12",
+        "positions=Alibi,num_steps=6",
+        "positions=Alibi,num_steps=12",
+        "num_steps=7",
+    ]
+    assert [p["num_steps"] for p in found["points"]] == [6, 12, 6, 12, 7]
+    assert found["points"][0]["values"]["model.positions"]["class"].endswith("Rotary")
+    assert found["flops_left"] == sum(p["flops_per_step"] * p["num_steps"] for p in found["points"]) > 0
+    assert len({p["digest"] for p in found["points"]}) == 5 and found["left"] == [p["name"] for p in found["points"]]
+    assert not workdir.exists()
+    other = planned(config, workdir, capsys)  # an override is part of the config, so of its digest
+    assert not {p["digest"] for p in other["points"]} & {p["digest"] for p in found["points"]}
+
+
+def test_points_that_come_to_one_config_are_one(tmp_path, capsys):
+    """A value that is the config's own, numbers of another kind, and the same point twice."""
+    points = '[{"seed": 0}, {"optimizer.peak_lr": 1}, {"optimizer.peak_lr": 1.0}, {"seed": 1}, {"seed": 1}, {}]'
+    found = planned(write(tmp_path, points), tmp_path / "out", capsys)
+    assert [p["name"] for p in found["points"]] == ["seed=0", "peak_lr=1", "seed=1"]
+    assert found["same"] == 3
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ('grid({"model.widht": [3]})', ["config.model.widht", "did you mean width?", "in the point widht=3"]),
+        ('grid({"evals.vald.data.length": [3]})', ["config.evals.vald", "did you mean valid?"]),
+        ('grid({"model.width": [2.5]})', ["config.model.width", "a whole number", "2.5"]),
+        ('grid({"num_steps": [True]})', ["config.num_steps", "a whole number", "True"]),
+        ('grid({"model.positions": ["rotary"]})', ["config.model.positions", "'rotary'"]),
+        ('grid({"optimizer": [Alibi()]})', ["config.optimizer", "Optimizer", "Alibi"]),
+        ('grid({"model.heads": [2, 3]})', ["config.model.heads", "divisor", "in the point heads=3"]),
+        ('grid({"num_steps": [6, -1]})', ["config.num_steps", "at least 1", "in the point num_steps=-1"]),
+        ('[{"data.length": 16}, {"data": 1 / 0}]', ["study.py (line ", "ZeroDivisionError"]),
+        ('[{"model.depth": 1, "model.width": 8 * n} for n in (1, 2)] + ["x"]', ["returns points"]),
+        ("[]", ["returns points", "none"]),
+        (
+            '[{"evals.valid.data.length": 8, "data.split": "train[:50%]"}, '
+            '{"evals.valid.data.length": 8, "data.split": "train[:50$]"}]',
+            ["points of different names", "length=8,split=train-50-"],
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_runs(tmp_path, capsys, points, words):
+    config, workdir = write(tmp_path, points), tmp_path / "out"
+    code = main(["sweep", f"--config={config}", f"--workdir={workdir}", "--dry_run"])
+    err = capsys.readouterr().err
+    assert code == 2 and len(err.strip().splitlines()) == 1, err
+    assert all(word in err for word in words), err
+    assert not workdir.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--executor=locl"], ["--executor", "did you mean local?"]),
+        (["--jobs=0"], ["--jobs", "at least 1"]),
+        (["--max_flops=-1"], ["--max_flops", "more than 0"]),
+        (["--max_flops=1000", "--dry_run"], ["--max_flops", "at least", "which 1 points take"]),
+    ],
+)
+def test_mistakes_in_flags(tmp_path, capsys, flags, words):
+    config, workdir = write(tmp_path, '[{"seed": 1}]'), tmp_path / "out"
+    assert main(["sweep", f"--config={config}", f"--workdir={workdir}", *flags]) == 2
+    err = capsys.readouterr().err
+    assert all(word in err for word in words), err
+    assert not workdir.exists()
+
+
+def test_a_failing_point_does_not_stop_the_others_and_again_does_only_what_is_left(tmp_path):
+    points = 'zip({"optimizer.peak_lr": [1e-3, 1e30], "optimizer.clip": [1.0, None]})'
+    config, workdir = write(tmp_path, points), tmp_path / "out"
+    code, out, err = sweep(config, workdir, "--jobs=2")
+    assert code == 1, err
+    good, bad = "peak_lr=0.001,clip=1", "peak_lr=1e+30,clip=None"
+    assert f"finished {good}" in out and "1 of 2 points finished" in out
+    assert f"failed: {bad}: step " in err and "not finite" in err and "Traceback" not in err
+    assert [row["step"] for row in runs.rows(workdir / good)] == [1, 2, 3, 4, 5, 6]
+    before = (workdir / good / "metrics.jsonl").read_bytes()
+    code, out, err = sweep(config, workdir, "--jobs=2", "--max_flops=1e12")
+    assert code == 1 and "1 of 2 points to do" in out and f"running  {good}" not in out
+    assert (workdir / good / "metrics.jsonl").read_bytes() == before
+    # A sweep that came to mean something else under the same name is refused.
+    config.write_text(config.read_text().replace("width=16", "width=32"))
+    code, out, err = sweep(config, workdir)
+    assert code == 2 and "model.width: 16 -> 32" in err and f"in the point {good}" in err
+
+
+def tables(workdir: Path) -> dict[str, list[dict]]:
+    return {path.parent.name: runs.rows(path.parent) for path in workdir.glob("*/metrics.jsonl")}
+
+
+def alive(workdir: Path) -> list[int]:
+    """The processes that have this folder in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(workdir).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it is gone
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
+    """SIGTERM: the runs save, 75. SIGKILL of the sweep alone: its run notices, saves and leaves."""
+    config, workdir = write(tmp_path, 'grid({"num_steps": [3000, 3001]})', runs.CONFIG), tmp_path / "out"
+    for number, code in ((signal.SIGTERM, 75), (signal.SIGKILL, -signal.SIGKILL)):
+        process = subprocess.Popen(command(config, workdir), env=environment(), stdout=subprocess.PIPE, text=True)
+        log = workdir / "num_steps=3000" / "metrics.jsonl"
+        before, deadline = log.read_text().count("\n") if log.exists() else 0, time.monotonic() + 300
+        while not log.exists() or log.read_text().count("\n") < before + 5:
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == code, out
+        while alive(workdir):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        saved = max(int(p.parent.name) for p in (workdir / "num_steps=3000").glob("checkpoints/*/digests.json"))
+        assert saved == runs.rows(workdir / "num_steps=3000")[-1]["step"] > before
+        assert not (workdir / "num_steps=3001" / "config.json").exists()
+
+
+@pytest.mark.slow
+def test_twenty_four_points_survive_a_kill_of_the_whole_tree(tmp_path):
+    """kill -9 of the sweep and its runs at random moments; the table of the end is the undisturbed sweep's."""
+    points = 'grid({"optimizer.peak_lr": [1e-3, 3e-3, 1e-2], "optimizer.weight_decay": [0.0, 0.1], "seed": range(4)})'
+    config, kills = write(tmp_path, points), 3
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    begun = time.monotonic()
+    code, _, err = sweep(config, straight, "--jobs=2")
+    assert code == 0, err
+    length, draw = time.monotonic() - begun, random.Random(5)
+    for _ in range(kills):
+        process = subprocess.Popen(command(config, killed, "--jobs=2"), env=environment(), stdout=subprocess.DEVNULL)
+        time.sleep(draw.uniform(0.1, 0.5) * length)
+        for pid in [process.pid, *alive(killed)]:
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+    code, out, err = sweep(config, killed, "--jobs=2")
+    assert code == 0 and "24 of 24 points finished" in out, err
+    assert tables(killed) == tables(straight) and len(tables(killed)) == 24

@@ -1,0 +1,101 @@
+"""The report of a sweep's folder: seeds averaged, best first, pictures, JSON."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from txjax.__main__ import main
+
+LR = "optimizer.peak_lr"
+ALIBI = {"class": "txjax.nn.positions.Alibi", "start": 1, "bias": True}
+
+
+def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
+    """Two settings of three seeds, a component, one that diverged, one at work, one not begun. Returns the losses."""
+    rng, points, losses = np.random.default_rng(0), [], {}
+
+    def point(name: str, values: dict, loss: float | None, done: bool = True) -> None:
+        points.append({"name": name, "digest": name, "values": values, "num_steps": 20, "flops_per_step": 100})
+        if loss is None:
+            return
+        run = folder / name
+        (run / "checkpoints" / "20").mkdir(parents=True)
+        if done:
+            (run / "checkpoints" / "20" / "digests.json").write_text("{}")
+        last = {"step": 20 if done else 10, "time": 2.0, "train/loss": 1.0}
+        last |= {"eval/valid/loss": "NaN" if math.isnan(loss) else loss, "eval/valid/accuracy": 1 / (1 + loss)}
+        rows = [{"step": 5, "time": 1.0, "train/loss": 2.0}, last]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        config = {"optimizer": {"class": "AdamW", "peak_lr": 0.5}, "model": {"positions": {"class": "a.Rotary"}}}
+        (run / "config.json").write_text(json.dumps(config | {"seed": 0}))
+
+    for lr in (0.1, 0.01):
+        for seed in range(3):
+            losses[lr, seed] = float(rng.normal(2 * lr + 1, 0.01))
+            point(f"peak_lr={lr},seed={seed}", {LR: lr, "seed": seed}, losses[lr, seed])
+    point("positions=Alibi", {"model.positions": ALIBI}, 0.5)
+    point("positions=Alibi_start2", {"model.positions": ALIBI | {"start": 2}}, None)
+    point("peak_lr=9", {LR: 9.0}, math.nan)
+    point("peak_lr=2", {LR: 2.0}, 0.1, done=False)
+    point("peak_lr=3", {LR: 3.0}, None)
+    (folder / "sweep.json").write_text(json.dumps({"config": "c.py", "overrides": [], "points": points}))
+    return losses
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
+    code = main(["report", str(folder), "--json", *flags])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    return json.loads(said.out, parse_constant=pytest.fail)
+
+
+def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
+    losses = make_sweep(tmp_path)
+    found = told(tmp_path, capsys)
+    assert found["metric"] == "eval/valid/loss"
+    groups = found["groups"]
+    assert [group["count"] for group in groups] == [1, 3, 3, 0, 0, 0, 0]
+    assert groups[0]["values"] == {LR: 0.5, "model.positions": "Alibi(start=1)", "seed": 0}
+    for group, lr in zip(groups[1:3], (0.01, 0.1), strict=True):
+        expected = np.array([losses[lr, seed] for seed in range(3)])
+        assert group["values"] == {LR: lr, "model.positions": "Rotary"}
+        assert group["mean"] == pytest.approx(expected.mean(), rel=1e-12)
+        assert group["standard_error"] == pytest.approx(expected.std(ddof=1) / np.sqrt(3), rel=1e-12)
+    assert [group["mean"] for group in groups[3:]] == [None] * 4
+    states = {point["name"]: point["state"] for point in found["points"]}
+    assert (states["peak_lr=2"], states["peak_lr=3"], states["peak_lr=9"]) == ("at step 10", "not begun", "finished")
+    assert [Path(path).name for path in found["pictures"]] == ["axes.png", "parallel.png"]
+    assert all(Path(path).read_bytes().startswith(b"\x89PNG") for path in found["pictures"])
+
+
+def test_another_metric_the_largest_first(tmp_path, capsys):
+    make_sweep(tmp_path)
+    upward = told(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
+    means = [group["mean"] for group in upward if group["mean"] is not None]
+    assert means == sorted(means, reverse=True) and len(means) == 3
+
+
+def test_the_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    make_sweep(tmp_path)
+    assert main(["report", str(tmp_path), f"--out={tmp_path / 'elsewhere'}"]) == 0
+    out = capsys.readouterr().out
+    assert "8 of 11 points finished" in out and "3 seeds" in out and "Alibi" in out and "at step 10" in out
+    assert (tmp_path / "elsewhere" / "axes.png").exists() and not (tmp_path / "report").exists()
+
+
+def test_mistakes(tmp_path, capsys):
+    make_sweep(tmp_path)
+    for flags, words in (
+        ([str(tmp_path), "--sort=eval/vald/loss"], ["--sort", "did you mean eval/valid/loss"]),
+        ([str(tmp_path / "peak_lr=9"), "--sort=train/loss"], ["--sort", "the folder of one sweep"]),
+    ):
+        assert main(["report", *flags]) == 2
+        err = capsys.readouterr().err
+        assert all(word in err for word in words), err
+    (tmp_path / "sweep.json").write_text("{")
+    assert main(["report", str(tmp_path)]) == 2
+    assert "JSON" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+"""txjax sweep: trains every point of a config file's sweep(), or trials of its search(); again to go on."""
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from txjax.commands.parser import Parser
+
+SUMMARY = "train every point of a sweep, or search; again to go on"
+EXECUTORS = ("local", "slurm", "population")
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("sweep", __doc__)
+    parser.add_argument("--config", required=True, help="FILE.py[:variant] with get_config() and sweep() or search()")
+    parser.add_argument("--workdir", required=True, type=Path, help="the sweep's folder, with one folder a point")
+    parser.add_argument(
+        "--executor", default="local", help="local (default), slurm, or population: one program for all"
+    )
+    parser.add_argument("--jobs", type=int, help="points at the same time; default: 1 here, all on Slurm")
+    parser.add_argument("--max_flops", type=float, help="refuse to start where the points left would take more")
+    parser.add_argument("--max_hours", type=float, help="refuse what would take longer; stop after so many")
+    parser.add_argument("--dry_run", action="store_true", help="print points and cost, start nothing")
+    parser.add_argument("--json", action="store_true", help="with --dry_run: print JSON")
+    slurm = parser.add_argument_group("on Slurm")
+    slurm.add_argument(
+        "--slurm", action="append", default=[], metavar="FLAG", help="of launch/slurm.py: --slurm=--mem=8G"
+    )
+    search = parser.add_argument_group("search")
+    search.add_argument("--trials", type=int, help="trials of search() that come to an end")
+    search.add_argument("--metric", help="to make small; default: the loss of the first evaluation")
+    search.add_argument("--storage", help="URL of a database; default: a file of SQLite in the sweep's folder")
+    search.add_argument("--search_seed", type=int, default=0, help="of the proposals")
+    search.add_argument("--no_prune", action="store_true", help="train bad trials to their end, too")
+    search.add_argument("--heartbeat", type=int, default=15, help="seconds between two signs of life of a trial")
+    flags, overrides = parser.parse_known(argv)
+    _check(flags)
+    if flags.dry_run and flags.executor != "slurm":
+        return _dry_run(flags, overrides)
+
+    from txjax.sweep.folder import Folder, Planned
+    from txjax.sweep.work import Work
+
+    found = _plan_apart(flags, overrides)
+    if isinstance(found, int):
+        return found
+    points = [Planned(**point) for point in found["points"]]
+    work = Work(Folder(flags.workdir), flags.config, overrides, points)
+    _tell_same(found["same"])
+    _price(work, flags)
+    if flags.executor == "slurm" and flags.dry_run:
+        from txjax.sweep.slurm import submit
+
+        return submit(work, flags.jobs, flags.slurm, dry_run=True)
+    work.folder.write([] if flags.trials else points, {"config": flags.config, "overrides": overrides})
+    return _run(work, found, flags)
+
+
+def _check(flags: argparse.Namespace) -> None:
+    from txjax.types import UserError, near_misses
+
+    if flags.executor not in EXECUTORS:
+        near = near_misses(flags.executor, EXECUTORS)
+        raise UserError("--executor", "one of " + ", ".join(EXECUTORS), flags.executor, near)
+    if flags.trials and flags.executor != "local":
+        hint = "start this command several times, anywhere, with one --storage"
+        raise UserError("--executor", "local, with --trials", flags.executor, hint=hint)
+    for name in ("jobs", "trials", "heartbeat"):
+        value = getattr(flags, name)
+        if value is not None and value < 1:
+            raise UserError(f"--{name}", "at least 1", value)
+    for name in ("max_flops", "max_hours"):
+        value = getattr(flags, name)
+        if value is not None and not value > 0:
+            raise UserError(f"--{name}", "more than 0", value)
+
+
+def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
+    from txjax.log.table import table
+    from txjax.sweep.folder import Folder
+    from txjax.sweep.planned import first_trial, groups_of, plan
+    from txjax.sweep.view import table_rows
+    from txjax.sweep.work import Work
+
+    told: dict[str, Any] = {}
+    if flags.trials:
+        point, metric, every = first_trial(flags.config, overrides, flags.metric, flags.search_seed)
+        points, same = [point], 0
+        told |= {"metric": metric, "every_steps": every}
+    else:
+        points, same, runs = plan(flags.config, overrides, flags.workdir)
+    work = Work(Folder(flags.workdir), flags.config, overrides, points)
+    if flags.executor == "population":
+        told["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
+    if flags.json:
+        left = {"left": [point.name for point in work.left()], "flops_left": work.flops_left()}
+        print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | told))
+        return 0
+    states = {p.name: "finished" if work.finished(p) else f"from step {work.saved(p)}" for p in points}
+    title = f"{flags.config}: " + (f"{flags.trials} trials such as" if flags.trials else f"{len(points)} points")
+    table(title, ["point", "", "steps", "FLOPs"], table_rows(points, states))
+    for number, group in enumerate(told.get("groups", [])):
+        print(f"program {number + 1}: {' '.join(group)}")
+    _tell_same(same)
+    _price(work, flags)
+    return 0
+
+
+def _plan_apart(flags: argparse.Namespace, overrides: list[str]) -> Any:
+    """What `--dry_run --json` of a process of its own says, for it takes the devices that the runs need.
+
+    Returns the exit code where it fails; it has told why.
+    """
+    words = [f"--config={flags.config}", f"--workdir={flags.workdir}", "--dry_run", "--json", *overrides]
+    words += [f"--executor={flags.executor}"] if flags.executor == "population" else []
+    words += [f"--trials={flags.trials}", f"--search_seed={flags.search_seed}"] if flags.trials else []
+    words += [f"--metric={flags.metric}"] if flags.metric else []
+    done = subprocess.run([sys.executable, "-m", "txjax", "sweep", *words], stdout=subprocess.PIPE, text=True)
+    return done.returncode or json.loads(done.stdout.splitlines()[-1])
+
+
+def _tell_same(same: int) -> None:
+    if same:
+        print(f"{same} more points come to the same configs as these, and are left out")
+
+
+def _price(work: Any, flags: argparse.Namespace) -> None:
+    """Prints what is left to do. Raises UserError where that is more than the budget."""
+    from txjax.types import UserError
+
+    left, flops, speed = len(work.left()), work.flops_left(), work.speed()
+    what = f"{left} of {len(work.points)} points to do"
+    if flags.trials:
+        left, flops = flags.trials, flops * flags.trials
+        what = f"{left} trials, of those that have ended fewer, at most"
+    hours = flops / speed / 3600 / min(flags.jobs or 1, max(1, left)) if speed else None
+    about = "" if hours is None else f", about {hours:.3g} hours at the speed so far"
+    print(f"{what}: {flops:.3e} FLOPs{about}", flush=True)
+    if flags.max_flops is not None and flops > flags.max_flops:
+        raise UserError("--max_flops", f"at least {flops:.3e}, which {left} points take", flags.max_flops)
+    if flags.max_hours is not None and hours is not None and hours > flags.max_hours:
+        raise UserError("--max_hours", f"at least {hours:.3g}, which {left} points take", flags.max_hours)
+
+
+def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
+    """Runs what is left, tells how it ended, and returns the exit code."""
+    from txjax.sweep.local import Local
+
+    seconds, jobs = None if flags.max_hours is None else 3600 * flags.max_hours, flags.jobs or 1
+    if flags.executor == "slurm":
+        from txjax.sweep.slurm import submit
+
+        return submit(work, flags.jobs, flags.slurm, dry_run=False)
+    if flags.trials:
+        from txjax.sweep.search import Search
+        from txjax.sweep.study import Aim, Study
+
+        prune, seed = not flags.no_prune, flags.search_seed
+        aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)
+        storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
+        work = dataclasses.replace(work, points=[])
+        study = Study(aim, storage, flags.workdir)
+        ended = Search(work, study, jobs, seconds).run()
+        if best := study.best():
+            print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
+    else:
+        groups = [[point] for point in work.left()]
+        if "groups" in found:
+            known = {point.name: point for point in work.points}
+            groups = [[known[name] for name in group] for group in found["groups"]]
+        ended = Local(work, groups, jobs, seconds).run()
+    for name, end in ended.items():
+        if end.state == "failed":
+            print(f"failed: {name}: {end.cause}", file=sys.stderr)
+    states = [end.state for end in ended.values()]
+    print(f"{len(work.points) - len(work.left())} of {len(work.points)} points finished in {work.folder.path}")
+    if "failed" in states:
+        return 1
+    return 75 if {"stopped", "left"} & set(states) else 0

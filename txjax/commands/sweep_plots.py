@@ -1,0 +1,123 @@
+"""Pictures of a sweep: a metric against each axis, and every point as a line across all axes."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from txjax.commands.curves import Theme
+from txjax.commands.sweep_table import SEED, Group
+
+WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
+
+
+def axes_of(groups: Sequence[Group]) -> list[str]:
+    """The paths on which the groups differ."""
+    paths = dict.fromkeys(path for group in groups for path in group.values if path != SEED)
+    return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
+
+
+def per_axis(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
+    """One panel an axis: every mean with its standard error, and a line through the best at each value."""
+    groups = [group for group in groups if math.isfinite(group.mean)]
+    paths = axes_of(groups) or [SEED]
+    columns = min(3, len(paths))
+    rows = math.ceil(len(paths) / columns)
+    figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=160, facecolor=theme.paper, layout=_layout())
+    for i, path in enumerate(paths):
+        axes = figure.add_subplot(rows, columns, i + 1)
+        _style(axes, theme)
+        place = Scale([group.values.get(path) for group in groups])
+        x = [place(group.values.get(path)) for group in groups]
+        y = [group.mean for group in groups]
+        bars = [0.0 if math.isnan(group.error) else group.error for group in groups]
+        axes.errorbar(x, y, yerr=bars, fmt="o", ms=4, alpha=0.55, color=theme.lines[0], elinewidth=1)
+        best = {at: min(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
+        axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
+        place.label(axes)
+        axes.set_xlabel(path, fontsize=9, color=theme.faint)
+        if i % columns == 0:
+            axes.set_ylabel(metric, fontsize=9, color=theme.faint)
+    return figure
+
+
+def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
+    """Parallel coordinates: a line is a mean over seeds, its colour the metric; good ones lie on top."""
+    groups = [group for group in groups if math.isfinite(group.mean)]
+    paths = axes_of(groups)
+    scales = [Scale([group.values.get(path) for group in groups]) for path in paths]
+    means = [group.mean for group in groups]
+    figure = Figure(figsize=(2.2 + 2.0 * (len(paths) + 1), 4.4), dpi=160, facecolor=theme.paper, layout=_layout())
+    axes = figure.add_subplot()
+    axes.set_facecolor(theme.paper)
+    axes.spines[:].set_visible(False)
+    axes.set_yticks([])
+    shades = ScalarMappable(Normalize(min(means), max(means) or 1.0), colormaps["viridis_r"])
+    last = Scale(means)
+    for group in sorted(groups, key=lambda group: -group.mean):
+        values = [scale.share(group.values.get(path)) for scale, path in zip(scales, paths, strict=True)]
+        axes.plot(range(len(paths) + 1), [*values, last.share(group.mean)], color=shades.to_rgba(group.mean), lw=1.6)
+    for i, scale in enumerate([*scales, last]):
+        axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
+        for text, share in scale.marks():
+            axes.text(i + 0.03, share, text, fontsize=8, color=theme.faint, va="center")
+    axes.set_xticks(range(len(paths) + 1), [*paths, metric], fontsize=9, color=theme.ink)
+    axes.tick_params(length=0)
+    axes.set_xlim(-0.1, len(paths) + 0.6)
+    return figure
+
+
+class Scale:
+    """Where values stand on an axis: numbers by their size, on a wide range by its logarithm, all else by rank."""
+
+    def __init__(self, values: Sequence[Any]):
+        self.numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        self.kinds = [] if self.numeric else sorted({str(value) for value in values})
+        numbers = [float(value) for value in values] if self.numeric else []
+        self.log = self.numeric and min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
+        places = [self(value) for value in values]
+        self.low, self.high = min(places), max(places)
+        self.values = sorted(set(numbers)) if self.numeric else self.kinds
+
+    def __call__(self, value: Any) -> float:
+        """The place of a value."""
+        if not self.numeric:
+            return float(self.kinds.index(str(value)))
+        return math.log10(value) if self.log else float(value)
+
+    def share(self, value: Any) -> float:
+        """The same from 0, the lowest, to 1, the highest."""
+        return (self(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+
+    def marks(self) -> list[tuple[str, float]]:
+        """Some values, the ends among them, as text with their shares."""
+        chosen = self.values
+        if len(chosen) > 8:
+            chosen = [chosen[round(i)] for i in np.linspace(0, len(chosen) - 1, 5)]
+        return [(f"{v:.4g}" if self.numeric else str(v), self.share(v)) for v in chosen]
+
+    def label(self, axes: Axes) -> None:
+        """Writes values along the x axis."""
+        marks = self.marks()
+        places = [self.low + share * (self.high - self.low) for _, share in marks]
+        axes.set_xticks(places, [text for text, _ in marks], rotation=0 if self.numeric else 20)
+
+
+def _layout() -> ConstrainedLayoutEngine:
+    return ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+
+
+def _style(axes: Axes, theme: Theme) -> None:
+    axes.set_facecolor(theme.paper)
+    axes.grid(color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.faint)
+    axes.tick_params(colors=theme.faint, labelsize=9, length=0, pad=6)

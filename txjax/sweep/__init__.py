@@ -1,0 +1,5 @@
+"""Sweeps: many runs of one config file, each a point: a dict from dotted paths to values."""
+
+from txjax.sweep.points import LogUniform, Point, Uniform, Whole, chain, grid, sample, zip
+
+__all__ = ["LogUniform", "Point", "Uniform", "Whole", "chain", "grid", "sample", "zip"]

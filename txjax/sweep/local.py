@@ -1,0 +1,175 @@
+"""The points of a sweep as processes on this machine, some at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from txjax.sweep.folder import Planned
+from txjax.sweep.leash import Leashed
+from txjax.sweep.view import View
+from txjax.sweep.work import Ended, Work
+from txjax.train.early import EXIT_CODE
+
+TICK = 0.1  # seconds between two looks at the processes
+AGAIN = 2.0  # seconds between two tries of a point that is at work elsewhere
+
+
+class Asked:
+    """Whether this process was asked to stop, inside the `with` block. The second signal ends it at once."""
+
+    def __init__(self) -> None:
+        self.stop = False
+
+    def __enter__(self) -> Asked:
+        self._before = {n: signal.signal(n, self._on_signal) for n in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.stop:
+            os._exit(128 + number)  # the runs are on a leash
+        self.stop = True
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@dataclasses.dataclass
+class Running:
+    """A process of one point, or of several that train together. What it holds is given back when it has ended."""
+
+    points: Sequence[Planned]
+    process: Leashed
+    holds: contextlib.ExitStack
+    output: Path
+    said_before: int  # bytes of the output
+
+    def cause(self, code: int, name: str) -> str:
+        """Why it failed: what it says of a point, else its last line, and the signal that killed it."""
+        with self.output.open("rb") as file:
+            file.seek(self.said_before)
+            lines = file.read().decode(errors="replace").strip().splitlines()
+        own = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
+        said = (own or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}" + (f"; the last that it said: {said}" if said else "")
+        return said or f"exit code {code}"
+
+
+class Local:
+    """Runs points here.
+
+    Args:
+      groups: the points that are left; those of a group train in one process.
+      jobs: processes at a time.
+      seconds: after so many, runs are stopped and save, and no more are begun; None = no such limit.
+    """
+
+    def __init__(self, work: Work, groups: Sequence[Sequence[Planned]], jobs: int = 1, seconds: float | None = None):
+        self.work, self.jobs, self.view = work, jobs, View(work)
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+        self.ended: dict[str, Ended] = {}
+        self.running: list[Running] = []
+        self.queue = deque(groups)
+        self._rest: dict[str, float] = {}  # when a point that is at work elsewhere is tried again
+
+    def run(self) -> dict[str, Ended]:
+        """Runs until every point has ended, or it is asked to stop. Returns how the points ended, by name."""
+        with Asked() as asked, self.view:
+            while self.running or (self.more() and not asked.stop):
+                late = self.deadline is not None and time.monotonic() >= self.deadline
+                asked.stop = asked.stop or late
+                if asked.stop:
+                    for running in self.running:
+                        running.process.let_go()
+                else:
+                    self.start()
+                self.watch()
+                self._collect(asked.stop)
+                self.view.look()
+                time.sleep(TICK)
+            for group in self.queue:
+                for point in group:
+                    self.ended[point.name] = Ended("left")
+        return self.ended
+
+    def more(self) -> bool:
+        """Whether there is something that could still be started."""
+        return bool(self.queue)
+
+    def start(self) -> None:
+        """Starts processes while there is room."""
+        for _ in range(len(self.queue)):
+            if len(self.running) >= self.jobs:
+                return
+            group = self.queue.popleft()
+            first = group[0].name
+            if time.monotonic() < self._rest.get(first, 0.0):
+                self.queue.append(group)
+            elif not self.launch(group, self.work.command(group)):
+                self._rest[first] = time.monotonic() + AGAIN
+                self.queue.append(group)
+
+    def watch(self) -> None:
+        """Looks after the processes that run; here they need nobody."""
+
+    def launch(self, group: Sequence[Planned], command: Sequence[str]) -> bool:
+        """Starts the process of a group, unless another one has one of its points."""
+        with contextlib.ExitStack() as stack:
+            if not all([stack.enter_context(self.work.folder.claim(point.name)) for point in group]):
+                for point in group:
+                    if self.view.states[point.name] != "elsewhere":
+                        self.view.say(point, "elsewhere")
+                return False
+            left = [point for point in group if not self.work.finished(point)]
+            for point in group:
+                if point not in left:  # another sweep was here
+                    self.end(point, Ended("finished"))
+            if len(left) < len(group):
+                if left:
+                    self.queue.append(left)
+                return True
+            path = self.work.output(group)
+            output = stack.enter_context(path.open("ab"))
+            process = Leashed(command, output, dict(os.environ))
+            self.running.append(Running(group, process, stack.pop_all(), path, output.tell()))
+            for point in group:
+                self.view.say(point, "running")
+            return True
+
+    def _collect(self, stopping: bool) -> None:
+        """Takes note of the processes that have ended."""
+        for running in list(self.running):
+            code = running.process.poll()
+            if code is None:
+                continue
+            self.running.remove(running)
+            running.holds.close()
+            again = [point for point in running.points if not self.settle(running, point, code, stopping)]
+            if again:
+                self.queue.append(again)
+
+    def settle(self, running: Running, point: Planned, code: int, stopping: bool) -> bool:
+        """Notes how a point's process ended. Returns False where the point has to be started again."""
+        if code == EXIT_CODE and not stopping:  # somebody else stopped it
+            self.view.say(point, "waiting")
+            return False
+        if self.work.finished(point):
+            self.end(point, Ended("finished"))
+        elif stopping and code in (EXIT_CODE, -signal.SIGTERM):
+            self.end(point, Ended("stopped"))
+        else:
+            self.end(point, Ended("failed", running.cause(code, point.name)))
+        return True
+
+    def end(self, point: Planned, ended: Ended) -> None:
+        """A point has come to an end."""
+        self.ended[point.name] = ended
+        self.view.say(point, ended.state, ended.cause or self.view.eta())

@@ -1,0 +1,64 @@
+"""Names of points: what they set, short enough for a folder and the same whenever they are made."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from txjax.sweep.points import Point
+from txjax.tree import settings
+
+LONGEST = 120  # characters; the rest is told by a digest
+
+
+def names(points: Sequence[Point]) -> list[str]:
+    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`. Points that set the same have the same name."""
+    labels = _labels({path for point in points for path in point})
+    return [_name([f"{labels[path]}={text(value)}" for path, value in point.items()]) for point in points]
+
+
+def text(value: Any) -> str:
+    """A value in a name; a component is its class and what it has otherwise than its class says."""
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    if dataclasses.is_dataclass(value):
+        return type(value).__name__ + "".join(f"_{name}{text(inner)}" for name, inner in _own(value))
+    if isinstance(value, dict):
+        return "_".join(f"{key}{text(inner)}" for key, inner in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "_".join(map(text, value)) or "none"
+    return str(value)
+
+
+def _own(component: Any) -> Iterable[tuple[str, Any]]:
+    """The settings that are not their field's default."""
+    for field in settings(component):
+        value = getattr(component, field.name)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if default is dataclasses.MISSING or value != default:
+            yield field.name, value
+
+
+def _labels(paths: Iterable[str]) -> dict[str, str]:
+    """The ends of the paths, as long as it takes to tell them apart."""
+    steps = {path: re.findall(r"[^.\[\]]+", path) for path in paths}
+    labels = {}
+    for path, own in steps.items():
+        depth = 1
+        while sum(other[-depth:] == own[-depth:] for other in steps.values()) > 1 and depth < len(own):
+            depth += 1
+        labels[path] = ".".join(own[-depth:])
+    return labels
+
+
+def _name(parts: Sequence[str]) -> str:
+    whole = re.sub(r"[^A-Za-z0-9_.=,+-]+", "-", ",".join(parts)).lstrip(".-") or "base"
+    if len(whole) <= LONGEST:
+        return whole
+    return f"{whole[: LONGEST - 9]}-{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"

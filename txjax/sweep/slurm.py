@@ -1,0 +1,60 @@
+"""The points of a sweep as one array of Slurm's jobs, submitted by the launcher that also submits single runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import txjax
+from txjax.sweep.folder import Planned
+from txjax.sweep.work import Work
+from txjax.types import UserError
+
+LAUNCHER = Path(txjax.__file__).parents[1] / "launch" / "slurm.py"
+
+
+def submit(work: Work, at_once: int | None, options: Sequence[str], dry_run: bool) -> int:
+    """Submits the points that are left, or prints the script. Returns the launcher's exit code; it says what it did.
+
+    Args:
+      at_once: points at the same time; None = as many as Slurm likes.
+      options: flags of launch/slurm.py: `--partition=gpu`, `--gpus_per_node=8`.
+
+    Raises:
+      UserError: no launcher here, or an earlier array of this sweep is still in Slurm's queue.
+    """
+    if not LAUNCHER.is_file():
+        raise UserError("--executor", "slurm where txjax runs from a checkout (with launch/slurm.py)", str(LAUNCHER))
+    if not dry_run and (job := _queued(work.folder.path)):
+        hint = f"wait until it is over, or scancel {job}; then the same command submits what is left"
+        raise UserError("--workdir", "a sweep without jobs in Slurm's queue", f"job {job}", hint=hint)
+    left = work.left()
+    if not left:
+        return 0
+    work.folder.path.mkdir(parents=True, exist_ok=True)
+    lines = work.folder.path / "points.txt"
+    lines.write_text("".join(line(work, point) + "\n" for point in left))
+    words = [f"--config={work.config}", f"--workdir={work.folder.path}", f"--sweep={lines}", *options, *work.overrides]
+    words += [f"--at_once={at_once}"] * (at_once is not None) + ["--dry_run"] * dry_run
+    return subprocess.run([sys.executable, str(LAUNCHER), *words]).returncode
+
+
+def line(work: Work, point: Planned) -> str:
+    """The flags of one point, as the launcher reads them."""
+    return shlex.join(work.flags([point]))
+
+
+def _queued(folder: Path) -> str:
+    """The job of an earlier array that Slurm still knows as waiting or running, or nothing."""
+    squeue = shutil.which("squeue")
+    for note in sorted(folder.glob("launch/*/launch.json")) if squeue else []:
+        job = json.loads(note.read_text()).get("job", "")
+        done = subprocess.run([str(squeue), "--noheader", f"--jobs={job}"], capture_output=True, text=True)
+        if job and done.stdout.strip():
+            return str(job)
+    return ""

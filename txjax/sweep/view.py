@@ -1,0 +1,136 @@
+"""What a sweep shows while it runs: a live table on a terminal; anywhere else one plain line for all that happens."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from txjax.log import Row, Value
+from txjax.sweep.folder import Planned, Tail
+from txjax.sweep.work import Work
+
+EVERY = 1.0  # seconds between two looks at the logs
+
+
+class View:
+    """The state of every point on the console.
+
+    Attributes:
+      states: of every point, by name: what it is doing, in one word.
+    """
+
+    def __init__(self, work: Work, console: Console | None = None):
+        self.work = work
+        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.begun = time.monotonic()
+        self.states: dict[str, str] = {}
+        self.tails: dict[str, Tail] = {}
+        self.first: dict[str, int] = {}  # steps that were done before this command
+        for point in work.points:
+            self.add(point)
+        self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
+        self._looked = 0.0
+
+    def __enter__(self) -> View:
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.look(force=True)
+        if self.live:
+            self.live.stop()
+
+    def add(self, point: Planned) -> None:
+        """One more point."""
+        self.states[point.name] = "finished" if self.work.finished(point) else "waiting"
+        self.tails[point.name] = Tail(self.work.folder.run(point.name))
+        self.first[point.name] = self.work.saved(point)
+
+    def say(self, point: Planned, state: str, more: str = "") -> None:
+        """A point is in another state now."""
+        self.states[point.name] = state
+        if not self.live:
+            self.tails[point.name].read()
+            self.console.print(Text("  ".join(part for part in (self._line(point, state), more) if part)))
+
+    def look(self, force: bool = False) -> None:
+        """Reads the logs of running points and draws the table, once a second."""
+        if not force and time.monotonic() - self._looked < EVERY:
+            return
+        self._looked = time.monotonic()
+        for point in self.work.points:
+            if force or self.states[point.name] in ("running", "elsewhere"):
+                self.tails[point.name].read()
+        if self.live:
+            self.live.update(self._drawn(), refresh=True)
+
+    def step(self, point: Planned) -> int:
+        """The last step that a point logged."""
+        return int(self.tails[point.name].last.get("step", 0))
+
+    def eta(self) -> str:
+        """What the unfinished points take at the speed since this command began."""
+        done = left = 0.0
+        for point in self.work.points:
+            step = point.num_steps if self.states[point.name] == "finished" else self.step(point)
+            done += point.flops_per_step * max(0, step - self.first[point.name])
+            if self.states[point.name] not in ("finished", "failed", "pruned"):
+                left += point.flops_per_step * (point.num_steps - step)
+        if not done or not left:
+            return ""
+        return f"ETA {timedelta(seconds=round(left * (time.monotonic() - self.begun) / done))}"
+
+    def _line(self, point: Planned, state: str) -> str:
+        counts = Counter(self.states.values())
+        return "  ".join([f"{counts['finished']}/{len(self.states)} {state:<8} {point.name}", *self._facts(point)])
+
+    def _facts(self, point: Planned) -> list[str]:
+        last = self.tails[point.name].last
+        return (
+            [f"step {last['step']}/{point.num_steps}", *(f"{k} {v}" for k, v in scores(last).items())] if last else []
+        )
+
+    def _drawn(self) -> Group:
+        room = max(4, self.console.height - 6)
+        order = ["running", "failed", "elsewhere", "stopped", "waiting", "pruned", "finished"]
+        points = sorted(self.work.points, key=lambda point: order.index(self.states[point.name]))
+        names = list(dict.fromkeys(k for point in points for k in scores(self.tails[point.name].last)))[:3]
+        table = Table(show_edge=False, header_style="bold")
+        table.add_column("point", overflow="ellipsis", no_wrap=True)
+        for name in ("", "step", *names):
+            table.add_column(name, justify="right")
+        for point in points[:room]:
+            found = scores(self.tails[point.name].last)
+            at = f"{self.step(point)}/{point.num_steps}"
+            table.add_row(point.name, self.states[point.name], at, *(found.get(name, "") for name in names))
+        return Group(table, Text(self._summary(len(points) - room)))
+
+    def _summary(self, hidden: int) -> str:
+        counts = Counter(self.states.values())
+        parts = [f"{number} {state}" for state, number in counts.items()]
+        return "  ".join([", ".join(parts), self.eta(), f"({hidden} not shown)" if hidden > 0 else ""]).strip()
+
+
+def scores(row: Row) -> dict[str, str]:
+    """The losses of a row for people, those of evaluations last."""
+    found = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
+    return {name.removesuffix("/loss"): _short(value) for name, value in sorted(found.items(), reverse=True)}
+
+
+def _short(value: Value) -> str:
+    number = float(value)
+    return f"{number:.4g}" if math.isfinite(number) else str(number)
+
+
+def table_rows(points: Sequence[Planned], states: Mapping[str, str]) -> list[list[str]]:
+    """The points before they start: name, state, steps, FLOPs."""
+    return [[p.name, states[p.name], f"{p.num_steps:,}", f"{p.flops:.3e}"] for p in points]
