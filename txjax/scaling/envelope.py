@@ -6,7 +6,7 @@ import numpy as np
 
 from txjax.scaling.form import Fitted, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
-from txjax.scaling.table import Table
+from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
 POINTS = 1500  # budgets at which the curves are compared, evenly spread in log C (Hoffmann et al.)
@@ -45,6 +45,10 @@ class Envelope(Frontier):
         ]
         return Fitted(laws, float(np.sum(left**2)), {"envelope": best_runs}, tuple(warnings))
 
+    def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
+        flops, _, loss, _, _ = envelope(table)
+        return table["flops"] > flops[-1] / 2, {"flops": flops[-1:]}, loss[-1:]
+
 
 def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray], list[str]]:
     """Budgets [n], the best run of each [n], its loss [n], the rows of all runs, and warnings."""
@@ -67,9 +71,7 @@ def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
     at = np.geomspace(low, high, POINTS)
     losses = np.stack(
         [
-            np.interp(
-                np.log(at), np.log(table["flops"][rows]), np.log(table["loss"][rows]), left=np.inf, right=np.inf
-            )
+            np.interp(np.log(at), np.log(table["flops"][rows]), np.log(table["loss"][rows]), left=np.inf, right=np.inf)
             for rows in runs.values()
         ]
     )

@@ -60,6 +60,12 @@ class Form:
         """`params`, `tokens` and `loss` of the best run of this budget (C = 6 N D). Raises UserError if it has none."""
         raise UserError("--predict", f"a point, as {self.name} says nothing of the best N and D of a budget")
 
+    def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
+        """The largest runs: a mask of their rows [n], and points [m] with losses [m] that a law of the others foretells."""
+        mask = table.scale() > table.scale().max() / 2
+        rows = table.take(mask)
+        return mask, rows.values, rows["loss"]
+
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
         """A table as another such experiment might have given it: rows drawn with replacement, or whole runs."""
         if table.groups is None:

@@ -8,7 +8,7 @@ from scipy.interpolate import Akima1DInterpolator
 
 from txjax.scaling.form import Fitted, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
-from txjax.scaling.table import Table
+from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
 SAME = 1.1  # runs whose FLOPs are nearer than this factor are of one budget
@@ -82,6 +82,11 @@ class IsoFLOP(Frontier):
                 warnings.append(f"budget {valley.flops:.4g}: sizes differ by {sizes.max() / sizes.min():.0f} times, too "
                                 "wide for a parabola (Czech et al. 2026)")  # fmt: skip
         return Fitted(laws, squares, details, tuple(warnings))
+
+    def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
+        last = valleys(table)[-1]
+        mask = np.isin(np.arange(len(table)), last.rows)
+        return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
         """Budgets with replacement, from five on; in each of them the residuals of its parabola, drawn anew."""

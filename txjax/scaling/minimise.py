@@ -29,10 +29,24 @@ class Minimum:
     agree: int
 
 
-def minimise(residuals: Residuals, criterion: Criterion, starts: Sequence[np.ndarray], follow: int = 12) -> Minimum:
+def minimise(
+    residuals: Residuals,
+    criterion: Criterion,
+    starts: Sequence[np.ndarray],
+    follow: int = 12,
+    tolerance: float = 1e-13,
+) -> Minimum:
     """The least sum of the criterion that is reached from any start.
 
     Every start is judged as it stands, the best `follow` are followed a little, and the best third of these to the end.
+
+    Args:
+      residuals: of theta, with their derivatives.
+      criterion: of each of them.
+      starts: theta [p] each.
+      follow: how many of them are followed.
+      tolerance: the end is where a round of descent gains less than this share of the objective. Above 1e-10 a least
+        sum of |r| is that of a Huber criterion with delta 1e-6.
     """
     smooth = Criterion("huber", 1e-4) if criterion.kind == "lad" else criterion
 
@@ -40,8 +54,8 @@ def minimise(residuals: Residuals, criterion: Criterion, starts: Sequence[np.nda
         return sorted(points, key=lambda theta: _total(residuals, smooth, theta))
 
     with np.errstate(over="ignore", invalid="ignore"):
-        rough = [_descend(residuals, smooth, theta, 1, 40) for theta in judged(starts)[:follow]]
-        ends = [_finish(residuals, criterion, theta) for theta in judged(rough)[: max(1, (follow + 2) // 3)]]
+        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in judged(starts)[:follow]]
+        ends = [_finish(residuals, criterion, theta, tolerance) for theta in judged(rough)[: max(1, (follow + 2) // 3)]]
     objectives = np.array([_total(residuals, criterion, theta) for theta in ends])
     best = int(np.argmin(objectives))
     agree = int(np.sum(objectives <= objectives[best] * (1 + _CLOSE) + 1e-300))
@@ -53,12 +67,12 @@ def _total(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> flo
     return total if np.isfinite(total) else np.inf
 
 
-def _finish(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.ndarray:
+def _finish(residuals: Residuals, criterion: Criterion, theta: np.ndarray, tolerance: float) -> np.ndarray:
     if criterion.kind != "lad":
-        return _descend(residuals, criterion, theta, 6, 400)
+        return _descend(residuals, criterion, theta, 6, 400, tolerance)
     for delta in (1e-4, 1e-5, 1e-6):
-        theta = _descend(residuals, Criterion("huber", delta), theta, 2, 200)
-    return _to_corner(residuals, theta)
+        theta = _descend(residuals, Criterion("huber", delta), theta, 2, 200, tolerance)
+    return theta if tolerance > 1e-10 else _to_corner(residuals, theta)
 
 
 def _round(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.ndarray:
@@ -69,7 +83,9 @@ def _round(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.
     return vectors / np.sqrt(np.maximum(values, max(values[-1] * 1e-14, 1e-300)))
 
 
-def _descend(residuals: Residuals, criterion: Criterion, theta: np.ndarray, rounds: int, steps: int) -> np.ndarray:
+def _descend(
+    residuals: Residuals, criterion: Criterion, theta: np.ndarray, rounds: int, steps: int, tolerance: float
+) -> np.ndarray:
     """Quasi-Newton descent; the coordinates are made round again after every one of at most `rounds`."""
     best = _total(residuals, criterion, theta)
     for _ in range(rounds):
@@ -86,14 +102,14 @@ def _descend(residuals: Residuals, criterion: Criterion, theta: np.ndarray, roun
                 return 1e30, np.zeros_like(z)
             return total, base.T @ (slopes.T @ gradients) / scale
 
-        options = {"gtol": 1e-11, "maxiter": steps}
+        options = {"gtol": max(np.sqrt(tolerance) / 100, 1e-11), "maxiter": steps}
         found = minimize(scaled, np.zeros_like(theta), jac=True, method="BFGS", options=options)
         new = theta + base @ found.x
         total = _total(residuals, criterion, new)
         if not total < best:
             break
         gained, theta, best = best - total, new, total
-        if gained < 1e-13 * best:
+        if gained < tolerance * best:
             break
     return theta
 

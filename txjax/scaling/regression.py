@@ -62,7 +62,8 @@ class Regression(Form):
         starts = [free(theta) for theta in self.curve.starts(table.values)]
         if start is not None:
             starts.append(free(self.curve.theta(start)))
-        found = minimise(residuals, self.criterion, starts, follow=3 if start is not None else 12)
+        many = dict(follow=12) if start is None else dict(follow=3, tolerance=1e-9)
+        found = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
         theta = offset + base @ found.theta
         warnings = () if start is not None else self._identified(residuals(found.theta)[1], base, theta)
         if len(points) == base.shape[1]:

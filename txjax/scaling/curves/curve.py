@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.special import logsumexp
 
 from txjax.scaling.form import Parameters
 from txjax.scaling.table import Points
@@ -64,8 +63,10 @@ class Curve:
 
 def sum_of_exponentials(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log of the sum over the last axis [n] of exp(logs [n k]), and each term's share [n k]."""
-    total = logsumexp(logs, axis=-1)
-    return total, np.exp(logs - total[:, None])
+    largest = logs.max(axis=-1, keepdims=True)
+    parts = np.exp(logs - largest)
+    total = parts.sum(axis=-1, keepdims=True)
+    return (largest + np.log(total))[:, 0], parts / total
 
 
 def grid(*axes: Iterable[float]) -> Iterator[tuple[float, ...]]:
