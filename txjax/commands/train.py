@@ -24,14 +24,11 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
-<<<<<<< HEAD
     parser.add_argument(
         "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
     )
-=======
     parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
     parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
->>>>>>> sweep
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
@@ -44,15 +41,11 @@ def run(argv: list[str]) -> int:
         from txjax.train.loop import train
         from txjax.tree import check_settings
 
-<<<<<<< HEAD
-        experiment = config.load(flags.config, overrides)
+        experiment = _experiment(flags, overrides)
     if flags.dry_run:  # for machines that submit jobs: no devices, no data
         check_settings(experiment)
         print("every field is one that there is, and in its range")
         return 0
-=======
-        experiment = _experiment(flags, overrides)
->>>>>>> sweep
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )

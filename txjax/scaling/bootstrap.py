@@ -1,0 +1,50 @@
+"""Laws of as many experiments as one likes, drawn from the one that was made (Efron 1979)."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from txjax.scaling.form import Form, Parameters
+from txjax.scaling.table import Table
+from txjax.types import UserError
+
+ALONE = 40  # draws that are made in this process: others take a second to start
+
+
+def bootstrap(
+    form: Form, table: Table, start: Parameters, count: int, seed: int = 0, jobs: int | None = None
+) -> list[Parameters | None]:
+    """Fits of `count` resampled tables; None where one can't be fitted. Each draw depends on the seed and its number.
+
+    Args:
+      form: what is fitted, and how its tables are drawn.
+      table: the rows.
+      start: their law.
+      count: how many draws.
+      seed: of the draws.
+      jobs: processes; None = one a core.
+    """
+    seeds = np.random.SeedSequence(seed).spawn(count)
+    jobs = 1 if count <= ALONE else min(jobs or os.cpu_count() or 1, count)
+    parts = [seeds[i::jobs] for i in range(jobs)]
+    found = Parallel(n_jobs=jobs)(delayed(_draw)(form, table, start, part) for part in parts)
+    laws: list[Parameters | None] = [None] * count
+    for i, part in enumerate(found):
+        laws[i::jobs] = part
+    return laws
+
+
+def _draw(
+    form: Form, table: Table, start: Parameters, seeds: Sequence[np.random.SeedSequence]
+) -> list[Parameters | None]:
+    return [_one(form, table, start, np.random.default_rng(seed)) for seed in seeds]
+
+
+def _one(form: Form, table: Table, start: Parameters, rng: np.random.Generator) -> Parameters | None:
+    try:
+        found = form.fit(form.resample(table, rng), start).parameters
+    except UserError:
+        return None
+    return found if np.all(np.isfinite(list(found.values()))) else None

@@ -1,0 +1,83 @@
+"""A formula of the loss with its derivatives, in coordinates without bounds."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from scipy.optimize import nnls
+
+from txjax.scaling.form import Parameters
+from txjax.scaling.table import Points
+from txjax.types import UserError
+
+_LEAST = 1e-4  # the share of the loss at which a term starts that the data alone would make zero
+
+
+class Curve:
+    """A formula of the loss. Parameters that are positive are fitted as their logarithms.
+
+    Attributes:
+      name: as `--form` calls it.
+      needs: roles that it reads.
+      parameters: names, in the order of theta.
+      positive: those that are fitted as their logarithms.
+      linear: whether residuals are those of the loss itself, not of its logarithm.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    positive: tuple[str, ...]
+    linear = False
+
+    def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
+        """log L [n] at these points and its derivatives by theta [n p]."""
+        raise NotImplementedError
+
+    def starts(self, points: Points) -> Iterator[np.ndarray]:
+        """Where to start. `points` have the loss."""
+        raise NotImplementedError
+
+    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float] | None:
+        """The best N and D of a budget in closed form; None where there is none, and it is searched for."""
+        return None
+
+    def theta(self, parameters: Parameters) -> np.ndarray:
+        """The parameters [p] as they are fitted. Raises UserError for a missing one or one out of its range."""
+        for name in self.parameters:
+            if name not in parameters:
+                raise UserError("parameters", f"{name} of {self.name}", ", ".join(parameters))
+        with np.errstate(divide="ignore"):
+            return np.array([self.coordinate(name, parameters[name]) for name in self.parameters])
+
+    def coordinate(self, name: str, value: float) -> float:
+        """One parameter as it is fitted."""
+        if name in self.positive and value < 0:
+            raise UserError(name, "a number of at least 0", value)
+        return float(np.log(value)) if name in self.positive else value
+
+    def values(self, theta: np.ndarray) -> dict[str, float]:
+        """theta as parameters."""
+        return {n: float(np.exp(x) if n in self.positive else x) for n, x in zip(self.parameters, theta, strict=True)}
+
+
+def sum_of_exponentials(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log of the sum over the last axis [n] of exp(logs [n k]), and each term's share [n k]."""
+    largest = logs.max(axis=-1, keepdims=True)
+    parts = np.exp(logs - largest)
+    total = parts.sum(axis=-1, keepdims=True)
+    return (largest + np.log(total))[:, 0], parts / total
+
+
+def grid(*axes: Iterable[float]) -> Iterator[tuple[float, ...]]:
+    return itertools.product(*axes)
+
+
+def coefficients(terms: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """log c [k] of the loss [n] = terms [n k] @ c with the least relative squared error and c > 0.
+
+    The variable projection of a sum of terms whose exponents are given (Golub and Pereyra 1973).
+    """
+    sizes = terms.max(axis=0)
+    found, _ = nnls(terms / sizes / loss[:, None], np.ones_like(loss))
+    return np.log(np.maximum(found, _LEAST * loss.min())) - np.log(sizes)

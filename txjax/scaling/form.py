@@ -1,0 +1,78 @@
+"""What a scaling law is, before its parameters: one interface, so that intervals, tests and pictures are one mechanism."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.scaling.table import Points, Table
+from txjax.types import UserError
+
+Parameters = Mapping[str, float]  # a fitted law is its form and these, nothing else
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """A fit.
+
+    Attributes:
+      parameters: by name.
+      objective: what was minimised, summed over the rows.
+      details: what else a form tells: minima by budget, starts that agree.
+      warnings: what a reader should know before they believe it.
+    """
+
+    parameters: Parameters
+    objective: float
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Form:
+    """A family of laws.
+
+    Attributes:
+      name: as `--form` calls it.
+      needs: roles of the columns that it reads, besides the loss.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+
+    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+        """The best law of this family.
+
+        Args:
+          table: the rows.
+          start: a law near it, as in a bootstrap; fewer starts are tried then.
+
+        Raises:
+          UserError: the data can't say what a parameter is.
+        """
+        raise NotImplementedError
+
+    def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
+        """The law's loss at these points [n]. Raises UserError where a role is missing, or the law says nothing there."""
+        raise NotImplementedError
+
+    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
+        """`params`, `tokens` and `loss` of the best run of this budget (C = 6 N D). Raises UserError if it has none."""
+        raise UserError("--predict", f"a point, as {self.name} says nothing of the best N and D of a budget")
+
+    def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
+        """The largest runs: a mask of their rows [n], and points [m] with losses [m] that a law of the others foretells."""
+        mask = table.scale() > table.scale().max() / 2
+        rows = table.take(mask)
+        return mask, rows.values, rows["loss"]
+
+    def resample(self, table: Table, rng: np.random.Generator) -> Table:
+        """A table as another such experiment might have given it: rows drawn with replacement, or whole runs."""
+        if table.groups is None:
+            return table.take(rng.integers(len(table), size=len(table)))
+        names, which = np.unique(table.groups.astype(str), return_inverse=True)
+        drawn = rng.integers(len(names), size=len(names))
+        rows = [np.flatnonzero(which == group) for group in drawn]
+        taken = table.take(np.concatenate(rows))
+        again = np.repeat([f"{i} {names[group]}" for i, group in enumerate(drawn)], [len(r) for r in rows])
+        return dataclasses.replace(taken, groups=again.astype(object))

@@ -1,0 +1,94 @@
+"""The forms by the names that `--form` knows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.scaling.criterion import Criterion
+from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, Parametric, Power
+from txjax.scaling.envelope import Envelope
+from txjax.scaling.form import Form
+from txjax.scaling.isoflop import IsoFLOP
+from txjax.scaling.regression import Regression
+from txjax.scaling.table import Table
+from txjax.types import UserError, near_misses
+
+CURVES = ("parametric", "kaplan", "overtraining", "data_constrained", "broken")
+FRONTIERS = ("isoflop", "envelope")
+FORMS = CURVES + FRONTIERS
+MOST_BREAKS = 2
+
+
+def form_named(
+    name: str,
+    table: Table,
+    loss: str | None = None,
+    delta: float = 1e-3,
+    fix: Mapping[str, float] | None = None,
+    tie: tuple[tuple[str, str], ...] = (),
+    breaks: int | None = None,
+) -> Form:
+    """The form of this name for a table of these columns.
+
+    Args:
+      name: one of FORMS.
+      table: what it will be fitted to.
+      loss: the criterion; None = huber, for over-training mse, as in the paper.
+      delta: of huber.
+      fix, tie: see `Regression`.
+      breaks: of a broken law; None = as many as foretell the largest runs best.
+
+    Raises:
+      UserError: no such form, or flags that it has no use for.
+    """
+    if name not in FORMS:
+        raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
+    if name in FRONTIERS:
+        for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):
+            if value:
+                raise UserError(field, f"nothing: {name} is fitted by least squares of logarithms", value)
+        return IsoFLOP() if name == "isoflop" else Envelope()
+    if delta <= 0:
+        raise UserError("--delta", "a number above 0", delta)
+    if breaks is not None and name != "broken":
+        raise UserError("--breaks", "--form=broken beside it", name)
+    settings: dict[str, Any] = {
+        "criterion": Criterion(loss or ("mse" if name == "overtraining" else "huber"), delta),
+        "fix": dict(fix or {}),
+        "tie": tie,
+    }
+    if name == "broken":
+        role = next((role for role in ("flops", "params", "tokens") if role in table), "flops")
+        if breaks is None:
+            breaks = _best_breaks(role, table, settings)
+        return Regression(Broken(role, breaks), **settings)
+    if name == "kaplan" and not {"params", "tokens"} <= set(table.values):
+        role = next((role for role in ("params", "tokens", "flops") if role in table), "params")
+        return Regression(Power(role), **settings)
+    curve = {
+        "parametric": Parametric,
+        "kaplan": Kaplan,
+        "overtraining": Overtraining,
+        "data_constrained": DataConstrained,
+    }[name]()
+    return Regression(curve, **settings)
+
+
+def _best_breaks(role: str, table: Table, settings: Mapping[str, Any]) -> int:
+    """The number of breaks whose law of the smaller runs foretells the larger ones best."""
+    table.need((role,), "broken")
+    errors = {}
+    for breaks in range(MOST_BREAKS + 1):
+        form = Regression(Broken(role, breaks), **settings)
+        order = np.argsort(table[role], kind="stable")
+        cut = len(order) - max(1, len(order) // 5)
+        if cut <= len(form.curve.parameters):
+            break
+        try:
+            law = form.fit(table.take(order[:cut]), start=None).parameters
+        except UserError:
+            continue
+        rest = table.take(order[cut:])
+        errors[breaks] = float(np.mean(np.abs(np.log(rest["loss"] / form.loss(law, rest.values)))))
+    return min(errors, key=lambda breaks: errors[breaks]) if errors else 0

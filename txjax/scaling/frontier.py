@@ -1,0 +1,52 @@
+"""The laws of the best run of every budget: N* = k C^a and D* = k' C^b, and the loss there."""
+
+import numpy as np
+
+from txjax.scaling.criterion import Criterion
+from txjax.scaling.curves import Broken, Power
+from txjax.scaling.form import Form, Parameters
+from txjax.scaling.regression import Regression
+from txjax.scaling.table import Points, Table
+from txjax.types import UserError
+
+
+class Frontier(Form):
+    """What approaches 1 and 2 have in common: their parameters, and what they say of a budget.
+
+    L*(C) = loss_floor + loss_coefficient C^-loss_exponent, without the floor where there are fewer than four budgets.
+    """
+
+    def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
+        if "flops" not in points or "params" in points or "tokens" in points:
+            raise UserError("--predict", f"flops=NUMBER alone: {self.name} tells of the best run of a budget only")
+        floor, coefficient = parameters["loss_floor"], parameters["loss_coefficient"]
+        return floor + coefficient * points["flops"] ** -parameters["loss_exponent"]
+
+    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
+        return {
+            "params": parameters["params_coefficient"] * flops ** parameters["params_exponent"],
+            "tokens": parameters["tokens_coefficient"] * flops ** parameters["tokens_exponent"],
+            "loss": float(self.loss(parameters, {"flops": np.array([flops])})[0]),
+        }
+
+
+def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dict[str, float]:
+    """Least squares of log N and log D on log C."""
+    found = {}
+    for name, values in (("params", params), ("tokens", tokens)):
+        exponent, constant = np.polyfit(np.log(flops), np.log(values), 1)
+        found |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(np.exp(constant))}
+    return found
+
+
+def loss_law(flops: np.ndarray, loss: np.ndarray) -> dict[str, float]:
+    """The law of the best loss, by least squares on its logarithm; a floor from four budgets on."""
+    table, squares = Table.of(flops=flops, loss=loss), Criterion("mse")
+    if len(np.unique(flops)) >= 4:
+        found = Regression(Broken("flops", 0), squares).fit(table, start={"E": loss.min() / 2, "b": 1.0, "c0": 0.1})
+        floor, coefficient, exponent = (found.parameters[name] for name in ("E", "b", "c0"))
+    else:
+        found = Regression(Power("flops"), squares).fit(table, start={"Cc": 1.0, "alpha_C": 0.1})
+        floor, exponent = 0.0, found.parameters["alpha_C"]
+        coefficient = found.parameters["Cc"] ** exponent
+    return {"loss_floor": floor, "loss_coefficient": coefficient, "loss_exponent": exponent}

@@ -1,0 +1,139 @@
+"""Records of runs, one dict each: the rows of a CSV or JSONL file, or the folders of txjax's own runs."""
+
+import csv
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from txjax.log import METRICS, read_metrics
+from txjax.tree import flatten
+from txjax.types import UserError
+
+# What a run's record is called in a table, where --columns doesn't say otherwise.
+OF_RUNS = {"params": "parameters", "tokens": "tokens", "flops": "flops", "group": "run"}
+WITHOUT_EMBEDDINGS = "parameters_without_embeddings"
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """Attributes:
+    names: of each record, as messages call it: `row 3 (line 4)`, or a run's folder.
+    rows: name -> value as it was written.
+    dropped: what was there and is no record: `row` and `reason`.
+    of_runs: whether they are txjax's own runs.
+    """
+
+    names: list[str]
+    rows: list[Mapping[str, Any]]
+    dropped: list[dict[str, str]]
+    of_runs: bool = False
+
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+
+def read_records(path: Path | str, curves: bool = False) -> Records:
+    """The records in a file (.csv, .tsv, .jsonl) or of the runs below a folder; nothing of them is converted yet.
+
+    Args:
+      path: the file or the folder.
+      curves: of runs, every evaluation and not only the last.
+
+    Raises:
+      UserError: nothing is there, or it is no such table.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _runs(path, curves)
+    if not path.is_file():
+        raise UserError("--data", "a CSV or JSONL file, or a folder of runs", str(path), hint="there is no such file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError("--data", "text in UTF-8", str(path), hint=str(error)) from None
+    read = _json_lines if path.suffix in (".jsonl", ".ndjson", ".json") else _csv
+    numbered = list(read(path, text))
+    if not numbered:
+        raise UserError("--data", "a table with rows", str(path), hint="it has none")
+    names = [f"row {i} (line {line})" for i, (line, _) in enumerate(numbered, start=1)]
+    return Records(names, [row for _, row in numbered], [])
+
+
+def _csv(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(text.splitlines(keepends=True), delimiter="\t" if path.suffix == ".tsv" else ",")
+    for row in reader:
+        if None in row:
+            raise UserError(f"{path}:{reader.line_num}", f"{len(reader.fieldnames or ())} cells", f"{len(row)} or more")
+        yield reader.line_num, {name.strip(): value for name, value in row.items()}
+
+
+def _json_lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise UserError(f"{path}:{number}", "one JSON object a line", line[:80])
+        yield number, flatten(row)
+
+
+def _runs(folder: Path, curves: bool) -> Records:
+    found = Records([], [], [], of_runs=True)
+    workdirs = sorted(path.parent for path in folder.rglob("config.json") if (path.parent / "manifest.json").exists())
+    if not workdirs:
+        raise UserError("--data", "a folder of runs (with config.json and manifest.json)", str(folder))
+    for workdir in workdirs:
+        name = str(workdir.relative_to(folder)) if workdir != folder else folder.name
+        try:
+            rows = _run(workdir, name, curves)
+        except UserError as error:
+            found.dropped.append({"row": name, "reason": str(error)})
+            continue
+        found.names.extend(name if not curves else f"{name} step {row['step']}" for row in rows)
+        found.rows.extend(rows)
+    return found
+
+
+def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
+    config = _read(workdir / "config.json")
+    manifest = _read(workdir / "manifest.json")
+    if not (workdir / METRICS).exists():
+        raise UserError(name, "a run that was started", hint=f"it has no {METRICS}")
+    log = read_metrics(workdir)
+    step, planned = int(log[-1]["step"]) if log else 0, int(config.get("num_steps", 0))
+    if step < planned and not curves:
+        raise UserError(name, f"a run that reached its end, step {planned}", f"step {step}")
+    size = manifest.get("tokens_per_step") or _tokens_per_step(config)
+    known = {key: value for key, value in flatten(config).items() if not isinstance(value, list | dict)}
+    known |= {"run": name, "parameters": manifest.get("parameters")}
+    if WITHOUT_EMBEDDINGS in manifest:
+        known[WITHOUT_EMBEDDINGS] = manifest[WITHOUT_EMBEDDINGS]
+
+    def at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
+        work = {"step": step, "tokens": step * size if size else None}
+        return known | dict(metrics) | work | {"flops": step * manifest.get("flops_per_step", math.nan)}
+
+    if curves:
+        evaluated = [row for row in log if any(k.startswith("eval/") and k.endswith("/loss") for k in row)]
+        return [at(int(row["step"]), row) for row in evaluated]
+    last = {key: value for row in log for key, value in row.items() if key != "time"}
+    return [at(step, last)]
+
+
+def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
+    """Of a run whose manifest doesn't say: tokens of a batch."""
+    length = config.get("data", {}).get("length")
+    return config["batch_size"] * length if length and "batch_size" in config else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(str(path), "JSON", hint=str(error)) from None

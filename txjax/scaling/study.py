@@ -1,0 +1,170 @@
+"""A law with its uncertainty: the fit, its bootstrap, its back-test, its predictions, and what is doubtful about it."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.scaling.bootstrap import bootstrap
+from txjax.scaling.doubts import FAR, doubts
+from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.regression import Regression
+from txjax.scaling.table import ROLES, Table, number
+from txjax.types import UserError, near_misses
+
+CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Attributes:
+    form, table: what was fitted to what.
+    fitted: the law.
+    draws: the laws of the bootstrap's draws, by number; None where one could not be fitted.
+    backtest: how a law of the others foretells the largest runs.
+    warnings: of the table, the fit and all of this.
+    """
+
+    form: Form
+    table: Table
+    fitted: Fitted
+    draws: list[Parameters | None]
+    backtest: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+    def intervals(self) -> dict[str, list[float]]:
+        """95% intervals of the parameters, by the bootstrap's percentiles; {} without one."""
+        names = self.fitted.parameters if any(self.draws) else ()
+        return {name: interval([law[name] for law in self.draws if law]) for name in names}
+
+    def predict(self, at: Mapping[str, float]) -> dict[str, Any]:
+        """The loss at a point, or the best run of a budget (`flops` alone), with 95% intervals.
+
+        `interval` is of the law; `interval_of_a_run` adds the residuals of the rows, so it is one for a single run.
+        """
+        told: dict[str, Any] = dict(at)
+        best = set(at) == {"flops"} and self.form.needs != ("flops",)
+
+        def foretold(parameters: Parameters) -> dict[str, float]:
+            if best:
+                return self.form.optimum(parameters, at["flops"])
+            points = {role: np.array([value]) for role, value in completed(at).items()}
+            return {"loss": float(self.form.loss(parameters, points)[0])}
+
+        told |= foretold(self.fitted.parameters)
+        drawn = [foretold(law) for law in self.draws if law]
+        if drawn:
+            told["interval"] = interval([values["loss"] for values in drawn])
+            if isinstance(self.form, Regression):
+                left = self.table["loss"] / self.form.loss(self.fitted.parameters, self.table.values)
+                noise = np.random.default_rng(0).choice(left, len(drawn))
+                told["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
+            for name in ("params", "tokens") if best else ():
+                told[f"{name}_interval"] = interval([values[name] for values in drawn])
+        times = self._times_the_largest(told)
+        told["times_the_largest_run"] = times
+        if times > FAR:
+            told["warning"] = f"{times:.3g} times the largest run that was fitted: more than {FAR:g} is hope"
+        return told
+
+    def _times_the_largest(self, at: Mapping[str, Any]) -> float:
+        known = completed(at)
+        for roles in (("flops",), ("params", "tokens", "unique_tokens", "learning_rate")):
+            times = [known[r] / float(self.table[r].max()) for r in roles if r in known and r in self.table]
+            if times:
+                return max(times)
+        return math.nan
+
+    def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
+        """What `txjax scaling fit --json` prints."""
+        failed = sum(law is None for law in self.draws)
+        far = [p["warning"] for p in predictions if "warning" in p]
+        return {
+            "form": self.form.name,
+            "rows_used": len(self.table),
+            "rows_dropped": list(self.table.dropped),
+            "parameters": dict(self.fitted.parameters),
+            "objective": self.fitted.objective,
+            "intervals": self.intervals(),
+            "predictions": predictions,
+            "warnings": [*self.warnings, *far],
+            "backtest": dict(self.backtest),
+            "bootstrap": {"draws": len(self.draws), "failed": failed},
+            "data": {"source": self.table.source, "digest": self.table.digest()},
+        } | self.fitted.details
+
+
+def study(form: Form, table: Table, draws: int = 0, seed: int = 0, jobs: int | None = None) -> Study:
+    """Fits a form to a table, with everything that a reader needs to judge it.
+
+    Raises:
+      UserError: the table has not what the form needs, or can't tell a parameter.
+    """
+    table.need(form.needs, form.name)
+    fitted = form.fit(table)
+    laws = bootstrap(form, table, fitted.parameters, draws, seed, jobs) if draws else []
+    failed = sum(law is None for law in laws)
+    warnings = [*table.warnings, *fitted.warnings, *doubts(form, table, fitted)]
+    if failed:
+        warnings.append(f"{failed} of {draws} draws of the bootstrap could not be fitted; the intervals leave them out")
+    return Study(form, table, fitted, laws, backtest(form, table, fitted.parameters), tuple(warnings))
+
+
+def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
+    """The relative errors of a law that never saw the largest runs, at these runs; `refused` says why there are none."""
+    mask, points, loss = form.held_out(table)
+    try:
+        law = form.fit(table.take(~mask), None if isinstance(form, Regression) else start).parameters
+        errors = form.loss(law, points) / loss - 1
+    except (UserError, ValueError) as error:
+        return {"rows": int(mask.sum()), "refused": str(error)}
+    largest = float(table.scale()[~mask].max())
+    return {
+        "rows": int(mask.sum()),
+        "largest_fitted": largest,
+        "largest_held_out": float(table.scale().max()),
+        "mean_error": float(np.mean(errors)),
+        "mean_absolute_error": float(np.mean(np.abs(errors))),
+        "largest_absolute_error": float(np.max(np.abs(errors))),
+    }
+
+
+def completed(at: Mapping[str, float]) -> dict[str, float]:
+    """The point with the third of N, D and C = 6 N D where two are given."""
+    found = dict(at)
+    if "params" in at and "tokens" in at:
+        found.setdefault("flops", 6 * at["params"] * at["tokens"])
+    elif "params" in at and "flops" in at:
+        found["tokens"] = at["flops"] / 6 / at["params"]
+    elif "tokens" in at and "flops" in at:
+        found["params"] = at["flops"] / 6 / at["tokens"]
+    return found
+
+
+def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
+    """`params=1e9,tokens=2e10` as numbers. Raises UserError."""
+    return parse_numbers(text, field, lambda role: role in ROLES, tuple(ROLES))
+
+
+def parse_numbers(text: str, field: str, known: Callable[[str], bool], names: tuple[str, ...]) -> dict[str, float]:
+    """`name=number,...` as numbers. Raises UserError for other names, and for what is no finite number."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (word.strip() for word in part.partition("="))
+        if not known(name):
+            raise UserError(field, "one of " + ", ".join(names), name, near_misses(name, names))
+        if not math.isfinite(number(value)) or (field == "--predict" and number(value) <= 0):
+            raise UserError(field, f"a number for {name}", value)
+        found[name] = number(value)
+    if not found:
+        raise UserError(field, "NAME=NUMBER,...", text)
+    return found
+
+
+def interval(values: list[float]) -> list[float]:
+    """The middle 95% of values."""
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return [float(low), float(high)]
