@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from txjax.experiment import Experiment
 from txjax.nn import Experts
 from txjax.sharding import Axes
-from txjax.train.state import Layout
+from txjax.train.state import Layout, places
 from txjax.tree import walk
 from txjax.types import flat_paths
 
@@ -106,7 +106,7 @@ def _width(experiment: Experiment) -> int:
 def _local(experiment: Experiment, sizes: dict[str, int], *axes: str) -> float:
     """Places of the residual stream, of one step, that one device has where the mesh splits these logical axes."""
     taken = {axis for name in axes for axis in experiment.mesh.table().get(name, ())}
-    return _positions(experiment) / math.prod(sizes[axis] for axis in taken)
+    return places(experiment) / math.prod(sizes[axis] for axis in taken)
 
 
 def _branches(experiment: Experiment, sizes: dict[str, int], width: int) -> float:
@@ -163,12 +163,3 @@ def _named(layout: Layout) -> Iterator[tuple[Axes, Any]]:
     names = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
     for path, x in (*flat_paths(layout.abstract.params).items(), *flat_paths(layout.abstract.frozen).items()):
         yield names[path], x
-
-
-def _positions(experiment: Experiment) -> int:
-    """Places of the residual stream in one batch."""
-    spec = experiment.data.spec()
-    if "tokens" in spec:
-        return experiment.batch_size * spec["tokens"].shape[0]
-    height, width = spec["image"].shape[:2]
-    return experiment.batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)

@@ -18,6 +18,7 @@ from txjax.scaling.flops import count
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
 _SEPARATOR = "/"
+_TABLES = {"vocab", "positions", "types"}  # logical axes of tables
 
 
 def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -75,6 +76,26 @@ def abstract_variables(experiment: Experiment) -> PyTree:
     """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
     spec = batch_spec(experiment.data, experiment.batch_size)
     return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
+
+
+def places(experiment: Experiment) -> int:
+    """Places of the residual stream in one batch: the tokens D of scaling laws; of images, their patches."""
+    spec = experiment.data.spec()
+    if "tokens" in spec:
+        return experiment.batch_size * spec["tokens"].shape[0]
+    height, width = spec["image"].shape[:2]
+    return experiment.batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)
+
+
+def parameters_by_role(variables: PyTree) -> tuple[int, int]:
+    """How many parameters `abstract_variables` has; and how many without tables of embeddings and their like.
+
+    The second is the N of Kaplan et al. (2020, 2.1): no parameter with one number, or vector, for every word (those of
+    an untied head among them), position or kind.
+    """
+    boxes = jax.tree.leaves(variables["params"], is_leaf=_is_box)
+    sizes = [(math.prod(meta.unbox(box).shape), _TABLES.isdisjoint(_axes(box))) for box in boxes]
+    return sum(size for size, _ in sizes), sum(size for size, kept in sizes if kept)
 
 
 def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:

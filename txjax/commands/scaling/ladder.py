@@ -1,0 +1,116 @@
+"""txjax scaling ladder: runs for a compute budget, their cost first; a sweep takes them from --out."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from txjax.commands.parser import Parser
+from txjax.types import UserError
+
+SUMMARY = "plan the runs of a scaling law"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("scaling ladder", __doc__)
+    parser.add_argument("--config", required=True, help="FILE.py[:variant]; --config.a.b=value changes a field")
+    parser.add_argument("--budgets", type=_numbers, help="FLOPs, each spent on models of several sizes: 1e16,3e16")
+    parser.add_argument("--target", help="FLOPs of a run to be foretold, or its FILE.py[:variant]: budgets below it")
+    parser.add_argument("--rungs", type=int, default=4, help="budgets below --target; default 4")
+    parser.add_argument("--headroom", type=float, default=10.0, help="--target over the largest budget; default 10")
+    parser.add_argument("--ratios", type=_numbers, help="a grid of --widths and of tokens a parameter: 5,10,20,40,80")
+    parser.add_argument("--widths", type=_wholes, default=(), help="instead of sizes around the best one expected")
+    parser.add_argument("--sizes", type=int, default=5, help="sizes a budget; default 5")
+    rules = parser.add_argument_group("rules")
+    for field in _rules():
+        kind: Any = float if field.default is None else type(field.default)
+        rules.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
+    parser.add_argument("--flops_per_second", type=float, help="of the machine, for hours")
+    parser.add_argument("--out", type=Path, help="a JSON file of the points, for a sweep()")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags, overrides = parser.parse_known(argv)
+    for name in ("rungs", "sizes"):
+        if getattr(flags, name) < 1:
+            raise UserError(f"--{name}", "at least 1", getattr(flags, name))
+    if sum(given is not None for given in (flags.budgets, flags.target, flags.ratios)) != 1:
+        raise UserError("txjax scaling ladder", "one of --budgets, --target and --ratios", "none or several")
+    if flags.ratios and not flags.widths:
+        raise UserError("--widths", "widths, with --ratios", "none")
+
+    from txjax import config
+    from txjax.files import replace_text
+    from txjax.sweep.ladder import Ladder, Rules
+
+    rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
+    ladder = Ladder(lambda more: config.load(flags.config, [*overrides, *more]), rules_given)
+    if flags.ratios:
+        rungs = ladder.ratios(flags.widths, flags.ratios)
+    else:
+        rungs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
+    points = [rung.point(ladder.base.evals) for rung in rungs]
+    total = sum(rung.flops for rung in rungs)
+    hours = total / flags.flops_per_second / 3600 if flags.flops_per_second else None
+    told = [dataclasses.asdict(rung) | {"off": rung.off} for rung in rungs]
+    made = {"flops": total, "hours": hours, "rules": dataclasses.asdict(rules_given), "rungs": told, "points": points}
+    if flags.out:
+        replace_text(flags.out, json.dumps({"config": flags.config, "overrides": overrides, **made}, indent=1) + "\n")
+    if flags.json:
+        print(json.dumps(made))
+    else:
+        _show(rungs, total, hours)
+    return 0
+
+
+def _rules() -> tuple[Any, ...]:
+    from txjax.sweep.ladder import Rules
+
+    return dataclasses.fields(Rules)
+
+
+def _below(flags: Any) -> list[float]:
+    """The budgets below a target."""
+    from txjax import config
+    from txjax.sweep.ladder import below
+    from txjax.train.state import flops_per_step
+
+    try:
+        target = float(flags.target)
+    except ValueError:
+        experiment = config.load(flags.target, [])
+        target = float(flops_per_step(experiment)) * experiment.num_steps
+    if not target > 0 or not flags.headroom > 1:
+        raise UserError("--target", "FLOPs above 0, and a --headroom above 1", f"{target:g}, {flags.headroom:g}")
+    return below(target, flags.rungs, flags.headroom)
+
+
+def _show(rungs: list[Any], total: int, hours: float | None) -> None:
+    from txjax.log.table import table
+
+    time = "" if hours is None else f", {hours:.2f} hours"
+    rows = [
+        [
+            "" if r.budget is None else f"{r.budget:.3g}",
+            f"{r.width} x {r.depth} x {r.heads}",
+            *(f"{n:.3g}" for n in (r.params, r.params_without_embeddings, r.tokens, r.tokens / r.params)),
+            f"{r.steps:,} x {r.batch_size}",
+            f"{r.lr:.3g}",
+            f"{r.flops:.3g}" + ("" if r.budget is None else f" {r.off:+.2%}"),
+        ]
+        for r in rungs
+    ]
+    columns = ["budget", "width, depth, heads", "N", "N, no tables", "D", "D/N", "steps, batch", "lr", "FLOPs"]
+    table(f"{len(rungs)} runs, {total:.4g} FLOPs{time}", columns, rows)
+
+
+def _numbers(text: str) -> list[float]:
+    found = [float(word) for word in text.split(",")]
+    if not all(0 < number < float("inf") for number in found):
+        raise ValueError(text)
+    return found
+
+
+def _wholes(text: str) -> list[int]:
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(text)
+    return found
