@@ -109,7 +109,7 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     step, planned = int(log[-1]["step"]) if log else 0, int(config.get("num_steps", 0))
     if step < planned and not curves:
         raise UserError(name, f"a run that reached its end, step {planned}", f"step {step}")
-    size = manifest.get("tokens_per_step") or _tokens_per_step(config)
+    size = manifest.get("units_per_step") or _units_per_step(config)
     known = {key: value for key, value in flatten(config).items() if not isinstance(value, list | dict)}
     known |= {"run": name, "parameters": manifest.get("parameters")}
     if WITHOUT_EMBEDDINGS in manifest:
@@ -126,7 +126,7 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     return [at(step, last)]
 
 
-def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
+def _units_per_step(config: Mapping[str, Any]) -> int | None:
     """Of a run whose manifest doesn't say: tokens of a batch."""
     length = config.get("data", {}).get("length")
     return config["batch_size"] * length if length and "batch_size" in config else None

@@ -25,6 +25,12 @@ def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
     return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype) for key, x in data.spec().items()}
 
 
+def units(data: Any, batch_size: int) -> int:
+    """Tokens of a batch of a dataset; examples where there are no tokens."""
+    spec = batch_spec(data, batch_size)
+    return math.prod(spec["tokens"].shape) if "tokens" in spec else batch_size
+
+
 def pick(tree: PyTree, wanted: Callable[[str], bool]) -> PyTree:
     """The part of a nested dict whose paths are wanted."""
     flat = traverse_util.flatten_dict(tree, sep=_SEPARATOR)
@@ -64,6 +70,12 @@ class Layout:
     def parameters(self) -> int:
         """How many numbers the model has, trainable and frozen."""
         return sum(math.prod(x.shape) for x in jax.tree.leaves((self.abstract.params, self.abstract.frozen)))
+
+    @property
+    def parameters_without_embeddings(self) -> int:
+        """The same without tables that are looked up (of tokens, positions, types); an untied head counts."""
+        sizes = flat_paths((self.abstract.params, self.abstract.frozen))
+        return sum(math.prod(x.shape) for path, x in sizes.items() if not path.endswith("/embedding"))
 
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
