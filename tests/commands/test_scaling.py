@@ -55,7 +55,7 @@ def test_the_published_refit_by_the_command(capsys: pytest.CaptureFixture[str]) 
 
 def test_intervals_and_predictions(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     at = "--predict=params=2e9,tokens=4e10"
-    found = told(capsys, "fit", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=30", at, "--predict=flops=1e20")
+    found = told(capsys, "fit", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=16", at, "--predict=flops=1e20")
     keys = ("form", "rows_used", "rows_dropped", "parameters", "objective", "intervals", "predictions", "warnings")
     assert set(keys) <= set(found) and list(found["parameters"]) == ["E", "A", "B", "alpha", "beta"]
     for name, (low, high) in found["intervals"].items():
@@ -175,7 +175,7 @@ def test_compare_two_laws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         columns["loss"] = loss(columns["params"], columns["tokens"], E=floor) * noise(25, 0.001, seed=len(name))
         files.append(tmp_path / f"{name}.json")
         data = write(tmp_path / f"{name}.csv", columns)
-        assert main(["scaling", "fit", f"--data={data}", "--bootstrap=30", f"--save={files[-1]}"]) == 0
+        assert main(["scaling", "fit", f"--data={data}", "--bootstrap=12", f"--save={files[-1]}"]) == 0
     capsys.readouterr()
     at, plots = "--predict=params=1e9,tokens=1e11", f"--plots={tmp_path / 'plots'}"
     found = told(capsys, "compare", str(files[0]), str(files[1]), at, plots)["differences"]
@@ -215,11 +215,22 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert len(read_records(tmp_path, curves=True).rows) == 26
 
 
+def test_runs_note_what_a_law_needs(straight_run: Path) -> None:
+    """Of a real run: 40 steps of 8 windows of 16 bytes, and no more tables than those of 256 words of width 16."""
+    (row,) = read_records(straight_run).rows
+    assert (row["step"], row["tokens"]) == (40, 40 * 8 * 16) and row["eval/valid/loss"] < 6
+    tables = row["parameters"] - row["parameters_without_embeddings"]
+    assert tables % 16 == 0 and tables >= 256 * 16
+    assert row["flops"] > 6 * row["parameters_without_embeddings"] * row["tokens"]
+    steps = [row["step"] for row in read_records(straight_run, curves=True).rows]
+    assert steps == [10, 20, 30, 40]
+
+
 def test_a_registered_prediction_is_scored_in_the_report(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workdir = tmp_path / "big"
-    words = ("predict", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=20", "--at=params=5e9,tokens=1e11")
+    words = ("predict", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=8", "--at=params=5e9,tokens=1e11")
     found = told(capsys, *words, f"--register={workdir / 'prediction.json'}")
     written = json.loads((workdir / "prediction.json").read_text())
     assert written["prediction"] == found["predictions"][0] and written["data"] == found["data"]

@@ -95,7 +95,7 @@ def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:
     found = {name: np.array([values[name] for values in told]) for name in ("loss", "params", "tokens")}
     laws = [law for law in study.draws if law][:DRAWN]
     each = [[study.form.optimum(law, c) for law in laws] for c in flops[:: max(1, len(flops) // 25)]]
-    for name in found if laws else ():
+    for name in list(found) if laws else ():
         bands = np.array([interval([values[name] for values in drawn]) for drawn in each]).T
         coarse = np.log(flops[:: max(1, len(flops) // 25)])
         found[f"{name}_band"] = np.exp([np.interp(np.log(flops), coarse, np.log(band)) for band in bands])
