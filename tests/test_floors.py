@@ -66,9 +66,9 @@ def test_only_the_model_rooms_know_linen(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_that_runs_code_from_files_is_imported(path):
-    banned = ("pickle", "cloudpickle", "dill", "torch", "tensorflow")
-    assert not [name for name in imports(path) if name.split(".")[0] in banned]
-    assert {name for name in imports(path) if name.startswith("joblib")} <= {"joblib.Parallel", "joblib.delayed"}
+    banned = ("pickle", "cloudpickle", "joblib", "dill", "torch", "tensorflow")
+    processes = ("joblib.Parallel", "joblib.delayed")  # of joblib, only what starts processes, not what reads files
+    assert not [name for name in imports(path) if name.split(".")[0] in banned and name not in processes]
     source = path.read_text()
     assert "allow_pickle=True" not in source and "trust_remote_code=True" not in source
 

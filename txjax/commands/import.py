@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
         store.save_parts(0, {"weights": weights}, {"from": str(flags.source.resolve()), "metrics": {}})
         store.wait()
         count = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-        write_manifest(workdir, {}, 0, count)
+        write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0})
         replace_text(workdir / "config.json", json.dumps(tree.to_json(made or model), indent=2) + "\n")
     uses = "evaluate, export and --config.init_from" if made else "export and --config.init_from"
     print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}")

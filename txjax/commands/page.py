@@ -11,6 +11,7 @@ from txjax.commands.gallery import STYLE as GALLERY_STYLE
 from txjax.commands.gallery import gallery, png_address
 from txjax.commands.runs import Run
 from txjax.log import Value
+from txjax.scaling import registered
 from txjax.train import ledger
 from txjax.tree import flatten
 
@@ -61,7 +62,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
 
 
 def scores(run: Run) -> dict[str, Value]:
-    """The last value of every metric, the best eval losses, how far the run is, and where its seconds went."""
+    """The last value of every metric, the best eval losses, its progress, where its seconds went, what was foretold."""
     best = {}
     for key in run.metrics():
         steps, values = run.series(key)
@@ -71,7 +72,8 @@ def scores(run: Run) -> dict[str, Value]:
     told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
     goodput = ledger.told(ledger.read(run.workdir))  # newer than the log's: it has what a kill cut off
-    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | goodput | told
+    foretold = registered.score(run.workdir, last)
+    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | goodput | told | foretold
 
 
 def shown(value: Any) -> str:

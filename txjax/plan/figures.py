@@ -10,7 +10,7 @@ from flax.core import meta
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.scaling.flops import by_scope, count
-from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of
+from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of, units
 from txjax.types import Batch, PyTree, flat_paths
 
 _REPEATED = ("layers", "block")  # what holds the layers of a stack, and says nothing of their parts
@@ -40,15 +40,14 @@ class Figures:
 def figures(experiment: Experiment, platform: str) -> Figures:
     """The figures of an experiment. Nothing runs."""
     spec = experiment.data.spec()
-    tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
     return Figures(
         parameters=_parameters(experiment),
         flops=_flops(experiment),
         flops_per_step=flops_per_step(experiment),
         flops_done=count(jax.grad(forward_of(experiment)), *_arguments(experiment, experiment.batch_size)),
         kept=_kept(experiment, platform),
-        unit="example" if tokens is None else "token",
-        units=experiment.batch_size * (tokens or 1),
+        unit="token" if "tokens" in spec else "example",
+        units=units(experiment.data, experiment.batch_size),
     )
 
 

@@ -30,12 +30,13 @@ def _of_the_rows(form: Form, table: Table) -> Iterator[str]:
         few = table["tokens"] < 3 * table["params"]
         if few.any():
             yield f"{few.sum()} rows have fewer than 3 tokens a parameter, another regime: {_names(table, few)}"
+    if {"params", "tokens", "flops"} <= set(table.values):
         ratio = 6 * table["params"] * table["tokens"] / table["flops"]
         low, high = ratio.min(), ratio.max()
         if high > 1.2 * low or not 0.8 < np.median(ratio) < 1.25:
             yield (
-                f"6 N D is {low:.2f} to {high:.2f} of the FLOPs given: N leaves out the last layer, embeddings or attention, "
-                "or counts too many, and at small sizes this moves the exponents (Porian et al. 2024, Pearce and Song 2024)"
+                f"6 N D is {low:.2f} to {high:.2f} of the FLOPs given: N leaves out the last layer, embeddings or "
+                "attention, or counts too much; at small sizes this moves the exponents (Porian et al. 2024)"
             )
     if "params" in form.needs and isinstance(form, Regression):
         decades = np.log10(table["params"].max() / table["params"].min())
@@ -46,8 +47,8 @@ def _of_the_rows(form: Form, table: Table) -> Iterator[str]:
         several = [run for run, n in zip(runs, count, strict=True) if n > 1 and _moves(table, run)]
         if several:
             yield (
-                f"{len(several)} runs have several rows: a loss on the way is not that of a run whose learning rate decayed "
-                f"there (Porian et al. 2024); {', '.join(several[:NAMED])}"
+                f"{len(several)} runs have several rows: a loss on the way is not that of a run whose learning rate "
+                f"decayed there (Porian et al. 2024); {', '.join(several[:NAMED])}"
             )
 
 

@@ -36,8 +36,10 @@ class Envelope(Frontier):
         laws = power_laws(flops[kept], params[kept], flops[kept] / 6 / params[kept])
         laws |= loss_law(flops[kept][::10], loss[kept][::10])
         left = log_n - np.log(laws["params_coefficient"]) - laws["params_exponent"] * log_c
-        warnings.append("losses on the way are not final ones unless the learning rate was constant: a schedule that ends "
-                        "later makes them too high, most for the shortest (Hoffmann et al. 2022, appendix B)")  # fmt: skip
+        warnings.append(
+            "losses on the way are not final ones unless the learning rate was constant: a schedule that ends later "
+            "makes them too high, most for the shortest (Hoffmann et al. 2022, appendix B)"
+        )
         changes = np.flatnonzero(np.concatenate([[True], which[1:] != which[:-1]]))
         best_runs: list[dict[str, Any]] = [
             {"run": str(which[i]), "params": sizes[which[i]], "from_flops": float(flops[i]), "loss": float(loss[i])}

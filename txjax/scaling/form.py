@@ -1,6 +1,7 @@
-"""What a scaling law is, before its parameters: one interface, so that intervals, tests and pictures are one mechanism."""
+"""What a scaling law is, before its parameters: one interface, one mechanism for intervals, tests and pictures."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,16 +54,28 @@ class Form:
         raise NotImplementedError
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
-        """The law's loss at these points [n]. Raises UserError where a role is missing, or the law says nothing there."""
+        """The law's loss at these points [n]. Raises UserError where a role is missing or it says nothing there."""
         raise NotImplementedError
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
         """`params`, `tokens` and `loss` of the best run of this budget (C = 6 N D). Raises UserError if it has none."""
         raise UserError("--predict", f"a point, as {self.name} says nothing of the best N and D of a budget")
 
+    def foretell(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
+        """The `loss` at a point; of a budget (`flops` alone) also `params` and `tokens` of its best run."""
+        if set(at) == {"flops"} and self.needs != ("flops",):
+            return self.optimum(parameters, at["flops"])
+        points = {role: np.array([value]) for role, value in completed(at).items()}
+        return {"loss": float(self.loss(parameters, points)[0])}
+
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        """The largest runs: a mask of their rows [n], and points [m] with losses [m] that a law of the others foretells."""
-        mask = table.scale() > table.scale().max() / 2
+        """The largest runs, within a factor of two and at least 5% of the rows: what a law of the others foretells.
+
+        Returns:
+          A mask of their rows [n], points [m], and their losses [m].
+        """
+        scale = np.sort(table.scale())
+        mask = table.scale() >= min(scale[-1] / 2, scale[-math.ceil(len(scale) / 20)])
         rows = table.take(mask)
         return mask, rows.values, rows["loss"]
 
@@ -76,3 +89,15 @@ class Form:
         taken = table.take(np.concatenate(rows))
         again = np.repeat([f"{i} {names[group]}" for i, group in enumerate(drawn)], [len(r) for r in rows])
         return dataclasses.replace(taken, groups=again.astype(object))
+
+
+def completed(at: Mapping[str, float]) -> dict[str, float]:
+    """The point with the third of N, D and C = 6 N D where two are given."""
+    found = dict(at)
+    if "params" in at and "tokens" in at:
+        found.setdefault("flops", 6 * at["params"] * at["tokens"])
+    elif "params" in at and "flops" in at:
+        found["tokens"] = at["flops"] / 6 / at["params"]
+    elif "tokens" in at and "flops" in at:
+        found["params"] = at["flops"] / 6 / at["tokens"]
+    return found

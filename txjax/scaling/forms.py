@@ -1,6 +1,6 @@
 """The forms by the names that `--form` knows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,15 +8,16 @@ import numpy as np
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, Parametric, Power
 from txjax.scaling.envelope import Envelope
-from txjax.scaling.form import Form
+from txjax.scaling.form import Form, Parameters
 from txjax.scaling.isoflop import IsoFLOP
+from txjax.scaling.rates import LearningRate
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import Table
 from txjax.types import UserError, near_misses
 
 CURVES = ("parametric", "kaplan", "overtraining", "data_constrained", "broken")
-FRONTIERS = ("isoflop", "envelope")
-FORMS = CURVES + FRONTIERS
+VALLEYS: dict[str, type[Form]] = {"isoflop": IsoFLOP, "envelope": Envelope, "learning_rate": LearningRate}
+FORMS = (*CURVES, *VALLEYS)
 MOST_BREAKS = 2
 
 
@@ -44,11 +45,11 @@ def form_named(
     """
     if name not in FORMS:
         raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
-    if name in FRONTIERS:
+    if name in VALLEYS:
         for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):
             if value:
                 raise UserError(field, f"nothing: {name} is fitted by least squares of logarithms", value)
-        return IsoFLOP() if name == "isoflop" else Envelope()
+        return VALLEYS[name]()
     if delta <= 0:
         raise UserError("--delta", "a number above 0", delta)
     if breaks is not None and name != "broken":
@@ -73,6 +74,12 @@ def form_named(
         "data_constrained": DataConstrained,
     }[name]()
     return Regression(curve, **settings)
+
+
+def law_named(name: str, parameters: Parameters, needs: Sequence[str]) -> Form:
+    """The form that a law with these parameters and needs is of, to predict with."""
+    breaks = (len(parameters) - 3) // 3 if name == "broken" else None
+    return form_named(name, Table.of(**{role: [1.0] for role in needs}), breaks=breaks)
 
 
 def _best_breaks(role: str, table: Table, settings: Mapping[str, Any]) -> int:

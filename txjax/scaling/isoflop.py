@@ -78,9 +78,10 @@ class IsoFLOP(Frontier):
                 warnings.append(f"the minima depend on how they are found: exponent {both}")
         for valley in good:
             sizes = table["params"][valley.used]
-            if sizes.max() > 30 * sizes.min():
-                warnings.append(f"budget {valley.flops:.4g}: sizes differ by {sizes.max() / sizes.min():.0f} times, too "
-                                "wide for a parabola (Czech et al. 2026)")  # fmt: skip
+            wide = sizes.max() / sizes.min()
+            if wide > 30:
+                problem = f"sizes differ by {wide:.0f} times, too wide for a parabola (Czech et al. 2026)"
+                warnings.append(f"budget {valley.flops:.4g}: {problem}")
         return Fitted(laws, squares, details, tuple(warnings))
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:

@@ -23,7 +23,7 @@ class Regression(Form):
 
     Attributes:
       curve: the formula.
-      criterion: what is summed over the rows, of log L - log prediction (of L - prediction where the curve is `linear`).
+      criterion: what is summed over the rows, of log prediction - log L; where the curve is `linear`, prediction - L.
       fix: parameters that are known.
       tie: pairs of parameters that are one.
     """

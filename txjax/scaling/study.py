@@ -2,14 +2,14 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from txjax.scaling.bootstrap import bootstrap
 from txjax.scaling.doubts import FAR, doubts
-from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.form import Fitted, Form, Parameters, completed
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
@@ -45,24 +45,15 @@ class Study:
         `interval` is of the law; `interval_of_a_run` adds the residuals of the rows, so it is one for a single run.
         """
         told: dict[str, Any] = dict(at)
-        best = set(at) == {"flops"} and self.form.needs != ("flops",)
-
-        def foretold(parameters: Parameters) -> dict[str, float]:
-            if best:
-                return self.form.optimum(parameters, at["flops"])
-            points = {role: np.array([value]) for role, value in completed(at).items()}
-            return {"loss": float(self.form.loss(parameters, points)[0])}
-
-        told |= foretold(self.fitted.parameters)
-        drawn = [foretold(law) for law in self.draws if law]
+        told |= self.form.foretell(self.fitted.parameters, at)
+        drawn = [self.form.foretell(law, at) for law in self.draws if law]
         if drawn:
-            told["interval"] = interval([values["loss"] for values in drawn])
+            for name in drawn[0]:
+                told["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
             if isinstance(self.form, Regression):
                 left = self.table["loss"] / self.form.loss(self.fitted.parameters, self.table.values)
                 noise = np.random.default_rng(0).choice(left, len(drawn))
                 told["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
-            for name in ("params", "tokens") if best else ():
-                told[f"{name}_interval"] = interval([values[name] for values in drawn])
         times = self._times_the_largest(told)
         told["times_the_largest_run"] = times
         if times > FAR:
@@ -83,6 +74,7 @@ class Study:
         far = [p["warning"] for p in predictions if "warning" in p]
         return {
             "form": self.form.name,
+            "needs": list(self.form.needs),
             "rows_used": len(self.table),
             "rows_dropped": list(self.table.dropped),
             "parameters": dict(self.fitted.parameters),
@@ -113,7 +105,7 @@ def study(form: Form, table: Table, draws: int = 0, seed: int = 0, jobs: int | N
 
 
 def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
-    """The relative errors of a law that never saw the largest runs, at these runs; `refused` says why there are none."""
+    """The relative errors, at the largest runs, of a law that never saw them; `refused` says why there are none."""
     mask, points, loss = form.held_out(table)
     try:
         law = form.fit(table.take(~mask), None if isinstance(form, Regression) else start).parameters
@@ -131,31 +123,23 @@ def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
     }
 
 
-def completed(at: Mapping[str, float]) -> dict[str, float]:
-    """The point with the third of N, D and C = 6 N D where two are given."""
-    found = dict(at)
-    if "params" in at and "tokens" in at:
-        found.setdefault("flops", 6 * at["params"] * at["tokens"])
-    elif "params" in at and "flops" in at:
-        found["tokens"] = at["flops"] / 6 / at["params"]
-    elif "tokens" in at and "flops" in at:
-        found["params"] = at["flops"] / 6 / at["tokens"]
+def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
+    """`params=1e9,tokens=2e10` as numbers. Raises UserError."""
+    found = parse_numbers(text, field, tuple(ROLES))
+    for role, value in found.items():
+        if value <= 0:
+            raise UserError(field, f"{role} above 0", value)
     return found
 
 
-def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
-    """`params=1e9,tokens=2e10` as numbers. Raises UserError."""
-    return parse_numbers(text, field, lambda role: role in ROLES, tuple(ROLES))
-
-
-def parse_numbers(text: str, field: str, known: Callable[[str], bool], names: tuple[str, ...]) -> dict[str, float]:
-    """`name=number,...` as numbers. Raises UserError for other names, and for what is no finite number."""
+def parse_numbers(text: str, field: str, names: tuple[str, ...] = ()) -> dict[str, float]:
+    """`name=number,...` as numbers. Raises UserError for what is no finite number, and for other `names`, if given."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))
-        if not known(name):
+        if names and name not in names:
             raise UserError(field, "one of " + ", ".join(names), name, near_misses(name, names))
-        if not math.isfinite(number(value)) or (field == "--predict" and number(value) <= 0):
+        if not math.isfinite(number(value)):
             raise UserError(field, f"a number for {name}", value)
         found[name] = number(value)
     if not found:

@@ -105,7 +105,8 @@ def read_table(
 
     Args:
       path: a CSV or JSONL file, or a folder of txjax's runs (see `read_records`).
-      columns: `params=COL,tokens=COL,...`, by `ROLES`. A role that isn't given takes the column of its own name, if any.
+      columns: `params=COL,tokens=COL,...`, by `ROLES`. Without it every role takes the column of its own name; of runs
+        it changes what `OF_RUNS` says.
       where: `COL=VALUE,...`: only rows for which all hold; also != < <= > >=, and COL=A|B.
       drop_largest_losses: leave out that many.
       curves: of runs, every evaluation and not only the last.

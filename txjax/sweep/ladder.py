@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from flax.core import meta
+
 from txjax.experiment import Experiment
 from txjax.sweep.points import Point
-from txjax.train.state import abstract_variables, flops_per_step, parameters_by_role, places
+from txjax.train.state import abstract_variables, count_parameters, flops_per_step, places
 from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # the config with more flags
@@ -208,7 +210,7 @@ class Ladder:
             heads = max(1, width // rules.head_size)
             sizes = {"width": width, "depth": depth, "heads": heads}
             experiment = self.load([f"--config.model.{name}={size}" for name, size in sizes.items()])
-            self._known[width] = (experiment, *parameters_by_role(abstract_variables(experiment)))
+            self._known[width] = (experiment, *count_parameters(meta.unbox(abstract_variables(experiment)["params"])))
         return self._known[width]
 
     def _params(self, width: int) -> tuple[int, int]:

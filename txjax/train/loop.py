@@ -26,7 +26,7 @@ from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import Preemption
 from txjax.train.run_eval import evaluator, place
-from txjax.train.state import Layout, flops_per_step, lay_out, variables
+from txjax.train.state import Layout, flops_per_step, lay_out, places, variables
 from txjax.train.step import jit_step
 from txjax.train.watchdog import Watchdog
 from txjax.train.workdir import hold, named, settle_config, write_manifest
@@ -69,8 +69,14 @@ def train(
         evals = {name: evaluation.data.open() for name, evaluation in experiment.evals.items()}
         prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
         _same_data(prints)
-        flops = flops_per_step(experiment)
-        agree("the manifest", lambda: write_manifest(folder, prints, flops, layout.parameters))
+        flops, (whole, without_tables) = flops_per_step(experiment), layout.counts
+        counts = {
+            "parameters": whole,
+            "parameters_without_embeddings": without_tables,
+            "flops_per_step": flops,
+            "tokens_per_step": places(experiment),
+        }
+        agree("the manifest", lambda: write_manifest(folder, prints, counts))
         with (
             Watchdog(folder, experiment.step_timeout_seconds) as watchdog,
             Run(experiment, folder, layout, source, evals, preemption, watchdog, flops, origin, ledger) as run,

@@ -18,7 +18,6 @@ from txjax.scaling.flops import count
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
 _SEPARATOR = "/"
-_TABLES = {"vocab", "positions", "types"}  # logical axes of tables
 
 
 def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -64,7 +63,12 @@ class Layout:
     @property
     def parameters(self) -> int:
         """How many numbers the model has, trainable and frozen."""
-        return sum(math.prod(x.shape) for x in jax.tree.leaves((self.abstract.params, self.abstract.frozen)))
+        return self.counts[0]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The same, and how many without tables: see `count_parameters`."""
+        return count_parameters(merge(self.abstract.params, self.abstract.frozen))
 
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
@@ -80,22 +84,20 @@ def abstract_variables(experiment: Experiment) -> PyTree:
 
 def places(experiment: Experiment) -> int:
     """Places of the residual stream in one batch: the tokens D of scaling laws; of images, their patches."""
-    spec = experiment.data.spec()
+    spec, batch_size = experiment.data.spec(), experiment.batch_size
     if "tokens" in spec:
-        return experiment.batch_size * spec["tokens"].shape[0]
+        return batch_size * math.prod(spec["tokens"].shape)
     height, width = spec["image"].shape[:2]
-    return experiment.batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)
+    return batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)
 
 
-def parameters_by_role(variables: PyTree) -> tuple[int, int]:
-    """How many parameters `abstract_variables` has; and how many without tables of embeddings and their like.
+def count_parameters(params: PyTree) -> tuple[int, int]:
+    """How many numbers there are; and without tables that are looked up (of tokens, positions, types).
 
-    The second is the N of Kaplan et al. (2020, 2.1): no parameter with one number, or vector, for every word (those of
-    an untied head among them), position or kind.
+    The second is close to the N of Kaplan et al. (2020, 2.1); an untied head counts.
     """
-    boxes = jax.tree.leaves(variables["params"], is_leaf=_is_box)
-    sizes = [(math.prod(meta.unbox(box).shape), _TABLES.isdisjoint(_axes(box))) for box in boxes]
-    return sum(size for size, _ in sizes), sum(size for size, kept in sizes if kept)
+    sizes = {path: math.prod(x.shape) for path, x in flat_paths(params).items()}
+    return sum(sizes.values()), sum(size for path, size in sizes.items() if not path.endswith("/embedding"))
 
 
 def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:

@@ -10,7 +10,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +150,10 @@ def _read_json(workdir: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, parameters: int) -> None:
-    """Notes what runs here: code, versions, devices, data. A run that goes on keeps its first date and its data.
+def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int]) -> None:
+    """Notes what runs here: code, versions, devices, data, and `counts` of what it computes.
+
+    A run that goes on keeps its first date and its data.
 
     Raises:
       UserError: the data are not those that the run began with.
@@ -176,8 +178,7 @@ def write_manifest(workdir: Path, data: dict[str, str], flops_per_step: int, par
         "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
         "processes": jax.process_count(),
         "data": before.get("data", {}) | data,
-        "parameters": parameters,
-        "flops_per_step": flops_per_step,
+        **counts,
     }
     replace_text(path, json.dumps(manifest, indent=2) + "\n")
 

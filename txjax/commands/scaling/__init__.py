@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from types import ModuleType
 
 from txjax.types import UserError, near_misses
 
@@ -9,13 +10,25 @@ SUMMARY = "fit scaling laws to runs, predict with them, compare them"
 
 
 def run(argv: list[str]) -> int:
-    found = [module.name for module in pkgutil.iter_modules(__path__)]
-    known = {name: importlib.import_module(f"txjax.commands.scaling.{name}") for name in found}
-    known = {name: module for name, module in known.items() if hasattr(module, "run")}
-    if argv[:1] in ([], ["-h"], ["--help"]):
-        rows = "\n".join(f"  {name:<12}{module.SUMMARY}" for name, module in known.items())
+    name = argv[0] if argv else "--help"
+    if name in ("-h", "--help"):
+        rows = "\n".join(f"  {action:<12}{module.SUMMARY}" for action, module in _actions().items())
         print(f"usage: txjax scaling ACTION [--flags]\n\n{rows}\n\ntxjax scaling ACTION --help tells its flags.")
         return 0
-    if argv[0] not in known:
-        raise UserError("txjax scaling", "one of " + ", ".join(known), argv[0], near_misses(argv[0], known))
-    return known[argv[0]].run(argv[1:])
+    if name not in _names() or not hasattr(module := _module(name), "run"):
+        known = list(_actions())
+        raise UserError("txjax scaling", "one of " + ", ".join(known), name, near_misses(name, known))
+    return module.run(argv[1:])
+
+
+def _names() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__)]
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"txjax.commands.scaling.{name}")
+
+
+def _actions() -> dict[str, ModuleType]:
+    """The files of this folder that are actions."""
+    return {name: module for name in _names() if hasattr(module := _module(name), "run")}

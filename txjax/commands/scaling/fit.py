@@ -41,7 +41,8 @@ def run(argv: list[str]) -> int:
         print(json.dumps(told))
     else:
         show(found, told)
-        print("\n".join(str(path) for path in pictures))
+        for path in pictures:
+            print(path)
     return 0
 
 
@@ -51,18 +52,19 @@ def show(found: "Study", told: dict[str, Any]) -> None:
 
     spans = told["intervals"]
     rows = [[name, short(value), span(spans.get(name))] for name, value in told["parameters"].items()]
-    objective = f"objective {told['objective']:.10g}"
-    table(f"{told['form']} of {told['rows_used']} rows, {objective}", ["parameter", "value", "95%"], rows)
+    rows.append(["(objective, summed)", f"{told['objective']:.10g}", ""])
+    table(f"{told['form']} of {told['rows_used']} rows", ["parameter", "value", "95%"], rows)
     if "minima" in told:
-        names = ("flops", "params", "tokens", "loss", "params_interpolated")
-        lines = [[*(short(m[n]) if m.get(n) else "" for n in names), m.get("problem", "")] for m in told["minima"]]
-        table("minima", ["FLOPs", "N", "D", "loss", "N by a spline", ""], lines)
+        names = list(dict.fromkeys(name for m in told["minima"] for name in m if name not in ("rows", "names")))
+        table("minima", names, [[short(m.get(name, "")) for name in names] for m in told["minima"]])
     if told["predictions"]:
-        lines = [
-            [*(short(p.get(n, "")) for n in ("flops", "params", "tokens", "loss")), span(p.get("interval"))]
-            for p in told["predictions"]
+        names = list(dict.fromkeys(name for p in told["predictions"] for name in p if name != "warning"))
+        cells = [
+            [span(p[n]) if isinstance(p.get(n), list) else short(p.get(n, "")) for p in told["predictions"]]
+            for n in names
         ]
-        table("predictions", ["FLOPs", "N", "D", "loss", "95%"], lines)
+        columns = ["prediction", *(str(i) for i in range(1, len(told["predictions"]) + 1))]
+        table("predictions, with 95% intervals", columns, [[n, *c] for n, c in zip(names, cells, strict=True)])
     test = told["backtest"]
     if "refused" in test:
         print(f"back-test: none, {test['refused']}")

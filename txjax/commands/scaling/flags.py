@@ -43,7 +43,7 @@ def fitted(flags: argparse.Namespace) -> "Study":
         raise UserError("--jobs", "1 or more", flags.jobs)
     curves = flags.form == "envelope"
     table = read_table(flags.data, flags.columns, flags.where, flags.drop_largest_losses, curves)
-    fix = parse_numbers(flags.fix, "--fix", lambda name: True, ()) if flags.fix else {}
+    fix = parse_numbers(flags.fix, "--fix") if flags.fix else {}
     form = form_named(flags.form, table, flags.loss, flags.delta, fix, _pairs(flags.tie), flags.breaks)
     return study(form, table, flags.bootstrap, flags.seed, flags.jobs)
 

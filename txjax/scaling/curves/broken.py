@@ -1,4 +1,4 @@
-"""Broken neural scaling law (Caballero et al. 2023, equation 1): a power law whose exponent changes smoothly n times."""
+"""Broken neural scaling laws (Caballero et al. 2023, equation 1): the exponent changes smoothly n times."""
 
 from collections.abc import Iterator
 

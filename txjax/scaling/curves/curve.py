@@ -58,7 +58,9 @@ class Curve:
 
     def values(self, theta: np.ndarray) -> dict[str, float]:
         """theta as parameters."""
-        return {n: float(np.exp(x) if n in self.positive else x) for n, x in zip(self.parameters, theta, strict=True)}
+        with np.errstate(over="ignore"):  # a parameter that the data can't tell may be anything
+            exact = [np.exp(x) if n in self.positive else x for n, x in zip(self.parameters, theta, strict=True)]
+        return {name: float(value) for name, value in zip(self.parameters, exact, strict=True)}
 
 
 def sum_of_exponentials(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

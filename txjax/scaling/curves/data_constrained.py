@@ -1,4 +1,4 @@
-"""The law of repeated data (Muennighoff et al. 2023, equations 5 to 7): the parametric form of what N and D are worth."""
+"""The law of repeated data (Muennighoff et al. 2023, equations 5 to 7): parametric, of what N and D are worth."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,10 @@ from txjax.scaling.table import Points
 class DataConstrained(Curve):
     """L = E + A / N'^alpha + B / D'^beta of effective parameters N' and effective tokens D'.
 
-    With U_D = min(unique tokens, D) and R = D / U_D - 1 repetitions, D' = U_D + U_D R_D (1 - exp(-R / R_D)). With U_N =
-    min(N, the best N for U_D tokens by the law of single epochs) and R = N / U_N - 1, N' = U_N + U_N R_N (1 - exp(-R / R_N)).
-    R_D and R_N are the paper's R_D* and R_N*: repetitions after which (1 - 1/e) of the worth of all is had.
+    With U_D = min(unique tokens, D) and R = D / U_D - 1 repetitions, D' = U_D + U_D R_D (1 - exp(-R / R_D)).
+    With U_N = min(N, the best N for U_D tokens by the law of single epochs) and R = N / U_N - 1 in excess,
+    N' = U_N + U_N R_N (1 - exp(-R / R_N)). R_D and R_N are the paper's R_D* and R_N*: how many repetitions, or sizes in
+    excess, give 1 - 1/e of what all of them are worth.
     """
 
     name = "data_constrained"

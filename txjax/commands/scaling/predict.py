@@ -1,0 +1,43 @@
+"""txjax scaling predict: what a law says of a run or a budget; --register writes it down before the run begins."""
+
+import json
+from pathlib import Path
+
+from txjax.commands.parser import Parser
+from txjax.commands.scaling.flags import add_fit, fitted, plain, short, span
+
+SUMMARY = "predict a run or a budget, and register the prediction"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("scaling predict", __doc__)
+    add_fit(parser)
+    parser.add_argument(
+        "--at", required=True, help="params=1e9,tokens=2e10, or flops=1e21 for the best run of a budget"
+    )
+    parser.add_argument(
+        "--register", type=Path, metavar="FILE", help="write it down: RUN/prediction.json is scored by report"
+    )
+    parser.add_argument("--metric", default="eval/valid/loss", help="of the run to come, that a report compares")
+    flags = parser.parse_args(argv)
+
+    from txjax.log.table import table
+    from txjax.scaling.registered import register
+    from txjax.scaling.study import parse_point
+
+    at = parse_point(flags.at, "--at")
+    found = fitted(flags)
+    prediction = plain(found.predict(at))
+    law = plain(found.to_json([prediction]))
+    if flags.register:
+        register(flags.register, prediction, law, flags.metric)
+    if flags.json:
+        print(json.dumps(law | {"registered": str(flags.register) if flags.register else None}))
+        return 0
+    rows = [[name, span(value) if isinstance(value, list) else short(value)] for name, value in prediction.items()]
+    table(f"{law['form']} of {law['rows_used']} rows", ["prediction", ""], rows)
+    for warning in law["warnings"]:
+        print(f"warning: {warning}")
+    if flags.register:
+        print(flags.register)
+    return 0

@@ -1,0 +1,140 @@
+"""Laws of the best learning rate and batch: a parabola for every size, and a power law through the minima.
+
+As Bjorck et al. (2024) and Li et al. (2025, the step law) do it: lr* = k N^p D^q, and batch* likewise.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.table import Points, Table
+from txjax.types import UserError
+
+_ALIKE = 0.01  # runs whose log N and log D are nearer than this are of one size
+
+
+@dataclasses.dataclass(frozen=True)
+class Basin:
+    """The runs of one N and D.
+
+    Attributes:
+      rows: their numbers in the table.
+      params, tokens: of them.
+      fitted: log L of the quadratic at the rows.
+      best: log of the best learning rate (and batch) by the quadratic.
+      problem: why there is none that can be believed.
+    """
+
+    rows: np.ndarray
+    params: float
+    tokens: float
+    fitted: np.ndarray
+    best: np.ndarray
+    problem: str = ""
+
+
+class LearningRate(Form):
+    """log L is quadratic in log learning rate (and log batch, where there is such a column) for every N and D.
+
+    D takes part in the power law where it does not just follow N.
+    """
+
+    name = "learning_rate"
+    needs = ("params", "learning_rate")
+
+    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+        table.need(self.needs, self.name)
+        found = basins(table)
+        good = [basin for basin in found if not basin.problem]
+        warnings = tuple(f"N {b.params:.4g}, D {b.tokens:.4g}: {b.problem}; it is left out" for b in found if b.problem)
+        n = np.log([basin.params for basin in good])
+        if len(np.unique(n)) < 2:
+            hint = "; ".join(warnings)
+            raise UserError("--data", "at least two sizes with a best learning rate", len(np.unique(n)), hint=hint)
+        columns = {"params": n}
+        d = np.log([basin.tokens for basin in good])
+        design = np.column_stack([np.ones_like(n), n, d])
+        if np.linalg.cond((design - design.mean(0))[:, 1:]) < 1e6 and len(good) > 3:
+            columns["tokens"] = d
+        basis = np.column_stack([np.ones_like(n), *columns.values()])
+        parameters = {}
+        for i, role in enumerate(_varied(table)):
+            constant, *exponents = np.linalg.lstsq(basis, np.array([b.best[i] for b in good]), rcond=None)[0]
+            parameters[f"{role}_coefficient"] = float(np.exp(constant))
+            parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
+        left = np.concatenate([b.fitted - np.log(table["loss"][b.rows]) for b in good])
+        minima = [_told(basin, table) for basin in found]
+        return Fitted(parameters, float(np.sum(left**2)), {"minima": minima}, warnings)
+
+    def foretell(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
+        """`learning_rate` (and `batch_size`) of this N and D."""
+        found = {}
+        for role in ("learning_rate", "batch_size"):
+            if f"{role}_coefficient" not in parameters:
+                continue
+            found[role] = parameters[f"{role}_coefficient"]
+            for name in ("params", "tokens"):
+                exponent = parameters.get(f"{role}_exponent_{name}", 0.0)
+                if exponent and name not in at:
+                    raise UserError("--predict", f"{name}=NUMBER for {self.name}", ",".join(at))
+                found[role] *= at.get(name, 1.0) ** exponent
+        return found
+
+    def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
+        raise UserError("--form", "a law of the loss", self.name, hint="it tells the best learning rate only")
+
+    def resample(self, table: Table, rng: np.random.Generator) -> Table:
+        """The same runs, the residuals of every quadratic drawn anew."""
+        loss, free = table["loss"].copy(), 2 * len(_varied(table)) + 1
+        for basin in basins(table):
+            if not basin.problem:
+                left = np.log(table["loss"][basin.rows]) - basin.fitted
+                wider = np.sqrt(len(left) / max(len(left) - free, 1))
+                loss[basin.rows] = np.exp(basin.fitted + wider * rng.choice(left, len(left)))
+        return table.adding(loss=loss)
+
+
+def _varied(table: Table) -> list[str]:
+    return ["learning_rate"] + (["batch_size"] if "batch_size" in table else [])
+
+
+def basins(table: Table) -> list[Basin]:
+    """The sizes of a table."""
+    tokens = table["tokens"] if "tokens" in table else np.ones(len(table))
+    keys = np.round(np.log(np.column_stack([table["params"], tokens])) / _ALIKE)
+    _, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.ravel()
+    return [_basin(table, np.flatnonzero(which == i), tokens) for i in range(which.max() + 1)]
+
+
+def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
+    logs = np.log(np.column_stack([table[role][rows] for role in _varied(table)]))
+    n, d, y = float(table["params"][rows[0]]), float(tokens[rows[0]]), np.log(table["loss"][rows])
+    middle = logs.mean(axis=0)
+    x = logs - middle
+    pairs = [(i, j) for i in range(x.shape[1]) for j in range(i, x.shape[1])]
+    basis = np.column_stack([np.ones(len(x)), x, *(x[:, i] * x[:, j] for i, j in pairs)])
+    none = Basin(rows, n, d, y, np.full(x.shape[1], np.nan))
+    if np.linalg.matrix_rank(basis) < basis.shape[1]:
+        return dataclasses.replace(none, problem=f"{len(rows)} rows, too few or too alike for a quadratic")
+    found = np.linalg.lstsq(basis, y, rcond=None)[0]
+    slope, curvature = found[1 : 1 + x.shape[1]], np.zeros((x.shape[1],) * 2)
+    for (i, j), value in zip(pairs, found[1 + x.shape[1] :], strict=True):
+        curvature[i, j] += value
+        curvature[j, i] += value
+    if np.linalg.eigvalsh(curvature)[0] <= 0:
+        return dataclasses.replace(none, problem="its quadratic has no minimum")
+    best = np.linalg.solve(curvature, -slope) + middle
+    if np.any(best < logs.min(axis=0)) or np.any(best > logs.max(axis=0)):
+        return dataclasses.replace(none, problem="its minimum is beyond what was tried")
+    return dataclasses.replace(none, fitted=basis @ found, best=best)
+
+
+def _told(basin: Basin, table: Table) -> dict[str, Any]:
+    told: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
+    if basin.problem:
+        return told | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
+    return told | {r: float(np.exp(v)) for r, v in zip(_varied(table), basin.best, strict=True)}
