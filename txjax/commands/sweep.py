@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> int:
     search.add_argument("--heartbeat", type=int, default=15, help="seconds between two signs of life of a trial")
     flags, overrides = parser.parse_known(argv)
     _check(flags)
-    if flags.dry_run and flags.executor != "slurm":
+    if flags.dry_run and (flags.json or flags.executor != "slurm"):
         return _dry_run(flags, overrides)
 
     from txjax.sweep.folder import Folder, Planned
@@ -92,7 +93,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         points, same = [point], 0
         told |= {"metric": metric, "every_steps": every}
     else:
-        points, same, runs = plan(flags.config, overrides, flags.workdir)
+        points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = Work(Folder(flags.workdir), flags.config, overrides, points)
     if flags.executor == "population":
         told["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
@@ -116,10 +117,12 @@ def _plan_apart(flags: argparse.Namespace, overrides: list[str]) -> Any:
     Returns the exit code where it fails; it has told why.
     """
     words = [f"--config={flags.config}", f"--workdir={flags.workdir}", "--dry_run", "--json", *overrides]
-    words += [f"--executor={flags.executor}"] if flags.executor == "population" else []
+    words += [f"--executor={flags.executor}"]
     words += [f"--trials={flags.trials}", f"--search_seed={flags.search_seed}"] if flags.trials else []
     words += [f"--metric={flags.metric}"] if flags.metric else []
-    done = subprocess.run([sys.executable, "-m", "txjax", "sweep", *words], stdout=subprocess.PIPE, text=True)
+    elsewhere = {"JAX_PLATFORMS": "cpu"} if flags.executor == "slurm" else {}
+    command = [sys.executable, "-m", "txjax", "sweep", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | elsewhere)
     return done.returncode or json.loads(done.stdout.splitlines()[-1])
 
 

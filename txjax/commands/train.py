@@ -24,11 +24,11 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
+    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
     parser.add_argument(
         "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
     )
-    parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
-    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
