@@ -139,7 +139,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
         left, flops = flags.trials, flops * flags.trials
-        what = f"{left} trials, of those that have ended fewer, at most"
+        what = f"{left} trials in all, each such as the first"
     hours = flops / speed / 3600 / min(flags.jobs or 1, max(1, left)) if speed else None
     about = "" if hours is None else f", about {hours:.3g} hours at the speed so far"
     print(f"{what}: {flops:.3e} FLOPs{about}", flush=True)
@@ -165,9 +165,10 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         prune, seed = not flags.no_prune, flags.search_seed
         aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
+        cost = work.points[0].flops_per_step
         work = dataclasses.replace(work, points=[])
         study = Study(aim, storage, flags.workdir)
-        ended = Search(work, study, jobs, seconds).run()
+        ended = Search(work, study, cost, jobs, seconds).run()
         if best := study.best():
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
     else:
