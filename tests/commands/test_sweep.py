@@ -203,3 +203,32 @@ def test_twenty_four_points_survive_a_kill_of_the_whole_tree(tmp_path):
     code, out, err = sweep(config, killed, "--jobs=2")
     assert code == 0 and "24 of 24 points finished" in out, err
     assert tables(killed) == tables(straight) and len(tables(killed)) == 24
+
+
+def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
+    """A point that is finished, and one that is not; each element's flags are read by txjax train itself."""
+    config, workdir = write(tmp_path, 'grid({"seed": [1, 2]})'), tmp_path / "a sweep"
+    (workdir / "seed=1" / "checkpoints" / "6").mkdir(parents=True)
+    (workdir / "seed=1" / "checkpoints" / "6" / "digests.json").write_text("{}")
+    flags = ["--executor=slurm", "--jobs=4", "--slurm=--partition=gpu", "--config.batch_size=4"]
+    code, out, err = sweep(config, workdir, *flags, "--dry_run")
+    assert code == 0 and "1 of 2 points to do" in out, err
+    assert "#SBATCH --array=0-0%4" in out and "#SBATCH --partition=gpu" in out and "--config.batch_size=4" in out
+    assert [path.name for path in workdir.iterdir()] == ["seed=1"]
+
+
+@pytest.mark.slow
+def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
+    """Two learning rates and two widths: two programs; one that diverges doesn't end its neighbour."""
+    points = 'grid({"model.width": [16, 32], "optimizer.peak_lr": [1e-3, 1e30]}, {"optimizer.clip": [None]})'
+    config, workdir = write(tmp_path, points), tmp_path / "out"
+    code, out, err = sweep(config, workdir, "--executor=population")
+    assert code == 1 and "2 of 4 points finished" in out, err
+    assert err.count("failed: ") == err.count("not finite") == 2
+    alone = tmp_path / "alone"
+    code, _, err = runs.train(config, alone, "--point=width=32,peak_lr=0.001,clip=None")
+    assert code == 0, err
+    together = runs.rows(workdir / "width=32,peak_lr=0.001,clip=None")
+    for here, there in zip(together, runs.rows(alone), strict=True):
+        assert here["train/batch_hash"] == there["train/batch_hash"]
+        assert here["train/loss"] == pytest.approx(there["train/loss"], rel=1e-4)

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> int:
     search.add_argument("--heartbeat", type=int, default=15, help="seconds between two signs of life of a trial")
     flags, overrides = parser.parse_known(argv)
     _check(flags)
-    if flags.dry_run and flags.executor != "slurm":
+    if flags.dry_run and (flags.json or flags.executor != "slurm"):
         return _dry_run(flags, overrides)
 
     from txjax.sweep.folder import Folder, Planned
@@ -92,7 +93,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         points, same = [point], 0
         told |= {"metric": metric, "every_steps": every}
     else:
-        points, same, runs = plan(flags.config, overrides, flags.workdir)
+        points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = Work(Folder(flags.workdir), flags.config, overrides, points)
     if flags.executor == "population":
         told["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
@@ -116,10 +117,12 @@ def _plan_apart(flags: argparse.Namespace, overrides: list[str]) -> Any:
     Returns the exit code where it fails; it has told why.
     """
     words = [f"--config={flags.config}", f"--workdir={flags.workdir}", "--dry_run", "--json", *overrides]
-    words += [f"--executor={flags.executor}"] if flags.executor == "population" else []
+    words += [f"--executor={flags.executor}"]
     words += [f"--trials={flags.trials}", f"--search_seed={flags.search_seed}"] if flags.trials else []
     words += [f"--metric={flags.metric}"] if flags.metric else []
-    done = subprocess.run([sys.executable, "-m", "txjax", "sweep", *words], stdout=subprocess.PIPE, text=True)
+    elsewhere = {"JAX_PLATFORMS": "cpu"} if flags.executor == "slurm" else {}
+    command = [sys.executable, "-m", "txjax", "sweep", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | elsewhere)
     return done.returncode or json.loads(done.stdout.splitlines()[-1])
 
 
@@ -136,7 +139,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
     what = f"{left} of {len(work.points)} points to do"
     if flags.trials:
         left, flops = flags.trials, flops * flags.trials
-        what = f"{left} trials, of those that have ended fewer, at most"
+        what = f"{left} trials in all, each such as the first"
     hours = flops / speed / 3600 / min(flags.jobs or 1, max(1, left)) if speed else None
     about = "" if hours is None else f", about {hours:.3g} hours at the speed so far"
     print(f"{what}: {flops:.3e} FLOPs{about}", flush=True)
@@ -162,9 +165,10 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         prune, seed = not flags.no_prune, flags.search_seed
         aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
+        cost = work.points[0].flops_per_step
         work = dataclasses.replace(work, points=[])
         study = Study(aim, storage, flags.workdir)
-        ended = Search(work, study, jobs, seconds).run()
+        ended = Search(work, study, cost, jobs, seconds).run()
         if best := study.best():
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
     else:

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -16,6 +14,7 @@ from txjax.commands.curves import Theme
 from txjax.commands.sweep_table import SEED, Group
 
 WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
+SHADES = colormaps["viridis"]
 
 
 def axes_of(groups: Sequence[Group]) -> list[str]:
@@ -24,8 +23,12 @@ def axes_of(groups: Sequence[Group]) -> list[str]:
     return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
 
 
-def per_axis(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
-    """One panel an axis: every mean with its standard error, and a line through the best at each value."""
+def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = False) -> Figure:
+    """One panel an axis: every mean with its standard error, and a line through the best at each value.
+
+    Args:
+      most: the largest is the best.
+    """
     groups = [group for group in groups if math.isfinite(group.mean)]
     paths = axes_of(groups) or [SEED]
     columns = min(3, len(paths))
@@ -39,7 +42,8 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
         y = [group.mean for group in groups]
         bars = [0.0 if math.isnan(group.error) else group.error for group in groups]
         axes.errorbar(x, y, yerr=bars, fmt="o", ms=4, alpha=0.55, color=theme.lines[0], elinewidth=1)
-        best = {at: min(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
+        pick = max if most else min
+        best = {at: pick(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
         axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
         place.label(axes)
         axes.set_xlabel(path, fontsize=9, color=theme.faint)
@@ -49,7 +53,11 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
 
 
 def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
-    """Parallel coordinates: a line is a mean over seeds, its colour the metric; good ones lie on top."""
+    """Parallel coordinates: a line is a mean over seeds, its colour its rank; good ones are dark and lie on top.
+
+    Args:
+      groups: the best first.
+    """
     groups = [group for group in groups if math.isfinite(group.mean)]
     paths = axes_of(groups)
     scales = [Scale([group.values.get(path) for group in groups]) for path in paths]
@@ -59,15 +67,15 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     axes.set_facecolor(theme.paper)
     axes.spines[:].set_visible(False)
     axes.set_yticks([])
-    shades = ScalarMappable(Normalize(min(means), max(means) or 1.0), colormaps["viridis_r"])
     last = Scale(means)
-    for group in sorted(groups, key=lambda group: -group.mean):
+    for rank, group in reversed(list(enumerate(groups))):
         values = [scale.share(group.values.get(path)) for scale, path in zip(scales, paths, strict=True)]
-        axes.plot(range(len(paths) + 1), [*values, last.share(group.mean)], color=shades.to_rgba(group.mean), lw=1.6)
+        axes.plot(range(len(paths) + 1), [*values, last.share(group.mean)], color=SHADES(rank / len(groups)), lw=1.6)
+    behind = {"facecolor": theme.paper, "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
     for i, scale in enumerate([*scales, last]):
         axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
         for text, share in scale.marks():
-            axes.text(i + 0.03, share, text, fontsize=8, color=theme.faint, va="center")
+            axes.text(i + 0.03, share, text, fontsize=8, color=theme.ink, va="center", bbox=behind)
     axes.set_xticks(range(len(paths) + 1), [*paths, metric], fontsize=9, color=theme.ink)
     axes.tick_params(length=0)
     axes.set_xlim(-0.1, len(paths) + 0.6)

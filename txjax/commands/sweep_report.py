@@ -20,7 +20,7 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     pictures = []
     if any(math.isfinite(group.mean) for group in groups):
         out.mkdir(parents=True, exist_ok=True)
-        drawn = {"axes.png": per_axis(groups, metric, LIGHT)}
+        drawn = {"axes.png": per_axis(groups, metric, LIGHT, most)}
         if axes_of([group for group in groups if math.isfinite(group.mean)]):
             drawn["parallel.png"] = parallel(groups, metric, LIGHT)
         for name, figure in drawn.items():

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,14 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
     parser.add_argument(
+        "--point",
+        action="append",
+        help="one point of FILE.py's sweep(), by its name or its digest; several train together, in WORKDIR/NAME",
+    )
+    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
+    parser.add_argument(
         "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
     )
-    parser.add_argument("--point", help="one point of FILE.py's sweep(), by its name or its digest")
-    parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
@@ -41,6 +46,8 @@ def run(argv: list[str]) -> int:
         from txjax.train.loop import train
         from txjax.tree import check_settings
 
+        if flags.point and len(flags.point) > 1:
+            return _together(flags, overrides)
         experiment = _experiment(flags, overrides)
     if flags.dry_run:  # for machines that submit jobs: no devices, no data
         check_settings(experiment)
@@ -62,7 +69,7 @@ def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment"
     if flags.point:
         from txjax.sweep.resolve import points_of
 
-        return points_of(flags.config, overrides, [flags.point])[0].experiment
+        return points_of(flags.config, overrides, flags.point)[0].experiment
     if flags.trial:
         from txjax.sweep.search import of_params
 
@@ -70,3 +77,16 @@ def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment"
     from txjax import config
 
     return config.load(flags.config, overrides)
+
+
+def _together(flags: argparse.Namespace, overrides: list[str]) -> int:
+    """Trains several points in one program. Tells which of them failed."""
+    from txjax.sweep.resolve import points_of
+    from txjax.train.population import train_together
+
+    runs = points_of(flags.config, overrides, flags.point)
+    experiments, workdirs = [run.experiment for run in runs], [flags.workdir / run.name for run in runs]
+    ended = train_together(experiments, workdirs, flags.allow_config_change, flags.until)
+    for i, error in ended.failed.items():
+        print(f"failed: {runs[i].name}: {error}", file=sys.stderr)
+    return ended.code

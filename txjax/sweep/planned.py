@@ -13,10 +13,16 @@ from txjax.sweep.resolve import Resolved, digest, resolve, telling
 from txjax.train.check import check
 from txjax.train.state import flops_per_step
 from txjax.train.workdir import check_config
+from txjax.tree import check_settings
 
 
-def plan(source: str, overrides: Sequence[str], folder: Path) -> tuple[list[Planned], int, list[Resolved]]:
+def plan(
+    source: str, overrides: Sequence[str], folder: Path, here: bool = True
+) -> tuple[list[Planned], int, list[Resolved]]:
     """Looks at a sweep. Read-only; it looks at this process's devices.
+
+    Args:
+      here: the points are to run on this machine. Else its devices and its data say nothing of them.
 
     Returns:
       The points, how many more were the same as these, and the points as runs.
@@ -26,7 +32,7 @@ def plan(source: str, overrides: Sequence[str], folder: Path) -> tuple[list[Plan
     """
     runs, same = resolve(source, overrides)
     costs: dict[str, int] = {}
-    return [_planned(run, Folder(folder).run(run.name), costs) for run in runs], same, runs
+    return [_planned(run, Folder(folder).run(run.name), costs, here) for run in runs], same, runs
 
 
 def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed: int) -> tuple[Planned, str, int]:
@@ -51,11 +57,13 @@ def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
 
 
-def _planned(run: Resolved, workdir: Path, costs: dict[str, int]) -> Planned:
+def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> Planned:
     experiment = run.experiment
     with telling(run.name):
         check_config(workdir, experiment)
-        if not finished(workdir, experiment.num_steps):
+        if not here:
+            check_settings(experiment)
+        elif not finished(workdir, experiment.num_steps):
             check(experiment, starts=not Store(workdir).steps())
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
         same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else

@@ -20,7 +20,7 @@ from txjax.config import read
 from txjax.sweep.folder import Planned, Tail
 from txjax.sweep.local import Local, Running
 from txjax.sweep.resolve import Resolved, apply
-from txjax.sweep.study import CAUSE, Beats, Study, optuna
+from txjax.sweep.study import CAUSE, FOLDER, Beats, Study, optuna
 from txjax.sweep.work import TRAIN, Ended, Work
 from txjax.types import UserError, near_misses
 
@@ -84,11 +84,15 @@ class Trial:
 
 
 class Search(Local):
-    """Runs trials here, and waits for those at other workers, which may die."""
+    """Runs trials here, and waits for those at other workers, which may die.
 
-    def __init__(self, work: Work, study: Study, jobs: int = 1, seconds: float | None = None):
+    Args:
+      flops_per_step: of a run such as these; the table's ETA rests on it.
+    """
+
+    def __init__(self, work: Work, study: Study, flops_per_step: int, jobs: int = 1, seconds: float | None = None):
         super().__init__(work, [], jobs, seconds)
-        self.study = study
+        self.study, self.flops_per_step = study, flops_per_step
         self.trials: dict[str, Trial] = {}  # under way
         self.taken: list[Trial] = []  # and not started: a run of a killed worker is still in the folder
         self._missing, self._looked, self._take_at = 1, 0.0, 0.0
@@ -125,11 +129,10 @@ class Search(Local):
 
     def _trial(self, trial: Any) -> Trial:
         """What a taken trial is to this worker; it is noted in sweep.json, where other workers' trials are too."""
-        name = trial.user_attrs["folder"]
+        name = trial.user_attrs[FOLDER]
         run = propose(self.work.config, self.work.overrides, trial, name)
         values = {path: tree.to_json(value) for path, value in run.point.items()}
-        cost = max((point.flops_per_step for point in self.work.points), default=1)
-        point = Planned(name, run.digest, values, run.experiment.num_steps, cost)
+        point = Planned(name, run.digest, values, run.experiment.num_steps, self.flops_per_step)
         if all(point.name != other.name for other in self.work.points):
             self.work.points.append(point)
         notes = self.work.folder.read()

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,12 +37,12 @@ def submit(work: Work, at_once: int | None, options: Sequence[str], dry_run: boo
     left = work.left()
     if not left:
         return 0
-    work.folder.path.mkdir(parents=True, exist_ok=True)
-    lines = work.folder.path / "points.txt"
-    lines.write_text("".join(line(work, point) + "\n" for point in left))
-    words = [f"--config={work.config}", f"--workdir={work.folder.path}", f"--sweep={lines}", *options, *work.overrides]
-    words += [f"--at_once={at_once}"] * (at_once is not None) + ["--dry_run"] * dry_run
-    return subprocess.run([sys.executable, str(LAUNCHER), *words]).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder) / "points.txt"  # the launcher keeps what it says
+        lines.write_text("".join(line(work, point) + "\n" for point in left))
+        words = [f"--config={work.config}", f"--workdir={work.folder.path}", f"--sweep={lines}", *options]
+        words += [f"--at_once={at_once}"] * (at_once is not None) + ["--dry_run"] * dry_run
+        return subprocess.run([sys.executable, str(LAUNCHER), *words, *work.overrides]).returncode
 
 
 def line(work: Work, point: Planned) -> str:

@@ -95,9 +95,9 @@ class View:
 
     def _facts(self, point: Planned) -> list[str]:
         last = self.tails[point.name].last
-        return (
-            [f"step {last['step']}/{point.num_steps}", *(f"{k} {v}" for k, v in scores(last).items())] if last else []
-        )
+        if not last:
+            return []
+        return [f"step {last['step']}/{point.num_steps}", *(f"{k} {v}" for k, v in scores(last).items())]
 
     def _drawn(self) -> Group:
         room = max(4, self.console.height - 6)

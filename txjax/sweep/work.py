@@ -31,7 +31,7 @@ class Work:
     def flags(self, group: Sequence[Planned]) -> list[str]:
         """The flags of `txjax train` for one point, or for several that train together."""
         workdir = self.folder.run(group[0].name) if len(group) == 1 else self.folder.path
-        return [f"--workdir={workdir}", "--point=" + ",".join(point.digest for point in group)]
+        return [f"--workdir={workdir}", *(f"--point={point.digest}" for point in group)]
 
     def command(self, group: Sequence[Planned]) -> list[str]:
         """The process that trains one point, or several together: the command that a user could type."""

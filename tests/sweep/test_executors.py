@@ -1,0 +1,158 @@
+"""What executors make of processes that end in all ways: stand-ins for `txjax train`, which are started in no time."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from txjax.sweep import search, work
+from txjax.sweep.folder import Folder, Planned
+from txjax.sweep.local import Local
+from txjax.sweep.study import CAUSE, FOLDER, Aim, Study
+
+import runs
+
+# Logs 30 steps with the loss (log10 lr + 2)^2, saves and leaves when it is let go, goes on where it was.
+STAND_IN = """
+import json, math, os, pathlib, select, sys, time
+flags = dict(word[2:].split("=", 1) for word in sys.argv[1:])
+workdir, leash = pathlib.Path(flags["workdir"]), int(os.environ["TXJAX_LEASH"])
+lr = json.loads(flags["trial"])["lr"] if "trial" in flags else 0.01
+path = workdir / "metrics.jsonl"
+done = path.read_text().count("\\n") if path.exists() else 0
+(workdir / "starts").open("a").write(f"{done}\\n")
+if flags.get("point") == "digest of bad":
+    sys.exit("txjax: it is bad")
+if flags.get("point") == "digest of killed":
+    os.kill(os.getpid(), 9)
+for step in range(done + 1, 31):
+    row = {"step": step, "time": time.time(), "train/loss": 1.0}
+    if step % 5 == 0:
+        row["eval/valid/loss"] = (math.log10(lr) + 2) ** 2
+    path.open("a").write(json.dumps(row) + "\\n")
+    if select.select([leash], [], [], 0.04)[0]:
+        sys.exit(75)
+(workdir / "checkpoints" / "30").mkdir(parents=True)
+(workdir / "checkpoints" / "30" / "digests.json").write_text("{}")
+"""
+SEARCH = """
+def search(trial):
+    return {"optimizer.peak_lr": trial.suggest_float("lr", 1e-4, 1, log=True), "num_steps": 30}
+"""
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch):
+    command = (sys.executable, "-c", STAND_IN)
+    monkeypatch.setattr(work, "TRAIN", command)
+    monkeypatch.setattr(search, "TRAIN", command)
+
+
+def local(folder: Path, *names: str, jobs: int = 2, seconds: float | None = None) -> Local:
+    points = [Planned(name, f"digest of {name}", {}, 30, 10) for name in names]
+    made = work.Work(Folder(folder), "c.py", [], points)
+    return Local(made, [[point] for point in made.left()], jobs, seconds)
+
+
+def starts(folder: Path, name: str) -> list[str]:
+    return (folder / name / "starts").read_text().split()
+
+
+def test_failures_are_listed_and_the_others_go_on(tmp_path, capfd):
+    ended = local(tmp_path, "a", "bad", "b", "killed", "c").run()
+    states = {name: end.state for name, end in ended.items()}
+    assert states == {"a": "finished", "b": "finished", "c": "finished", "bad": "failed", "killed": "failed"}
+    assert ended["bad"].cause == "it is bad" and ended["killed"].cause == "killed by SIGKILL"
+    out = capfd.readouterr().out
+    assert "3/5 finished" in out and "failed   bad  it is bad" in out and "train 1  eval/valid 0" in out
+    again = local(tmp_path, "a", "bad", "b", "killed", "c").run()
+    assert set(again) == {"bad", "killed"} and starts(tmp_path, "a") == ["0"]
+
+
+def test_stopped_by_a_signal_runs_save_and_go_on(tmp_path):
+    first = local(tmp_path, "a", "b", "c")
+    timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    states = {name: end.state for name, end in first.run().items()}
+    assert states == {"a": "stopped", "b": "stopped", "c": "left"}
+    assert {end.state for end in local(tmp_path, "a", "b", "c").run().values()} == {"finished"}
+    assert [len(starts(tmp_path, name)) for name in "abc"] == [2, 2, 1]
+    assert [row["step"] for row in runs.rows(tmp_path / "a")] == list(range(1, 31))
+
+
+def test_the_time_is_over(tmp_path):
+    begun = time.monotonic()
+    ended = local(tmp_path, "a", "b", jobs=1, seconds=0.5).run()
+    assert {name: end.state for name, end in ended.items()} == {"a": "stopped", "b": "left"}
+    assert time.monotonic() - begun < 20
+
+
+def test_two_sweeps_share_a_folder_and_start_no_point_twice(tmp_path):
+    """The second one is a process of its own; each waits for what the other has, and all is finished at both ends."""
+    code = "import sys; sys.path[:0] = sys.argv[2:]; import test_executors as t\n"
+    code += "from txjax.sweep import work; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
+    code += "ended = t.local(t.Path(sys.argv[1]), *'abcdef').run(); print(sorted(e.state for e in ended.values()))"
+    words = [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent), *runs.PATHS]
+    other = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("*/starts")):
+        assert other.poll() is None
+        time.sleep(0.05)
+    ended = local(tmp_path, *"abcdef").run()
+    assert {end.state for end in ended.values()} == {"finished"} and len(ended) >= 5
+    out, _ = other.communicate(timeout=60)
+    assert out.splitlines()[-1] == str(["finished"] * 6)
+    assert [starts(tmp_path, name) for name in "abcdef"] == [["0"]] * 6
+
+
+def searched(folder: Path, trials: int, jobs: int = 2, prune: bool = True) -> tuple[search.Search, Study]:
+    config = folder / "c.py"
+    config.write_text(runs.CONFIG + SEARCH)
+    sweep = Folder(folder / "out")
+    if not sweep.path.exists():
+        sweep.write([], {})
+    aim = Aim("eval/valid/loss", 5, trials, seed=0, prune=prune, heartbeat=1)
+    study = Study(aim, f"sqlite:///{folder / 'search.db'}", sweep.path)
+    return search.Search(work.Work(sweep, str(config), [], []), study, 10, jobs), study
+
+
+def test_a_search_comes_to_its_number_prunes_the_bad_and_tells_the_best(tmp_path):
+    pytest.importorskip("optuna")
+    worker, study = searched(tmp_path, 6)
+    ended = worker.run()
+    states = [trial.state.name for trial in study.trials()]
+    assert len(states) == 6 and set(states) == {"COMPLETE", "PRUNED"}
+    done = {t.user_attrs[FOLDER]: t.params["lr"] for t in study.trials() if t.state.name == "COMPLETE"}
+    name = min(done, key=lambda name: abs(math.log10(done[name]) + 2))
+    assert study.best() == (name, (math.log10(done[name]) + 2) ** 2)
+    for trial in study.trials():
+        assert ended[trial.user_attrs[FOLDER]].state == {"COMPLETE": "finished", "PRUNED": "pruned"}[trial.state.name]
+        steps = len(runs.rows(tmp_path / "out" / trial.user_attrs[FOLDER]))
+        assert steps == 30 if trial.state.name == "COMPLETE" else 5 <= steps < 30
+    assert {point.name for point in worker.work.folder.points()} == set(ended)
+    again, _ = searched(tmp_path, 6)
+    assert again.run() == {}
+
+
+def test_a_search_that_is_stopped_goes_on_with_the_same_trials(tmp_path):
+    pytest.importorskip("optuna")
+    worker, study = searched(tmp_path, 2, prune=False)
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    assert {end.state for end in worker.run().values()} <= {"stopped", "left", "finished"}
+    before = {trial.user_attrs[FOLDER]: trial.params for trial in study.trials() if FOLDER in trial.user_attrs}
+    worker, study = searched(tmp_path, 2, prune=False)
+    worker.run()
+    done = [trial for trial in study.trials() if trial.state.name == "COMPLETE"]
+    assert len(done) == 2 and not any(CAUSE in trial.user_attrs for trial in study.trials())
+    assert all(before.get(trial.user_attrs[FOLDER], trial.params) == trial.params for trial in done)
+    for trial in done:
+        log = runs.rows(tmp_path / "out" / trial.user_attrs[FOLDER])
+        assert [row["step"] for row in log] == list(range(1, 31))
+        assert json.loads((tmp_path / "out" / "sweep.json").read_text())["points"]

@@ -1,0 +1,126 @@
+"""A sweep's folder: what is finished, who is at work, rows as they come; values as flags would set them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from txjax.config import place
+from txjax.eval import Evaluation, Perplexity
+from txjax.files import replace_text
+from txjax.nn import Alibi, Rotary
+from txjax.optim import AdamW, Lion
+from txjax.sweep.folder import Folder, Planned, Tail
+from txjax.sweep.resolve import resolve
+from txjax.sweep.slurm import line
+from txjax.sweep.view import View
+from txjax.sweep.work import Work
+from txjax.train.workdir import hold
+from txjax.types import UserError
+
+import runs
+
+
+def points(*names: str) -> list[Planned]:
+    return [Planned(name, f"digest of {name}", {"seed": i}, 10, 1000) for i, name in enumerate(names)]
+
+
+def save(folder: Folder, name: str, step: int) -> None:
+    path = folder.run(name) / "checkpoints" / str(step)
+    path.mkdir(parents=True)
+    (path / "digests.json").write_text("{}")
+
+
+def log(folder: Folder, name: str, *rows: dict) -> None:
+    folder.run(name).mkdir(parents=True, exist_ok=True)
+    replace_text(folder.run(name) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_points_that_are_no_more_keep_their_place(tmp_path):
+    folder = Folder(tmp_path)
+    folder.write(points("a", "b"), {"config": "c.py"})
+    folder.write(points("c", "a"), {"config": "d.py"})
+    assert [point.name for point in folder.points()] == ["c", "a", "b"]
+    assert folder.points()[1] == points("c", "a")[1] and folder.read()["config"] == "d.py"
+
+
+def test_a_point_is_one_process_at_a_time(tmp_path):
+    folder = Folder(tmp_path)
+    with folder.claim("a") as mine, folder.claim("a") as second, folder.claim("b") as other:
+        assert (mine, second, other) == (True, False, True)
+    with hold(folder.run("a")), folder.claim("a") as mine:  # somebody trains there by hand
+        assert not mine
+    with folder.claim("a") as mine:
+        assert mine
+
+
+def test_what_is_left_and_what_it_costs(tmp_path):
+    folder = Folder(tmp_path)
+    work = Work(folder, "c.py", [], points("a", "b", "c"))
+    save(folder, "a", 10)
+    save(folder, "b", 4)
+    (folder.run("b") / "checkpoints" / "10").mkdir()  # a save that never finished
+    assert [point.name for point in work.left()] == ["b", "c"]
+    assert work.flops_left() == 1000 * (6 + 10) and work.speed() is None
+    log(folder, "a", {"step": 1}, {"step": 10, "perf/flops_per_s": 500.0, "perf/step_ms": 2000.0})
+    assert work.speed() == 500
+    assert line(work, work.points[1]) == f"--workdir={tmp_path}/b '--point=digest of b'"
+
+
+def test_rows_come_once_and_a_log_that_is_cut_begins_again(tmp_path):
+    folder = Folder(tmp_path)
+    tail = Tail(folder.run("a"))
+    assert tail.read() == []
+    log(folder, "a", {"step": 1, "x": 1.5})
+    assert tail.read() == [{"step": 1, "x": 1.5}] and tail.read() == []
+    with (folder.run("a") / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2}\n{"step": 3, "x"')
+    assert tail.read() == [{"step": 2}] and tail.last == {"step": 2, "x": 1.5}
+    log(folder, "a", {"step": 1, "x": 1.5})
+    assert tail.read() == [{"step": 1, "x": 1.5}] and tail.last == {"step": 1, "x": 1.5}
+
+
+def test_the_table_of_a_terminal(tmp_path):
+    from rich.console import Console
+
+    folder = Folder(tmp_path)
+    work = Work(folder, "c.py", [], points("first", "second", "third"))
+    save(folder, "first", 10)
+    log(folder, "second", {"step": 5, "train/loss": 2.0, "eval/valid/loss": 1.25})
+    console = Console(record=True, width=100, height=12, force_terminal=True)
+    with View(work, console) as view:
+        view.say(work.points[1], "running")
+    text = console.export_text()
+    assert text.index("second") < text.index("third") < text.index("first")  # what is at work stands above
+    assert "5/10" in text and "1.25" in text and "1 finished" in text and "1 running" in text and "1 waiting" in text
+
+
+def experiment(tmp_path: Path) -> object:
+    (tmp_path / "c.py").write_text(runs.CONFIG + "\ndef sweep():\n    return [{}]\n")
+    return resolve(str(tmp_path / "c.py"), [])[0][0].experiment
+
+
+def test_values_are_set_as_flags_would(tmp_path):
+    run = experiment(tmp_path)
+    lion = Lion(peak_lr=0.5)
+    place(run, "optimizer", lion)
+    place(run, "optimizer.peak_lr", 1)
+    assert run.optimizer.peak_lr == 1.0 and type(run.optimizer.peak_lr) is float
+    assert lion.peak_lr == 0.5  # the point's own stays as it is
+    place(run, "model.positions", Alibi())
+    place(run, "evals.valid", Perplexity(data=run.data))
+    place(run, "trackers", [])
+    assert run.trackers == () and isinstance(run.model.positions, Alibi)
+    for path, value in (("optimizer", Rotary()), ("optimizer.peak_lr", "1"), ("seed", 1.5), ("evals", 3), ("ema", 1)):
+        with pytest.raises(UserError, match=f"config.{path}: expected"):
+            place(run, path, value)
+    assert isinstance(run.optimizer, Lion) and not isinstance(run.optimizer, AdamW | Evaluation)
+
+
+def test_what_a_file_holds_outside_its_functions_is_not_shared_by_points(tmp_path):
+    text = runs.CONFIG.replace("def get_config():", "SHARED = AdamW()\n\ndef get_config():")
+    text = text.replace("optimizer=AdamW(schedule=Constant(warmup_steps=2))", "optimizer=SHARED")
+    text += '\ndef sweep():\n    return [{"optimizer.b1": 0.5}, {"optimizer.b2": 0.5}]\n'
+    (tmp_path / "c.py").write_text(text)
+    one, other = (run.experiment.optimizer for run in resolve(str(tmp_path / "c.py"), [])[0])
+    assert (one.b1, other.b1, other.b2) == (0.5, AdamW().b1, 0.5)
