@@ -10,7 +10,7 @@ from flax.core import meta
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.scaling.flops import by_scope, count
-from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of, units
+from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of
 from txjax.types import Batch, PyTree, flat_paths
 
 _REPEATED = ("layers", "block")  # what holds the layers of a stack, and says nothing of their parts
@@ -47,7 +47,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
         flops_done=count(jax.grad(forward_of(experiment)), *_arguments(experiment, experiment.batch_size)),
         kept=_kept(experiment, platform),
         unit="token" if "tokens" in spec else "example",
-        units=units(experiment.data, experiment.batch_size),
+        units=experiment.batch_size * (tokens or 1),
     )
 
 

@@ -32,7 +32,7 @@ class Frontier(Form):
 
 def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dict[str, float]:
     """Least squares of log N and log D on log C."""
-    found = {}
+    found: dict[str, float] = {}
     for name, values in (("params", params), ("tokens", tokens)):
         exponent, constant = np.polyfit(np.log(flops), np.log(values), 1)
         found |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(np.exp(constant))}

@@ -139,7 +139,7 @@ class Regression(Form):
         ]
         lengths = np.linalg.norm(slopes, axis=0)
         silent = [name for name, length in zip(names, lengths, strict=True) if length < _NOTHING * lengths.max()]
-        warnings = ()
+        warnings: tuple[str, ...] = ()
         if "E" in silent:
             warnings = ("E is not identified: the rows are fitted best without a floor, E -> 0; --fix=E=0 says so",)
         unknown = [name for name in silent if name != "E"]
