@@ -113,7 +113,7 @@ def together(tmp_path_factory) -> list[Path]:
     return workdirs
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
 def test_each_member_is_its_run_alone(together, tmp_path, number):
     alone = tmp_path / "alone"
     if number == 3:  # its end too is its own
@@ -126,6 +126,7 @@ def test_each_member_is_its_run_alone(together, tmp_path, number):
     assert_same_run(together[number], alone)
 
 
+@pytest.mark.slow
 def test_it_resumes_to_the_bit(together, tmp_path):
     points = [experiment(**point) for point in POINTS]
     workdirs = [tmp_path / str(i) for i in range(len(points))]
@@ -137,6 +138,7 @@ def test_it_resumes_to_the_bit(together, tmp_path):
         assert_same_run(workdirs[i], together[i], exactly=True)
 
 
+@pytest.mark.slow
 def test_a_member_alone_goes_on(together, tmp_path):
     point, other = experiment(**POINTS[1]), experiment(**POINTS[0])
     assert train_together([point, other], [tmp_path / "run", tmp_path / "other"], until=4).code == 0
