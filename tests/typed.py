@@ -1,5 +1,7 @@
 """What checks every call of the package against its signature: shapes too, by jaxtyping."""
 
-from beartype import BeartypeConf, beartype
+import jax
+from beartype import BeartypeConf, FrozenDict, beartype
 
-check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int is a float
+# An int is a float; and so is what a program takes in its place, where several runs are one program.
+check = beartype(conf=BeartypeConf(hint_overrides=FrozenDict({float: float | int | jax.Array})))

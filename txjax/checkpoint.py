@@ -7,6 +7,7 @@ A step is the folder `checkpoints/STEP/`:
     digests.json   a digest of every file, written last: a step without it was never finished
 """
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -127,19 +128,22 @@ class Store:
 
     # Saving
 
-    def save(self, step: int, state: TrainState, record: dict[str, Any]) -> None:
+    def save(self, step: int, state: TrainState, record: dict[str, Any], meet: threading.Barrier | None = None) -> None:
         """Starts saving a step; returns when the arrays are copied from the devices.
 
         Args:
           record: JSON values to keep beside the arrays: `data` (its position) and `metrics`.
+          meet: of runs that train together: no older step is forgotten before all have this one.
 
         Raises:
           UserError: the disk is full, now or since the last save was started.
           Failure: the disk can't be written, or doesn't give back what was written.
         """
-        self.save_parts(step, split(state), record)
+        self.save_parts(step, split(state), record, meet)
 
-    def save_parts(self, step: int, parts: dict[str, PyTree], record: dict[str, Any]) -> None:
+    def save_parts(
+        self, step: int, parts: dict[str, PyTree], record: dict[str, Any], meet: threading.Barrier | None = None
+    ) -> None:
         """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
         self.wait()
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
@@ -153,9 +157,13 @@ class Store:
                 processes.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if processes.first():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                    if _all_there(meet):
+                        self._guarded(step, self._forget_old)
                 processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
+                if meet is not None:
+                    meet.abort()
 
         self._saving = threading.Thread(target=finish, name=f"save {step}")
         self._saving.start()
@@ -166,7 +174,6 @@ class Store:
         if faults := digest.read_back(self.path(step)):
             self._set_aside(step, faults)
             raise Failure(f"step {step} does not come back from the disk as it was written; {self._safe()}")
-        self._forget_old()
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
         try:
@@ -216,10 +223,16 @@ class Store:
         """Called when the newest step was read back: whatever befell the others, one good step stays."""
         steps = self.steps()
         keep = {*steps[-self.options.keep :], self.best()}
+        self._forget([step for step in steps if step not in keep])
+
+    def go_back(self, step: int) -> None:
+        """Forgets the steps after this one."""
+        self._forget([later for later in self.steps() if later > step])
+
+    def _forget(self, steps: list[int]) -> None:
         for step in steps:
-            if step not in keep:
-                (self.path(step) / digest.NAME).unlink()  # incomplete from here on, should we be killed
-                shutil.rmtree(self.path(step))
+            (self.path(step) / digest.NAME).unlink()  # incomplete from here on, should we be killed
+            shutil.rmtree(self.path(step))
 
     # Restoring
 
@@ -241,8 +254,7 @@ class Store:
         self.clean()
         tried = self.steps()
         for step in reversed(tried):
-            faults = self.faults(step)
-            if not faults:
+            if self.sound(step):
                 if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
                     raise UserError(
                         "--workdir",
@@ -251,12 +263,18 @@ class Store:
                         hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
                     )
                 return step
-            self._set_aside(step, faults)
         if tried:
             raise UserError(
                 str(self.folder), "an undamaged step", f"{tried}, all damaged", hint="remove the folder to start anew"
             )
         return None
+
+    def sound(self, step: int) -> bool:
+        """Whether every bit of a step is right; one that isn't is reported and set aside."""
+        faults = self.faults(step)
+        if faults:
+            self._set_aside(step, faults)
+        return not faults
 
     def _set_aside(self, step: int, faults: list[str]) -> None:
         aside = self.path(step).with_name(f"{step}.bad")
@@ -310,6 +328,13 @@ class Store:
                 return ocp.load_checkpointables(self.path(step) / "arrays", abstract)
         except Exception as error:  # of a dozen kinds: the digests are right, the content is none of Orbax's
             raise _unreadable(step, error) from error
+
+
+def _all_there(meet: threading.Barrier | None) -> bool:
+    """Whether all runs that train together have saved, once they have."""
+    with contextlib.suppress(threading.BrokenBarrierError):
+        return meet is None or meet.wait(SAVE_SECONDS) >= 0
+    return False
 
 
 def _unreadable(step: int, error: Exception) -> Failure:

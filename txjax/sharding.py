@@ -22,6 +22,7 @@ AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 
 # Logical axis -> the mesh axes it is split over.
 RULES: dict[str, tuple[str, ...]] = {
+    "members": ("data",),  # runs that train together; their batches are split by the rest of the next rule
     "batch": ("data", "fsdp", "expert", "pipeline"),  # examples of activations
     "routed": ("data", "fsdp"),  # examples of activations that are at their experts
     "length": ("sequence",),  # places of activations
@@ -173,7 +174,7 @@ def within(axis: str) -> contextlib.AbstractContextManager[None]:
     return _seen(state and (state[0], state[1].without(axis)))
 
 
-def each(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
+def each(function: Callable[..., Any], axis: str, in_axes: Any = 0) -> Callable[..., Any]:
     """`jax.vmap` over leading dimensions named `axis`: every device computes the parts that it holds."""
     state = _active.get()
     split = () if state is None else state[1].table().get(axis, ())
@@ -182,7 +183,7 @@ def each(function: Callable[..., Any], axis: str) -> Callable[..., Any]:
         with within(axis):
             return function(*args)
 
-    return jax.vmap(part, spmd_axis_name=split or None)
+    return jax.vmap(part, in_axes, spmd_axis_name=split or None)
 
 
 def active() -> jax.sharding.Mesh | None:
@@ -299,6 +300,14 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
                     hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
                 )
     return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=lambda a: isinstance(a, tuple))
+
+
+def stacked(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:
+    """The shardings of arrays [axis ...] of which each part is placed as `placed`, a tree of NamedSharding, says."""
+    (first,) = mesh.partition((axis,))
+    return jax.tree.map(
+        lambda x: NamedSharding(x.mesh, PartitionSpec(first, *x.spec), memory_kind=x.memory_kind), placed
+    )
 
 
 def batch_sharding(built: jax.sharding.Mesh, mesh: Mesh) -> NamedSharding:

@@ -166,6 +166,11 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def is_on(value: float) -> bool:
+    """Whether a number that 0 switches off is on; one that is an argument of a program is."""
+    return isinstance(value, jax.Array) or value != 0
+
+
 def path_name(path: tuple[Any, ...]) -> str:
     """A jax key path as text: `layers/block/attention/query/kernel`."""
     return "/".join(str(getattr(k, "key", getattr(k, "name", getattr(k, "idx", k)))) for k in path)

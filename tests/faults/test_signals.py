@@ -25,14 +25,14 @@ def before(owner, name, call=hit):
     setattr(owner, name, wrapped)
 
 def stepping(call):
-    import txjax.train.loop as loop
-    make = loop.jit_step
+    import txjax.train.alone as alone
+    make = alone.jit_step
     def jit_step(*args):
         step = make(*args)
         class Owner: call = staticmethod(step)
         before(Owner, "call", call)
         return Owner.call
-    loop.jit_step = jit_step
+    alone.jit_step = jit_step
 
 if moment == "loading":
     hit()
@@ -58,7 +58,7 @@ elif moment == "forgetting":
     import shutil, sys
     remove = shutil.rmtree
     def rmtree(*args, **kwargs):
-        if sys._getframe(1).f_code.co_name == "_forget_old":
+        if sys._getframe(1).f_code.co_name == "_forget":
             hit()
         remove(*args, **kwargs)
     shutil.rmtree = rmtree

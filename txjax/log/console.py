@@ -4,7 +4,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -73,20 +73,24 @@ def _short(value: Value) -> str:
     return f"{value:.4g}"
 
 
-def setup_logging(workdir: Path, process_index: int = 0) -> None:
+def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] = ()) -> None:
     """Sends the messages of "txjax" to `workdir/logs/process_N.log` and to stderr (only warnings where N > 0).
+
+    `beside` are workdirs of runs that train together with this one: they get the same file.
 
     Its stderr handler takes the place of the one that `logging.basicConfig` gave to the root logger.
     """
-    folder, root = Path(workdir) / "logs", logging.getLogger()
-    folder.mkdir(parents=True, exist_ok=True)
+    root = logging.getLogger()
     for owner, kinds in ((logger, (logging.FileHandler,)), (root, (logging.StreamHandler, _StderrHandler))):
         for handler in [h for h in owner.handlers if type(h) in kinds]:
             owner.removeHandler(handler)
             handler.close()
-    file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger.addHandler(file)
+    for place in (workdir, *beside):
+        folder = Path(place) / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(file)
     logger.setLevel(logging.INFO)
     root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it

@@ -22,7 +22,7 @@ class Log:
 
     Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
     step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
-    only number 0 writes; the others may call everything.
+    only number 0 writes; the others may call everything. The console sees the rows that are `shown`.
 
     Attributes:
       reached: the last step that the log had before it was cut, 0 if there was none.
@@ -35,6 +35,7 @@ class Log:
         num_steps: int,
         start_step: int = 0,
         process_index: int = 0,
+        shown: bool = True,
     ):
         for tracker in trackers:
             tracker.check()
@@ -47,7 +48,7 @@ class Log:
         self.last_step, self.reached = _cut(path, start_step)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
-        self.progress = Progress(num_steps)
+        self.progress = Progress(num_steps) if shown else None
 
     def __enter__(self) -> "Log":
         return self
@@ -65,7 +66,8 @@ class Log:
         self.file.write(json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n")
         for feed in self.feeds:
             feed.put((step, row))
-        self.progress.show(step, row)
+        if self.progress:
+            self.progress.show(step, row)
 
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
@@ -80,7 +82,8 @@ class Log:
         self.sync()
         self.file.close()
         self.file = None
-        self.progress.close()
+        if self.progress:
+            self.progress.close()
         deadline = time.monotonic() + CLOSE_SECONDS
         for feed in self.feeds:
             feed.put(None)

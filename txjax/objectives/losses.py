@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import Logits
-from txjax.types import Mean, setting
+from txjax.types import Mean, is_on, setting
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
 
@@ -83,8 +83,8 @@ class CrossEntropy:
 
         log_z, chosen = jax.nn.logsumexp(logits, axis=-1), mix(_chosen)
         parts = {name: log_z - chosen, "accuracy": mix(correct)}
-        if train and self.label_smoothing:
+        if train and is_on(self.label_smoothing):
             parts["label_smoothing"] = self.label_smoothing * (chosen - logits.mean(-1))
-        if train and self.z_loss:
+        if train and is_on(self.z_loss):
             parts["z_loss"] = self.z_loss * jnp.square(log_z)
         return parts

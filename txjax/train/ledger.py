@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txjax.files import replace_text
@@ -30,7 +30,7 @@ class Ledger:
         self.seconds = dict.fromkeys(KINDS, 0.0)
         self.starts, self.lost_steps = 1, 0
         self._kind, self._since, self._written = "start", time.monotonic(), 0.0
-        self._path: Path | None = None
+        self._paths: list[Path] = []
 
     @contextlib.contextmanager
     def spent(self, kind: str) -> Iterator[None]:
@@ -48,15 +48,18 @@ class Ledger:
         self.seconds[self._kind] += now - self._since
         self._kind, self._since = kind, now
 
-    def go_on(self, workdir: Path, step: int, record: dict[str, float], logged: int) -> None:
+    def go_on(
+        self, workdir: Path, step: int, record: dict[str, float], logged: int, beside: Sequence[Path] = ()
+    ) -> None:
         """Takes over what earlier starts of this workdir spent, and writes there from now on.
 
         Args:
           step: where this start begins.
           record: the totals that the checkpoint of that step has; {} from scratch.
           logged: the last step that an earlier start had logged; 0 if there was none.
+          beside: workdirs of runs that train together with this one: their seconds are the same.
         """
-        self._path = workdir / FILE
+        self._paths = [path / FILE for path in (workdir, *beside)]
         before = read(workdir)
         for kind in KINDS:
             self.seconds[kind] += before.get(kind, 0.0)
@@ -84,9 +87,9 @@ class Ledger:
 
     def write(self) -> None:
         """Writes the file."""
-        if self._path is not None:
-            replace_text(self._path, json.dumps(self.read() | self._counts(), indent=1) + "\n")
-            self._written = time.monotonic()
+        for path in self._paths:
+            replace_text(path, json.dumps(self.read() | self._counts(), indent=1) + "\n")
+        self._written = time.monotonic()
 
     def _counts(self) -> dict[str, int]:
         return {"starts": self.starts, "lost_steps": self.lost_steps}

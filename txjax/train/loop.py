@@ -2,11 +2,12 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
-import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from threading import Barrier
 
 import jax
 import numpy as np
@@ -14,30 +15,27 @@ import numpy as np
 from txjax import processes, sharding
 from txjax.backend import prepare
 from txjax.checkpoint import Store
-from txjax.data import Source, fingerprint, train_batches
+from txjax.data import fingerprint
 from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
-from txjax.log import Log, setup_logging
+from txjax.log import setup_logging
 from txjax.processes import agree
+from txjax.train.alone import Alone, Machine
+from txjax.train.books import Books, NotFinite
 from txjax.train.check import check
 from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
 from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import Preemption
-from txjax.train.run_eval import evaluator, place
-from txjax.train.state import Layout, flops_per_step, lay_out, places, variables
-from txjax.train.step import jit_step
+from txjax.train.run_eval import evaluators
+from txjax.train.state import flops_per_step, lay_out, places, variables
 from txjax.train.watchdog import Watchdog
 from txjax.train.workdir import hold, named, settle_config, write_manifest
-from txjax.types import Failure, TrainState
+from txjax.types import Failure
 
 log = logging.getLogger("txjax")
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
-
-
-class NotFinite(Failure):
-    """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
 def train(
@@ -55,33 +53,61 @@ def train(
     Raises:
       UserError: a mistake that can be mended. NotFinite: see `Experiment.on_nonfinite`.
     """
-    ledger, workdir = Ledger(), named(workdir)
+    code, failures = run([experiment], [workdir], Alone, allow_config_change, until)
+    for failure in failures.values():
+        raise failure
+    return code
+
+
+def run(
+    experiments: Sequence[Experiment],
+    workdirs: Sequence[str | Path],
+    machine: Callable[..., Machine],
+    allow_config_change: bool = False,
+    until: int | None = None,
+) -> tuple[int, dict[int, NotFinite]]:
+    """Trains experiments that one `machine` holds, each in its workdir. They share what the loop reads of the first.
+
+    Returns:
+      The exit code, and the failures by the experiments' numbers.
+    """
+    ledger, workdirs, first = Ledger(), [named(workdir) for workdir in workdirs], experiments[0]
     notes = prepare(cache_dir() / "programs")
-    origin = check(experiment, starts=agree("the start", lambda: not Store(workdir).steps()))
-    with hold(workdir) as folder, Preemption() as preemption, sharding.use(experiment.mesh) as built:
-        processes.watch(folder / "logs")
-        setup_logging(folder, processes.index())
+    origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in workdirs)))
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(hold(path)) for path in workdirs]
+        preemption = stack.enter_context(Preemption())
+        built = stack.enter_context(sharding.use(first.mesh))
+        processes.watch(folders[0] / "logs")
+        setup_logging(folders[0], processes.index(), folders[1:])
         for note in notes:
             log.info(note)
-        agree("the config", lambda: settle_config(folder, experiment, allow_config_change))
-        layout = lay_out(experiment, built)
-        source = experiment.data.open()
-        evals = {name: evaluation.data.open() for name, evaluation in experiment.evals.items()}
-        prints = {"train": source.fingerprint} | {f"eval/{name}": s.fingerprint for name, s in evals.items()}
-        _same_data(prints)
-        flops, (whole, without_tables) = flops_per_step(experiment), layout.counts
+        for folder, experiment in zip(folders, experiments, strict=True):
+            agree("the config", functools.partial(settle_config, folder, experiment, allow_config_change))
+        layout = lay_out(first, built)
+        held = machine(experiments, layout)
+        evals = {name: evaluation.data.open() for name, evaluation in first.evals.items()}
+        tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
+        flops, (whole, without_tables) = flops_per_step(first), layout.counts
         counts = {
             "parameters": whole,
             "parameters_without_embeddings": without_tables,
             "flops_per_step": flops,
-            "tokens_per_step": places(experiment),
+            "tokens_per_step": places(first),
         }
-        agree("the manifest", lambda: write_manifest(folder, prints, counts))
+        for folder, source in zip(folders, held.sources, strict=True):
+            prints = {"train": source.fingerprint} | tested
+            _same_data(prints)
+            agree("the manifest", functools.partial(write_manifest, folder, prints, counts))
+        measures = evaluators(experiments, layout.batch, evals, folders)
+        names = [f"{folder.name}: " for folder in folders] if len(folders) > 1 else [""]
+        books = [Books(*each) for each in zip(experiments, folders, measures, names, strict=True)]
         with (
-            Watchdog(folder, experiment.step_timeout_seconds) as watchdog,
-            Run(experiment, folder, layout, source, evals, preemption, watchdog, flops, origin, ledger) as run,
+            Watchdog(folders[0], first.step_timeout_seconds) as watchdog,
+            Run(held, books, preemption, watchdog, flops, origin, ledger) as under_way,
         ):
-            return run.steps(until)
+            code = under_way.steps(until)
+    return code, {i: book.failure for i, book in enumerate(books) if book.failure is not None}
 
 
 def _same_data(prints: dict[str, str]) -> None:
@@ -95,46 +121,40 @@ def _same_data(prints: dict[str, str]) -> None:
 class Pending:
     """A step that was started and not yet logged. `work` is None where it compiled: its time isn't counted either.
 
-    `ids` are those of the whole batch.
+    `metrics` are scalars, `ids` those of the whole batch; several runs have theirs along a first dimension.
     """
 
     step: int
     metrics: dict[str, jax.Array]
     ids: np.ndarray | jax.Array
     work: Work | None
-    extra: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Run:
-    """One experiment under way in one workdir."""
+    """One experiment under way in one workdir, or several that differ in numbers, each in its own."""
 
     def __init__(
         self,
-        experiment: Experiment,
-        folder: Path,
-        layout: Layout,
-        source: Source,
-        evals: dict[str, Source],
+        machine: Machine,
+        books: list[Books],
         preemption: Preemption,
         watchdog: Watchdog,
         flops_per_step: int,
         origin: Origin | None,
         ledger: Ledger,
     ):
-        self.experiment, self.layout, self.source, self.preemption = experiment, layout, source, preemption
-        self.watchdog, self.flops_per_step, self.ledger = watchdog, flops_per_step, ledger
-        self.store = Store(folder, experiment.checkpoint)
+        self.experiment, self.machine, self.books = books[0].experiment, machine, books
+        self.preemption, self.watchdog, self.flops_per_step, self.ledger = preemption, watchdog, flops_per_step, ledger
         with watchdog.patient("beginning"):
-            self.state, self.start, kept = self._begin(folder, origin)
-        self.log = Log(folder, experiment.trackers, experiment.num_steps, self.start, processes.index())
+            self.start, kept = self._begin(origin)
+        for i, book in enumerate(books):
+            book.open(self.start, shown=i == 0)
         if processes.first():
-            ledger.go_on(folder, self.start, kept, self.log.reached)
+            folder, *beside = (book.folder for book in books)
+            ledger.go_on(folder, self.start, kept, books[0].log.reached, beside)
         self.meter = Meter(ledger)
         self.work: dict[int, Work] = {}  # of a step, by the size of its batch; what is missing has not been compiled
         self.pending: Pending | None = None
-        self.step_fn = jit_step(experiment, layout)
-        self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
-        self.evaluate = evaluator(experiment, layout.batch, evals, folder)
 
     def __enter__(self) -> "Run":
         return self
@@ -143,40 +163,37 @@ class Run:
         try:
             if kind is None or not processes.several():  # else others may be gone for whom the save would wait
                 with self.ledger.spent("save"), self.watchdog.patient("saving"):
-                    self.store.wait()
+                    self._wait()
         finally:
-            self.log.close()
+            for book in self.books:
+                book.log.close()
             self.ledger.write()
 
-    def _begin(self, folder: Path, origin: Origin | None) -> tuple[TrainState, int, dict[str, float]]:
-        """The newest good step of the workdir and its ledger; else fresh parameters, or those of `init_from`."""
+    def _begin(self, origin: Origin | None) -> tuple[int, dict[str, float]]:
+        """From the newest good step and its ledger; else fresh parameters, or those of `init_from`."""
         with self.ledger.spent("restore"):
-            restored = self.store.restore(self.layout.abstract)
-        if restored is not None:
-            state, record = restored
+            record = self.machine.restore([book.store for book in self.books])
+        if record is not None:
             log.info("resuming at step %d", record["step"])
-            return state, int(record["step"]), record.get("seconds", {})
-        if origin is None:
-            state = self.layout.create(self.experiment.seed)
-        else:
-            state = origin.begin(self.experiment, self.layout)
-            if processes.first():
-                origin.show(folder)
-        log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
-        return state, 0, {}
+            return int(record["step"]), record.get("seconds", {})
+        self.machine.create(origin)
+        if origin is not None and processes.first():
+            for book in self.books:
+                origin.show(book.folder)
+        log.info("starting: %d parameters, %d devices", self.machine.layout.parameters, jax.device_count())
+        return 0, {}
+
+    @property
+    def going(self) -> list[tuple[int, Books]]:
+        """The runs that did not fail."""
+        return [(i, book) for i, book in enumerate(self.books) if book.failure is None]
 
     # The loop
 
     def steps(self, until: int | None = None) -> int:
-        """Runs to the end, to step `until`, or to a preemption. Returns the exit code."""
+        """Runs to the end, to step `until`, to a preemption, or until all have failed. Returns the exit code."""
         experiment, end = self.experiment, self.experiment.num_steps
-        batches = train_batches(
-            self.source,
-            batch_size=experiment.batch_size,
-            seed=experiment.seed,
-            start_step=self.start,
-            rows=processes.rows(self.layout.batch, experiment.batch_size),
-        )
+        batches = self.machine.batches(self.start)
         self.preemption.starting = False
         self.ledger.turn("step")
         with contextlib.closing(batches), jax.transfer_guard("disallow"):
@@ -189,19 +206,22 @@ class Run:
                 self._settle()
                 self.pending = Pending(step, metrics, ids, done)
                 due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
-                if due:
+                if due and self.going:
                     jax.block_until_ready(metrics)
-                    for name in due:
-                        with self._aside("evaluation", f"evaluating {name} after step {step}"):
-                            scores = self.evaluate(name, variables(self.state), step)
-                            self.pending.extra |= {f"eval/{name}/{k}": v for k, v in scores.items()}
+                    for i, book in self.going:
+                        for name in due:
+                            with self._aside("evaluation", f"evaluating {name} after step {step}"):
+                                book.evaluate(name, variables(self.machine.state_of(i)), step)
                 stop = self.preemption.reached(step) or step == until
                 if step % experiment.checkpoint.every_steps == 0 or step == end or stop:
                     self._save(step)
-                self.store.poll()
+                for book in self.books:
+                    book.store.poll()
+                if not self.going:
+                    return Failure.code
                 if stop and step < end:
                     with self.watchdog.patient(f"saving step {step}"):
-                        self.store.wait()
+                        self._wait()
                     if not self.preemption.asked:
                         return 0
                     log.info("preempted: saved at step %d; run the same command to go on", step)
@@ -213,16 +233,17 @@ class Run:
 
         The first of a length compiles: it is waited for and left out of the meter.
         """
-        size = batch["tokens"].size if "tokens" in batch else 0
+        own = self.machine.batch_of(0, batch)
+        size = own["tokens"].size if "tokens" in own else 0
         if size in self.work:
-            return *self._start(batch), self.work[size]
-        jax.block_until_ready(self.state)  # the time of the steps before is theirs
+            return *self.machine.start(batch), self.work[size]
+        jax.block_until_ready(self.machine.state)  # the time of the steps before is theirs
         if not self.work:
             self.meter.reset()  # and waiting for the first batch is nobody's
         begun = time.perf_counter()
         with self._aside("compile", "compiling the step"):
-            metrics, ids = self._start(batch)
-            self.work[size] = work(self.experiment, batch, self.flops_per_step)
+            metrics, ids = self.machine.start(batch)
+            self.work[size] = work(self.experiment, own, self.flops_per_step)
             jax.block_until_ready(metrics)
         which, seconds = f" of {size} tokens" if size else "", time.perf_counter() - begun
         log.info("first step%s after %.1f s (compilation included)", which, seconds)
@@ -234,11 +255,6 @@ class Run:
         with self.meter.paused(kind), self.watchdog.patient(what):
             yield
 
-    def _start(self, batch: dict[str, np.ndarray]) -> tuple[dict[str, jax.Array], np.ndarray | jax.Array]:
-        placed = place(batch, self.layout.batch, self.experiment.batch_size)
-        self.state, metrics = self.step_fn(self.state, placed)
-        return metrics, self.whole(placed["id"]) if processes.several() else batch["id"]
-
     def _settle(self, more: dict[str, float] | None = None) -> None:
         """Reads the metrics of the last step, now that the next one keeps the devices busy, and logs them if due.
 
@@ -248,40 +264,36 @@ class Run:
         pending, self.pending = self.pending, None
         if pending is None:
             return
-        in_a_row, skipped = jax.device_get(pending.metrics.pop("skipped")).tolist()
+        skipped = np.reshape(jax.device_get(pending.metrics.pop("skipped")), (-1, 2)).tolist()
         if pending.work is not None:
             self.meter.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        if not (due or pending.extra or in_a_row):
+        wanted = [(i, book) for i, book in self.going if due or book.scores or skipped[i][0]]
+        if not wanted:
             return
-        row = {f"train/{k}": v.item() for k, v in jax.device_get(pending.metrics).items()}
-        batch_hash = fingerprint(jax.device_get(pending.ids), pending.step)
-        row |= {"train/batch_hash": batch_hash, "train/skipped": skipped}
+        metrics = {name: np.reshape(x, -1) for name, x in jax.device_get(pending.metrics).items()}
+        ids = np.broadcast_to(jax.device_get(pending.ids), (len(skipped), self.experiment.batch_size))
         ends = self.meter.read(self.experiment.batch_size) | (more or {})
-        self.log.write(pending.step, row | pending.extra | ends)
+        for i, book in wanted:
+            row = {f"train/{name}": x[i].item() for name, x in metrics.items()}
+            row["train/batch_hash"] = fingerprint(ids[i], pending.step)
+            book.settle(pending.step, row, skipped[i], ends)
         self.ledger.note()
-        if in_a_row:
-            self._dropped(pending, row, in_a_row)
-
-    def _dropped(self, pending: Pending, row: dict[str, float], in_a_row: int) -> None:
-        spike = math.isfinite(row["train/loss"]) and math.isfinite(row["train/grad_norm"])
-        limit = self.experiment.max_skips if spike or self.experiment.on_nonfinite == "skip" else 1
-        what = f"step {pending.step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
-        log.warning("%s; the update was dropped (%d in a row), batch %s", what, in_a_row, row["train/batch_hash"])
-        if in_a_row >= limit:
-            why = f"is a spike, {in_a_row} in a row" if spike else "is not finite"
-            hint = "raise spikes.factor" if spike else "drop such updates with --config.on_nonfinite=skip"
-            raise NotFinite(
-                f"{what} {why}; the update was not applied and the checkpoints are good. "
-                f"Lower optimizer.peak_lr, or {hint}"
-            )
 
     def _save(self, step: int) -> None:
         """Logs up to `step` for good, then starts the save: a step that can be resumed has all its rows."""
-        scores = dict(self.pending.extra) if self.pending else {}
+        scores = [dict(book.scores) for book in self.books]
         self._settle(self.ledger.row())
         with self._aside("save", f"saving step {step}"):
-            self.log.sync()
-            position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
+            for _, book in self.going:
+                book.log.sync()
             kept = {kind: seconds for kind, seconds in self.ledger.read().items() if kind in WORK}
-            self.store.save(step, self.state, {"data": position, "metrics": scores, "seconds": kept})
+            meet = Barrier(max(1, len(self.going)))
+            for i, book in self.going:
+                position = {"position": step * self.experiment.batch_size, "seed": book.experiment.seed}
+                record = {"data": position, "metrics": scores[i], "seconds": kept}
+                book.store.save(step, self.machine.state_of(i), record, meet)
+
+    def _wait(self) -> None:
+        for book in self.books:
+            book.store.wait()

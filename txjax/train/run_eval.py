@@ -1,15 +1,19 @@
 """Evaluations of an experiment: the same code while it trains and from its workdir afterwards."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jax.sharding import NamedSharding
 
+from txjax import tree
 from txjax.data import Source
 from txjax.eval.evaluator import Context, Program
 from txjax.eval.evaluator import place as place
 from txjax.experiment import Experiment
 from txjax.types import PyTree
+
+Measure = Callable[[str, PyTree, int], dict[str, float]]
 
 
 def evaluator(
@@ -17,15 +21,17 @@ def evaluator(
     sharding: NamedSharding,
     sources: dict[str, Source] | None = None,
     folder: Path | None = None,
-) -> Callable[[str, PyTree, int], dict[str, float]]:
+    programs: dict[str, Program] | None = None,
+) -> Measure:
     """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
     Args:
       sharding: of a batch.
       sources: the opened data sets by name; None opens them.
       folder: the workdir, where pictures and texts go; None writes none.
+      programs: of runs with the same model, objective and seed.
     """
-    programs: dict[str, Program] = {}
+    programs = {} if programs is None else programs
     started = {
         name: evaluator.start(
             Context(
@@ -44,3 +50,15 @@ def evaluator(
         for name, evaluator in experiment.evals.items()
     }
     return lambda name, variables, step: started[name](variables, step)
+
+
+def evaluators(
+    experiments: Sequence[Experiment], sharding: NamedSharding, sources: dict[str, Source], folders: Sequence[Path]
+) -> list[Measure]:
+    """The same for several: those that compute the same share what is compiled."""
+    programs: dict[str, dict[str, Program]] = {}
+    measures = []
+    for experiment, folder in zip(experiments, folders, strict=True):
+        same = json.dumps(tree.to_json([experiment.model, experiment.objective, experiment.seed]))
+        measures.append(evaluator(experiment, sharding, sources, folder, programs.setdefault(same, {})))
+    return measures

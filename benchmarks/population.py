@@ -1,0 +1,102 @@
+"""What training together brings: points per hour of populations, beside the same points one after another.
+
+    python benchmarks/population.py [--config=FILE] [--members=1,8,16] [--alone=3] [--steps=60] [--config.a.b=value]
+
+The points differ in seed and learning rate. A point is the config's own `num_steps` long; `--steps` of them are timed
+(the median of a row's `perf/step_ms`), and everything else is timed as it is: preparing, tracing, compiling, the first
+draw, the save at the end. So points per hour are 3600 * members / (everything else + num_steps * step). Of the points
+one after another, `--alone` are run, in one process, and the median is taken.
+"""
+
+import dataclasses
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from txjax import config
+from txjax.commands.parser import Parser
+from txjax.experiment import Experiment
+from txjax.log import read_metrics
+from txjax.log.table import table
+from txjax.train.loop import train
+from txjax.train.population import train_together
+
+DEFAULTS = (
+    "--config.model.width=32",
+    "--config.model.heads=2",
+    "--config.model.depth=2",
+    "--config.log_every_steps=5",
+    "--config.checkpoint.every_steps=100000",
+)
+
+
+@dataclasses.dataclass
+class Timed:
+    """Seconds of a run of some members: of a step of all, and of all that is no step."""
+
+    members: int
+    step: float
+    rest: float
+
+    def points_per_hour(self, num_steps: int, with_rest: bool = True) -> float:
+        return 3600 * self.members / (num_steps * self.step + self.rest * with_rest)
+
+
+def points(flags: Any, overrides: list[str], members: int) -> list[Experiment]:
+    found = []
+    for i in range(members):
+        experiment = config.load(flags.config, [*DEFAULTS, *overrides])
+        experiment.evals, experiment.trackers, experiment.checkpoint.best = {}, (), None
+        experiment.seed, experiment.optimizer.peak_lr = i, experiment.optimizer.peak_lr * 0.9**i
+        found.append(experiment)
+    return found
+
+
+def timed(members: int, steps: int, act: Callable[[list[Path]], Any]) -> Timed:
+    with tempfile.TemporaryDirectory() as folder:
+        workdirs = [Path(folder) / str(i) for i in range(members)]
+        begun = time.perf_counter()
+        act(workdirs)
+        whole = time.perf_counter() - begun
+        rows = [row for row in read_metrics(workdirs[0]) if "perf/step_ms" in row]
+    step = statistics.median(float(row["perf/step_ms"]) for row in rows) / 1e3
+    return Timed(members, step, whole - steps * step)
+
+
+def main() -> None:
+    parser = Parser("benchmarks/population.py", __doc__)
+    parser.add_argument("--config", default="configs/text/gpt_tiny.py")
+    parser.add_argument("--members", default="1,8,16")
+    parser.add_argument("--alone", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=60)
+    flags, overrides = parser.parse_known(sys.argv[1:])
+    num_steps = points(flags, overrides, 1)[0].num_steps
+    singles = [
+        timed(1, flags.steps, lambda folders: train(one, folders[0], until=flags.steps))  # noqa: B023
+        for one in points(flags, overrides, flags.alone)
+    ]
+    alone = Timed(1, *(statistics.median(getattr(one, key) for one in singles) for key in ("step", "rest")))
+    found = [("one after another", alone)]
+    for members in map(int, flags.members.split(",")):
+        many = points(flags, overrides, members)
+        result = timed(members, flags.steps, lambda folders: train_together(many, folders, until=flags.steps))  # noqa: B023
+        found.append((f"{members} together", result))
+    base = [alone.points_per_hour(num_steps, with_rest) for with_rest in (False, True)]
+    rows = []
+    for name, one in found:
+        rates = [one.points_per_hour(num_steps, with_rest) for with_rest in (False, True)]
+        ratios = [f"{rate:.0f} ({rate / alone_rate:.2f}x)" for rate, alone_rate in zip(rates, base, strict=True)]
+        rows.append([name, f"{1e3 * one.step / one.members:.2f}", f"{one.rest / one.members:.1f}", *ratios])
+    title = f"{flags.config}, {num_steps} steps a point, on {jax.device_count()} x {jax.devices()[0].device_kind}"
+    head = ["", "ms a step and point", "other s a point", "points/h, steps alone", "points/h, all"]
+    table(title, head, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,243 @@
+"""Several runs in one program: what each leaves is what its run alone leaves, to rounding."""
+
+import copy
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from evaluated import Pictures
+from orbax.checkpoint import v1 as ocp
+
+from txjax import digest
+from txjax.checkpoint import Checkpoints, Store
+from txjax.data import NextTokenWindows
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.log import read_metrics
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.vit import ViT
+from txjax.nn import Normal
+from txjax.objectives import Classification, MaskedToken, NextToken
+from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes
+from txjax.train.books import NotFinite
+from txjax.train.loop import train
+from txjax.train.population import train_together
+from txjax.train.traced import check_together, populations
+from txjax.types import UserError, flat_paths
+
+import runs
+
+ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's rounding goes into the sign of tiny steps
+
+
+def experiment(**changes: Any) -> Experiment:
+    """Six steps of a tiny decoder; `changes` by dotted path."""
+    made = Experiment(
+        model=Decoder(vocab=256, width=16, depth=1, heads=2, initial=Normal(stddev=0.1)),
+        objective=NextToken(),
+        data=NextTokenWindows(length=16),
+        evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=4, max_batches=1)},
+        optimizer=AdamW(schedule=Constant(warmup_steps=2)),
+        checkpoint=Checkpoints(every_steps=2, keep=2),
+        num_steps=6,
+        batch_size=8,
+        log_every_steps=1,
+        trackers=(),
+    )
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        place = made
+        for parent in parents:
+            place = getattr(place, parent)
+        setattr(place, name, copy.deepcopy(value))
+    return made
+
+
+POINTS: list[dict[str, Any]] = [
+    {},
+    {"optimizer.peak_lr": 3e-3, "optimizer.weight_decay": 0.0, "optimizer.clip": 0.5, "optimizer.eps": 1e-6},
+    {"seed": 3, "optimizer.b2": 0.99, "model.initial.stddev": 0.05, "optimizer.schedule": Cosine(warmup_steps=4)},
+    {"optimizer.peak_lr": 1e30},  # diverges
+]
+
+
+def clean(workdir: Path) -> list[dict[str, Any]]:
+    """The rows of a run without clocks."""
+    return [
+        {k: v for k, v in row.items() if k != "time" and not k.startswith(("perf/", "goodput"))}
+        for row in read_metrics(workdir)
+    ]
+
+
+def arrays(workdir: Path, step: int) -> dict[str, np.ndarray]:
+    path = Store(workdir).path(step) / "arrays"
+    stored = ocp.checkpointables_metadata(path).metadata
+    return flat_paths(ocp.load_checkpointables(path, jax.tree.map(lambda x: np.empty(x.shape, x.dtype), stored)))
+
+
+def assert_same_run(one: Path, other: Path, exactly: bool = False) -> None:
+    """Rows and checkpoints of two workdirs, to rounding or to the bit."""
+    assert (one / "config.json").read_text() == (other / "config.json").read_text()
+    rows, others = clean(one), clean(other)
+    assert [list(row) for row in rows] == [list(row) for row in others]
+    for row, theirs in zip(rows, others, strict=True):
+        for name, value in row.items():
+            if exactly or isinstance(value, int):
+                assert value == theirs[name] or value != value, f"{name} at step {row['step']}"
+            np.testing.assert_allclose(value, theirs[name], **ROUNDING, err_msg=f"{name} at step {row['step']}")
+    assert Store(one).steps() == Store(other).steps()
+    for step in Store(one).steps():
+        assert not Store(one).faults(step)
+        mine, theirs = arrays(one, step), arrays(other, step)
+        assert mine.keys() == theirs.keys()
+        for path, x in mine.items():
+            if exactly:
+                assert x.tobytes() == theirs[path].tobytes(), path
+            np.testing.assert_allclose(x, theirs[path], **ROUNDING, err_msg=f"{path} at step {step}")
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory) -> list[Path]:
+    """The workdirs of `POINTS`, trained together. Leave them as they are."""
+    folder = tmp_path_factory.mktemp("together")
+    workdirs = [folder / str(i) for i in range(len(POINTS))]
+    code, failed = train_together([experiment(**point) for point in POINTS], workdirs)
+    assert code == 0 and list(failed) == [3] and isinstance(failed[3], NotFinite)
+    assert "is not finite" in str(failed[3])
+    return workdirs
+
+
+@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
+def test_each_member_is_its_run_alone(together, tmp_path, number):
+    alone = tmp_path / "alone"
+    if number == 3:  # its end too is its own
+        with pytest.raises(NotFinite, match="is not finite"):
+            train(experiment(**POINTS[3]), alone)
+        assert 1 <= len(clean(alone)) < 6
+    else:
+        assert train(experiment(**POINTS[number]), alone) == 0
+        assert clean(alone)[-1]["step"] == 6 and "eval/valid/loss" in clean(alone)[3]
+    assert_same_run(together[number], alone)
+
+
+@pytest.mark.slow
+def test_it_resumes_to_the_bit(together, tmp_path):
+    points = [experiment(**point) for point in POINTS]
+    workdirs = [tmp_path / str(i) for i in range(len(points))]
+    code, failed = train_together(points, workdirs, until=4)
+    assert code == 0 and list(failed) == [3] and Store(workdirs[0]).steps() == [2, 4]
+    (Store(workdirs[1]).path(4) / digest.NAME).unlink()  # as a kill leaves it: the others have step 4
+    assert train_together(points[:3], workdirs[:3]).code == 0
+    for i in range(3):
+        assert_same_run(workdirs[i], together[i], exactly=True)
+
+
+@pytest.mark.slow
+def test_a_member_alone_goes_on(together, tmp_path):
+    point, other = experiment(**POINTS[1]), experiment(**POINTS[0])
+    assert train_together([point, other], [tmp_path / "run", tmp_path / "other"], until=4).code == 0
+    assert train(point, tmp_path / "run") == 0
+    assert_same_run(tmp_path / "run", together[1])
+    # And one that is ahead waits for the other.
+    assert train_together([point, other], [tmp_path / "run", tmp_path / "other"]).code == 0
+    assert_same_run(tmp_path / "other", together[0])
+
+
+def test_what_is_one_program():
+    points = [
+        experiment(),
+        experiment(**{"model.depth": 2}),
+        experiment(**{"optimizer.peak_lr": 0.1, "seed": 7}),
+        experiment(**{"objective.loss.label_smoothing": 0.1}),  # other rows than without it
+        experiment(**{"objective.loss.label_smoothing": 0.2, "optimizer.weight_decay": 0}),
+        experiment(**{"optimizer": Lion()}),
+        experiment(**{"optimizer.schedule": Cosine(), "data": NextTokenWindows(length=16, split="validation")}),
+        experiment(**{"data": NextTokenWindows(length=8)}),
+    ]
+    assert populations(points) == [[0, 2, 6], [1], [3, 4], [5], [7]]
+
+
+@pytest.mark.parametrize(
+    "path, value",
+    [("model.depth", 2), ("batch_size", 16), ("model.mlp.activation", "relu"), ("optimizer.clip", None)],
+)
+def test_what_the_program_depends_on_is_named(path, value):
+    with pytest.raises(UserError, match=rf"config\.{path}: expected one value where points train together, got"):
+        check_together([experiment(), experiment(**{path: value})])
+
+
+TEXT = {"evals": {}}
+IMAGES = TEXT | {
+    "ema": EMA(decay=0.9),
+    "spikes": Spikes(window=2),
+    "model": ViT(width=16, depth=1, heads=2, patch=2, classes=3),
+    "objective": Classification(),
+    "data": Pictures(split="train"),
+}
+MASKED = TEXT | {"objective": MaskedToken(mask_id=1, vocab=256)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "base, changes",
+    [
+        (TEXT | {"optimizer": SGD()}, {"optimizer.momentum": 0.5, "optimizer.weight_decay": 0.1}),
+        (IMAGES | {"optimizer": SGD(nesterov=True)}, {"optimizer.momentum": 0.5}),
+        (IMAGES | {"optimizer": LARS()}, {"optimizer.trust": 0.01, "optimizer.weight_decay": 0.1}),
+        (TEXT | {"optimizer": Adafactor()}, {"optimizer.decay_exponent": 0.7, "optimizer.min_scale": 0.01}),
+        (TEXT | {"optimizer": Lion()}, {"optimizer.b1": 0.8, "optimizer.b2": 0.9, "seed": 1}),
+        (TEXT | {"optimizer": Muon()}, {"optimizer.momentum": 0.9, "optimizer.rms": 0.3, "optimizer.b1": 0.8}),
+        (IMAGES, {"seed": 1, "ema.decay": 0.8, "spikes.factor": 20.0}),
+        (MASKED, {"seed": 1, "objective.rate": 0.15, "objective.mask": 0.7}),
+        (TEXT | {"microbatches": 2, "batch_size": 16, "model.dtype": "bfloat16"}, {"seed": 1, "optimizer.b1": 0.8}),
+    ],
+)
+def test_every_optimizer_and_objective(base, changes, tmp_path):
+    points = [experiment(**base), experiment(**base, **changes)]
+    assert populations(points) == [[0, 1]]
+    assert train_together(points, [tmp_path / "0", tmp_path / "1"]).code == 0
+    for i, point in enumerate(points):
+        train(point, tmp_path / f"alone{i}")
+        assert_same_run(tmp_path / str(i), tmp_path / f"alone{i}")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from txjax import config
+from txjax.train.population import train_together
+
+name, folder = sys.argv[1:]
+flags = [["--config.optimizer.peak_lr=0.01"], ["--config.seed=1"], ["--config.optimizer.b2=0.9"]]
+points = [config.load(name, [*some, "--config.checkpoint.every_steps=5"]) for some in flags]
+sys.exit(train_together(points, [Path(folder) / str(i) for i in range(3)]).code)
+"""
+
+
+def start(config: Path, folder: Path) -> subprocess.Popen:
+    environment = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment |= {"PYTHONPATH": os.pathsep.join(runs.PATHS)}
+    words = [sys.executable, "-c", KILLED, str(config), str(folder)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.slow
+def test_killed_again_and_again(config, tmp_path):
+    undisturbed = start(config, tmp_path / "straight")
+    for step, number in ((7, signal.SIGKILL), (15, signal.SIGTERM), (26, signal.SIGKILL)):
+        process = start(config, tmp_path / "killed")
+        runs.wait_for_step(process, tmp_path / "killed" / "2", step)
+        process.send_signal(number)
+        process.communicate(timeout=300)
+        assert process.returncode == (75 if number == signal.SIGTERM else -number)
+    for code, _, err in runs.ended([start(config, tmp_path / "killed"), undisturbed]):
+        assert code == 0, err
+    for i in range(3):
+        assert_same_run(tmp_path / "killed" / str(i), tmp_path / "straight" / str(i), exactly=True)
+        assert len(clean(tmp_path / "killed" / str(i))) == 40
