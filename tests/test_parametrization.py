@@ -126,7 +126,7 @@ def test_factors_are_those_of_the_table(name: str, rule: str) -> None:
 
 @pytest.mark.parametrize(("alpha", "lr", "sgd"), [(0.5, 9**-0.5, 1), (1.0, 1, 9)], ids=["depth-muP", "CompleteP"])
 def test_factors_of_depth_are_those_of_the_tables(alpha: float, lr: float, sgd: float) -> None:
-    """Yang et al. 2023, table 1; Dey et al. 2025, table 1 (AdamW): at nine times the base's depth and twice its width."""
+    """Yang et al. 2023, table 1; Dey et al. 2025, table 1: at nine times the base's depth and twice its width."""
     made = DepthMuP(base_width=8, base_head_size=4, base_depth=2, alpha=alpha)
     model = Decoder(vocab=7, width=16, depth=18, heads=2, head=Untied(), parametrization=made)
     scaling = model.scaling()
