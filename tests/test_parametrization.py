@@ -224,7 +224,9 @@ BASES = {
 }
 
 
-@pytest.mark.parametrize("path", BASES)
+@pytest.mark.parametrize(
+    "path", [path if "text/gpt" in path else pytest.param(path, marks=pytest.mark.slow) for path in BASES]
+)
 def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw and step, lowered, are the same text: so every bit of a run is the same."""
     monkeypatch.chdir(root)
