@@ -19,12 +19,14 @@ from txjax.nn import (
     Positions,
     PreNorm,
     Quantize,
+    Scaled,
     Stack,
     Window,
     fill,
     head_size,
     quantized,
 )
+from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.sharding import constrain
 from txjax.types import UserError, near_misses, setting
 
@@ -42,7 +44,9 @@ class Transformer(nn.Module, kw_only=True):
       positions: how tokens know where they are.
       norm, attention, mlp, block: the parts of a layer.
       stack: how the layers are run (`remat`, `unroll`).
-      initial: how kernels are drawn.
+      initial: how kernels are drawn, at the base of the parametrization where that has one.
+      parametrization: what else follows from the sizes: nothing (`Standard`), or a learning rate that keeps its meaning
+        at any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
       dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
       quantize: products of the layers in eight bits; None = in `dtype`.
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
@@ -59,6 +63,7 @@ class Transformer(nn.Module, kw_only=True):
     block: Block = dataclasses.field(default_factory=PreNorm)
     stack: Stack = dataclasses.field(default_factory=Stack)
     initial: Init = dataclasses.field(default_factory=Init)
+    parametrization: Parametrization = dataclasses.field(default_factory=Standard)
     dropout: float = setting(0.0, at_least=0, below=1)
     quantize: Quantize | None = None
     dtype: str = setting("float32", choices=("float32", "bfloat16"))
@@ -77,7 +82,12 @@ class Transformer(nn.Module, kw_only=True):
             index=window.index,
             train=train,
         )
-        drawn = {"initial": self.initial, "residual": self.initial.residual(self.depth)}
+        initial = self.scaled(self.initial)
+        if (scaling := self.scaling()) is not None and scaling.alpha and not self.block.final_norm:
+            hint = "no published rule has depth in a stream that every block normalises; MuP() takes any block"
+            got = type(self.parametrization).__name__
+            raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
+        drawn = {"initial": initial, "residual": initial.residual(self.depth)}
         block = fill(
             self.block,
             "config.model.block",
@@ -85,12 +95,25 @@ class Transformer(nn.Module, kw_only=True):
             mlp=fill(self.mlp, "config.model.mlp", **drawn),
             norm=self.norm.clone(parent=None, name=None),
             dropout=self.dropout,
+            multiplier=initial.branch(),
         )
         stack = fill(self.stack, "config.model.stack", block=block, depth=self.depth)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         with quantized(self.quantize):
             x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
         return self.norm.clone(parent=self, name="norm_final")(x) if block.final_norm else x
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        """What follows from the model's sizes, for its layers and for the optimizer; None = nothing."""
+        size = head_size(self.width, self.heads, self.attention.head_size)
+        return self.parametrization.scaling(self.width, size, self.depth)
+
+    @nn.nowrap
+    def scaled(self, initial: Init) -> Init:
+        """The same, and what the parametrization asks for beside it: what every kernel of the model is drawn by."""
+        scaling = self.scaling()
+        return initial if scaling is None else Scaled(initial, scaling)
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.nn.cache import remember
 from txjax.nn.init import Init
 from txjax.nn.keys import Gathered, Keys
-from txjax.nn.linear import Linear
+from txjax.nn.linear import Linear, times
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
 from txjax.nn.remat import keep
@@ -107,7 +107,7 @@ class Attention(nn.Module):
             return keep(linear(source), name)
 
         source = x if memory is None else memory
-        query = split("query", "heads", self.heads, x)
+        query = times(split("query", "heads", self.heads, x), initial.attention())
         key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         if memory is not None:

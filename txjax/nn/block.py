@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention import Attention, Context
+from txjax.nn.linear import times
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
 from txjax.sharding import constrain
@@ -35,6 +36,7 @@ class Block(nn.Module):
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
       dropout: of every branch's output.
+      multiplier: of every branch's output; set by the model, None = 1.
       drop_path: stochastic depth (Huang et al. 2016): the last layer leaves a branch out for this share of the
         examples, the layers before it for less, down to none in the first; what stays is scaled up to make good for it.
       final_norm: a stack of these blocks wants a norm after the last one.
@@ -45,6 +47,7 @@ class Block(nn.Module):
     mlp: MLP | None = None
     norm: Norm | None = None
     dropout: float | None = None
+    multiplier: float | None = None
     drop_path: float = setting(0.0, at_least=0, below=1)
     final_norm: ClassVar[bool]
 
@@ -68,7 +71,10 @@ class Block(nn.Module):
             return y * (stays / stay).astype(y.dtype)
 
         def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
-            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), lambda y: leave_out(drop(layer(y))))
+            def scaled(y: jax.Array) -> jax.Array:
+                return times(leave_out(drop(layer(y))), self.multiplier or 1.0)
+
+            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), scaled)
 
         x = add(x, "attention", lambda y: self.attention(y, context))
         if self.cross is not None:

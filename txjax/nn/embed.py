@@ -1,13 +1,15 @@
 """Token embeddings, and the heads that turn features into logits over the vocabulary."""
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.init import Init
-from txjax.nn.linear import parameter
+from txjax.nn.linear import parameter, times
 from txjax.nn.logits import Logits
+from txjax.parametrization import Role
 from txjax.sharding import constrain
 from txjax.types import setting
 
@@ -36,18 +38,25 @@ class Embed(nn.Module):
 
 
 class Head(nn.Module):
-    """Turns features into logits over the vocabulary of `embed`; new kernels are drawn by `initial`."""
+    """Turns features into logits over the vocabulary of `embed`.
+
+    New kernels are drawn by `initial`, which also says what products with the features are multiplied by.
+    """
 
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
         """Logits [B L V], not yet computed."""
         raise NotImplementedError
 
 
+def _ready(x: jax.Array, initial: Init) -> jax.Array:
+    return times(x, initial.multiplier(Role.OUTPUT))
+
+
 class Tied(Head):
     """Logits by the embedding's own table (Press and Wolf 2017)."""
 
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
-        return Logits(x, embed.embedding.T)
+        return Logits(_ready(x, initial), embed.embedding.T)
 
 
 class TiedBias(Head):
@@ -56,7 +65,7 @@ class TiedBias(Head):
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
         bias = parameter(self, "bias", nn.initializers.zeros, (embed.vocab,), ("vocab",))
-        return Logits(x, embed.embedding.T, bias)
+        return Logits(_ready(x, initial), embed.embedding.T, bias)
 
 
 class Untied(Head):
@@ -64,7 +73,7 @@ class Untied(Head):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
-        return Logits(x, _Kernel(x.shape[-1], embed.vocab, initial, name="linear")())
+        return Logits(_ready(x, initial), _Kernel(x.shape[-1], embed.vocab, initial, name="linear")())
 
 
 class _Kernel(nn.Module):
@@ -76,5 +85,5 @@ class _Kernel(nn.Module):
 
     @nn.compact
     def __call__(self) -> Float[Array, "D V"]:
-        draw = nn.initializers.normal(self.initial.std(self.width, self.vocab))
+        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT))
         return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"))

@@ -14,6 +14,7 @@ from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
 from txjax.nn.tell import tell
+from txjax.parametrization import role
 from txjax.sharding import constrain, parts
 from txjax.types import UserError, setting
 
@@ -151,7 +152,8 @@ class _Linears(nn.Module):
     def __call__(self, rows: Rows) -> Float[Array, "... F"]:
         """[..., in] -> [..., features] in the dtype of `rows.x`."""
         size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
-        draw = nn.initializers.normal(self.scale * self.initial.std(*size))
+        part = role(self.axes[:1], self.axes[1:])
+        draw = nn.initializers.normal(self.scale * self.initial.kernel(*size, part))
         kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes))
         y = rows.product(rows.x, kernel.astype(dtype))
         if self.use_bias:

@@ -13,6 +13,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
+from txjax.parametrization import role
 from txjax.sharding import Axes, constrain, gather
 
 Product = Callable[..., jax.Array]
@@ -32,6 +33,11 @@ def parameter(
 def align(values: jax.Array, x: jax.Array) -> jax.Array:
     """`values` in the dtype and with the rank of `x`, its own dimensions last."""
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
+
+
+def times(x: jax.Array, factor: float) -> jax.Array:
+    """x * factor in the dtype of x; by 1, no operation at all."""
+    return x if factor == 1 else x * factor
 
 
 def project(
@@ -109,7 +115,7 @@ class Linear(nn.Module):
       axes: logical names of the output dimensions.
       in_axes: logical names of the input dimensions that are contracted: the last len(in_axes) of x.
       use_bias: adds a learned bias (zero at first).
-      initial: how the kernel is drawn from its fan-in and fan-out.
+      initial: how the kernel is drawn from its fan-in and fan-out, and what its product is multiplied by.
       scale: what the kernel is multiplied by at first.
     """
 
@@ -127,10 +133,11 @@ class Linear(nn.Module):
         """[..., *in] -> [..., *features] in `dtype`, or that of x. `product`: see `project`."""
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
-        std = self.scale * self.initial.std(math.prod(inputs), math.prod(features))
+        part = role(tuple(self.in_axes), tuple(self.axes))
+        std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part)
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = project(x, kernel, dims, dtype, axes, product)
+        y = times(project(x, kernel, dims, dtype, axes, product), self.initial.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

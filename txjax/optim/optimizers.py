@@ -4,15 +4,15 @@ All share one order: clip the global norm, find a direction, add the decay, mult
 
     parameter -= lr(s) * group.lr * (direction + weight_decay * group.weight_decay * parameter),
 
-where the factor of `layer_decay` multiplies `group.lr`. So the weight decay is decoupled from the gradient (Loshchilov
-& Hutter 2019, AdamW) and, as in PyTorch, multiplied by the learning rate. (LARS alone couples it.) States are float32
-whatever the parameters are (a first moment may wait in its `momentum_dtype`), and mirror them: a leaf of the state that
-belongs to a parameter ends in the parameter's path.
+where the factor of `layer_decay` multiplies `group.lr`, and a parametrization's `Factors` multiply both factors. So
+the weight decay is decoupled from the gradient (Loshchilov & Hutter 2019, AdamW) and, as in PyTorch, multiplied by the
+learning rate. (LARS alone couples it.) States are float32 whatever the parameters are (a first moment may wait in its
+`momentum_dtype`), and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's path.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
+from txjax.parametrization import RULES, Factors, Scaling, refuse
 from txjax.sharding import Axes
 from txjax.types import PyTree, path_name, setting
 
@@ -41,7 +42,10 @@ class Optimizer:
       clip: the largest global norm of a gradient; None never clips.
       groups: factors by parameter path; every parameter is in exactly one group.
       layer_decay: smaller learning rates for lower layers; None = one for all.
+      rule: how learning rates follow a model's size, in `parametrization.RULES`; None = nobody knows.
     """
+
+    rule: ClassVar[str | None] = None
 
     peak_lr: float = setting(1e-3, above=0)
     schedule: Schedule = setting(factory=Cosine)
@@ -78,25 +82,38 @@ class Optimizer:
         """Layers of the model, from all its parameters by path, trainable or not; 0 where no `layer_decay` asks."""
         return 0 if self.layer_decay is None else self.layer_decay.depth(axes, shapes)
 
-    def build(self, num_steps: int, axes: PyTree, depth: int = 0) -> optax.GradientTransformation:
+    def build(
+        self, num_steps: int, axes: PyTree, depth: int = 0, scaling: Scaling | None = None
+    ) -> optax.GradientTransformation:
         """The transformation for a run.
 
         Args:
           num_steps: updates of the whole run.
           axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
           depth: as the method of this name says.
+          scaling: the model's sizes over those of its base; None = learning rates don't follow the size.
+
+        Raises:
+          UserError: they should, and nobody knows how.
         """
+        if scaling is not None and self.rule is None:
+            raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
 
         def by_path(factor: Callable[[str, Axes], Any]) -> PyTree:
             return jax.tree_util.tree_map_with_path(
                 lambda path, names: factor(path_name(path), names), axes, is_leaf=_is_axes
             )
 
+        def factors(path: str, names: Axes) -> Factors:
+            return Factors() if scaling is None else scaling.factors(path, names, RULES[self.rule or ""])
+
         def rate(path: str, names: Axes) -> Any:
-            factor = find(self.groups, path).lr
+            factor = find(self.groups, path).lr * factors(path, names).lr
             return factor if self.layer_decay is None else factor * self.layer_decay.factor(path, names, depth)
 
-        lr, decay = by_path(rate), by_path(lambda path, _: find(self.groups, path).weight_decay)
+        lr = by_path(rate)
+        decay = by_path(lambda path, names: find(self.groups, path).weight_decay * factors(path, names).decay)
+        direction = _of_scaled(self.direction(axes), by_path(lambda path, names: factors(path, names).gradient))
 
         def add_decay(updates: PyTree, params: PyTree) -> PyTree:
             return jax.tree.map(lambda u, p, factor: u + self.weight_decay * factor * p, updates, params, decay)
@@ -107,7 +124,7 @@ class Optimizer:
         return _in_float32(
             optax.chain(
                 optax.identity() if self.clip is None else optax.clip_by_global_norm(self.clip),
-                *self.ordered(self.direction(axes), optax.stateless(add_decay)),
+                *self.ordered(direction, optax.stateless(add_decay)),
                 optax.stateless(scale),
                 optax.scale_by_learning_rate(self.lr(num_steps)),
             )
@@ -121,6 +138,8 @@ class AdamW(Optimizer):
     Attributes:
       momentum_dtype: in which the first moment is kept between updates; it is computed in float32.
     """
+
+    rule: ClassVar[str | None] = "adam"
 
     weight_decay: float = setting(0.1, at_least=0)
     b1: float = setting(0.9, at_least=0, below=1)
@@ -140,6 +159,8 @@ class Lion(Optimizer):
       momentum_dtype: in which the momentum is kept between updates; it is computed in float32.
     """
 
+    rule: ClassVar[str | None] = "adam"  # its updates' entries don't follow the gradient's size either
+
     peak_lr: float = setting(1e-4, above=0)
     weight_decay: float = setting(1.0, at_least=0)
     b1: float = setting(0.9, at_least=0, below=1)
@@ -153,6 +174,8 @@ class Lion(Optimizer):
 @dataclasses.dataclass
 class SGD(Optimizer):
     """Gradient descent with momentum, m = momentum * m + g (Sutskever et al. 2013 for Nesterov's form)."""
+
+    rule: ClassVar[str | None] = "sgd"
 
     peak_lr: float = setting(0.1, above=0)
     momentum: float = setting(0.9, at_least=0, below=1)
@@ -174,6 +197,8 @@ class LARS(SGD):
     Attributes:
       trust: eta, the length of a matrix's update at a learning rate of 1, relative to the matrix.
     """
+
+    rule: ClassVar[str | None] = None
 
     trust: float = setting(1e-3, above=0)
 
@@ -212,6 +237,8 @@ class Muon(AdamW):
         and weight_decay (Liu et al. 2025, eq. 4).
     """
 
+    rule: ClassVar[str | None] = None
+
     momentum: float = setting(0.95, at_least=0, below=1)
     rms: float = setting(0.2, above=0)
 
@@ -221,6 +248,17 @@ class Muon(AdamW):
 
 def _is_axes(node: PyTree) -> bool:
     return isinstance(node, tuple)
+
+
+def _of_scaled(direction: Part, factors: PyTree) -> Part:
+    """The direction, found of gradients times these factors. Its state is the same, and so are its paths."""
+    if all(factor == 1 for factor in jax.tree.leaves(factors)):
+        return direction
+
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        return direction.update(jax.tree.map(lambda u, factor: factor * u, updates, factors), state, params)
+
+    return optax.GradientTransformation(direction.init, update)
 
 
 def _in_float32(inner: optax.GradientTransformation) -> optax.GradientTransformation:

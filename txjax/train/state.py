@@ -149,7 +149,8 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     names = flat_paths(axes, is_leaf=_is_axes)
     optimizer.assign(names)
     depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
-    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth)
+    scaling = experiment.model.scaling() if hasattr(experiment.model, "scaling") else None
+    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 

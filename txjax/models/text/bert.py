@@ -49,7 +49,8 @@ class Bert(BertEncoder, kw_only=True):
         """
         x, embed = self.encode(tokens, segments, positions, types, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
-        y = Linear((self.width,), ("width",), initial=self.initial, name="transform")(x)
+        initial = self.scaled(self.initial)
+        y = Linear((self.width,), ("width",), initial=initial, name="transform")(x)
         y = self.norm.clone(parent=self, name="norm_transform")(ACTIVATIONS[self.mlp.activation](y))
-        logits = self.head(y, embed, self.initial)
-        return logits, None if self.next_sentence is None else self.next_sentence(x, self.initial)
+        logits = self.head(y, embed, initial)
+        return logits, None if self.next_sentence is None else self.next_sentence(x, initial)

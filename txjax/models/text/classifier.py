@@ -37,12 +37,13 @@ class BertClassifier(BertEncoder, kw_only=True):
     ) -> Float[Array, "B classes"]:
         """Logits, float32. The arguments are those of `BertEncoder.encode`."""
         x, _ = self.encode(tokens, segments, positions, types, train)
-        features = self.pool(x, segments, self.initial)
+        initial = self.scaled(self.initial)
+        features = self.pool(x, segments, initial)
         self.sow("intermediates", "features", features)
         if self.classes is None:
             return features.astype(jnp.float32)
         features = nn.Dropout(self.dropout, deterministic=not train)(features)
-        head = Linear((self.classes,), ("classes",), in_axes=("width",), initial=self.initial, name="head")
+        head = Linear((self.classes,), ("classes",), in_axes=("width",), initial=initial, name="head")
         return head(features, jnp.float32)
 
 
@@ -78,4 +79,5 @@ class DecoderClassifier(CausalText, kw_only=True):
         features = jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0]
         self.sow("intermediates", "features", features)
         features = nn.Dropout(self.dropout, deterministic=not train)(features)
-        return Linear((self.classes,), ("classes",), initial=self.initial, name="head")(features, jnp.float32)
+        head = Linear((self.classes,), ("classes",), initial=self.scaled(self.initial), name="head")
+        return head(features, jnp.float32)

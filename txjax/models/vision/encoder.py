@@ -25,15 +25,15 @@ class Pool(nn.Module):
         """The encoder's input: its own tokens, then the patches."""
         return x
 
-    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
-        """One vector of the encoder's output."""
+    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+        """One vector of the encoder's output; new kernels are drawn by `initial`."""
         raise NotImplementedError
 
 
 class MeanPool(Pool):
     """The mean of all patches (Zhai et al. 2022)."""
 
-    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
         return x.mean(1)
 
 
@@ -47,7 +47,7 @@ class ClassToken(Pool):
         token = parameter(self, "token", nn.initializers.normal(0.02), x.shape[-1:], ("embed",))
         return jnp.concatenate([jnp.broadcast_to(align(token, x), (x.shape[0], 1, x.shape[-1])), x], 1)
 
-    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
         return x[:, 0]
 
 
@@ -55,8 +55,8 @@ class PooledToken(ClassToken):
     """The class token through a dense layer and tanh, as BERT does it. Parameters `token` [D], `linear` [D D]."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
-        return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=Normal(), name="linear")(x[:, 0]))
+    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+        return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=initial, name="linear")(x[:, 0]))
 
 
 def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
@@ -88,6 +88,11 @@ class PatchEncoder(Transformer, kw_only=True):
         return Grid(columns=image.shape[2] // self.patch, prefix=self.pool.tokens)
 
     @nn.nowrap
+    def pooled(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
+        """One vector of what `encode` gives."""
+        return self.pool(x, self.scaled(Normal()))
+
+    @nn.nowrap
     def encode(
         self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B L D"]:
@@ -98,7 +103,8 @@ class PatchEncoder(Transformer, kw_only=True):
         patches = patchify(image, self.patch).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
-        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), initial=self.initial, name="patch_embed")
+        initial = self.scaled(self.initial)
+        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), initial=initial, name="patch_embed")
         grid = self.grid(image)
         positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
         x = self.positions.add(self.pool.prepend(embed(patches)), positions, grid)

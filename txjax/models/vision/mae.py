@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Transformer
 from txjax.models.vision.encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
+from txjax.parametrization import As
 from txjax.types import setting
 
 
@@ -33,7 +34,8 @@ class PatchDecoder(Transformer, kw_only=True):
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B {self.patches} {self.pixels}"]:
         """The pixels of every patch, float32. Mask tokens stand where no patch was kept (None = all were)."""
-        linear = Linear((self.width,), ("embed",), in_axes=("width",), initial=self.initial, name="embed")
+        initial = self.scaled(self.initial)
+        linear = Linear((self.width,), ("embed",), in_axes=("width",), initial=initial, name="embed")
         x = linear(x)
         token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
         if keep is not None:
@@ -43,7 +45,7 @@ class PatchDecoder(Transformer, kw_only=True):
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
         x = self.layers(x, Window(positions, positions), train)[:, self.grid.prefix :]
-        return Linear((self.pixels,), ("pixels",), initial=self.initial, name="out")(x, jnp.float32)
+        return Linear((self.pixels,), ("pixels",), initial=initial, name="out")(x, jnp.float32)
 
 
 class MAE(PatchEncoder, kw_only=True):
@@ -71,7 +73,7 @@ class MAE(PatchEncoder, kw_only=True):
           keep: numbers of the visible patches; None = all of them.
         """
         x = self.encode(image, keep, train)
-        self.sow("intermediates", "features", self.pool(x))
+        self.sow("intermediates", "features", self.pooled(x))
         decoder = PatchDecoder(
             width=self.decoder_width,
             depth=self.decoder_depth,
@@ -80,6 +82,6 @@ class MAE(PatchEncoder, kw_only=True):
             patches=image.shape[1] * image.shape[2] // self.patch**2,
             grid=self.grid(image),
             name="decoder",
-            **self.parts(),
+            **self.parts() | {"parametrization": As(self.scaling())},
         )
         return decoder(x, keep, train)

@@ -29,8 +29,9 @@ class ViT(PatchEncoder, kw_only=True):
         Args:
           keep: numbers of the patches that the model sees; None = all of them.
         """
-        pooled = self.pool(self.encode(image, keep, train))
+        pooled = self.pooled(self.encode(image, keep, train))
         self.sow("intermediates", "features", pooled)
         if self.classes is None:
             return pooled.astype(jnp.float32)
-        return Linear((self.classes,), ("classes",), initial=Normal(), name="head")(pooled, jnp.float32)
+        head = Linear((self.classes,), ("classes",), initial=self.scaled(Normal()), name="head")
+        return head(pooled, jnp.float32)

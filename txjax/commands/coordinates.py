@@ -1,0 +1,82 @@
+"""txjax coordinates: whether a config's activations keep their size as the model gets wider, in its first steps."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from txjax.commands.parser import Parser
+from txjax.types import UserError
+
+SUMMARY = "check that activations keep their size as a config's model gets wider"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("coordinates", __doc__)
+    parser.add_argument(
+        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
+    )
+    parser.add_argument("--widths", default="32,64,128,256", help="of the model; default: 32,64,128,256")
+    parser.add_argument("--head_size", type=int, help="heads of this size, more of them where wider; default: as many")
+    parser.add_argument("--steps", type=int, default=4, help="updates; default: 4")
+    parser.add_argument("--seeds", type=int, default=1, help="first draws of parameters, averaged; default: 1")
+    parser.add_argument("--beside_standard", action="store_true", help="draw the standard parametrization beside it")
+    parser.add_argument("--out", required=True, type=Path, help="the folder of the pictures and of coordinates.json")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags, overrides = parser.parse_known(argv)
+    widths = _numbers("--widths", flags.widths)
+    for name in ("steps", "seeds", "head_size"):
+        if (value := getattr(flags, name)) is not None and value < 1:
+            raise UserError(f"--{name}", "at least 1", value)
+
+    from txjax import config
+    from txjax.backend import prepare
+    from txjax.commands.curves import LIGHT
+    from txjax.commands.size_plots import draw_coordinates, save
+    from txjax.data.cache import cache_dir
+    from txjax.files import replace_text
+    from txjax.parametrization import Standard
+    from txjax.scaling.coordinates import check
+    from txjax.train.check import check as check_experiment
+    from txjax.train.coordinates import OUTPUT, measure
+
+    prepare(cache_dir() / "programs")
+    experiments = []
+    for width in widths:
+        sizes = [f"--config.model.width={width}"]
+        if flags.head_size:
+            sizes.append(f"--config.model.heads={width // flags.head_size}")
+        experiments.append(config.load(flags.config, [*overrides, *sizes]))
+        check_experiment(experiments[-1])
+    compared = {type(experiments[0].model.parametrization).__name__: experiments}
+    if flags.beside_standard:
+        plain = [dataclasses.replace(e, model=e.model.clone(parametrization=Standard())) for e in experiments]
+        compared |= {"Standard": plain}
+    found = {}
+    for name, group in compared.items():
+        rows = [row for experiment in group for row in measure(experiment, flags.steps, range(flags.seeds))]
+        found[name] = rows, check(rows, OUTPUT)
+    flags.out.mkdir(parents=True, exist_ok=True)
+    pictures = save(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
+    told = {
+        name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
+        for name, (rows, checked) in found.items()
+    }
+    replace_text(flags.out / "coordinates.json", json.dumps(told) + "\n")
+    if flags.json:
+        short = {name: {"flat": one["flat"], "verdict": one["verdict"]} for name, one in told.items()}
+        print(json.dumps({"checks": short, "pictures": [str(path) for path in pictures]}))
+        return 0
+    for name, (_, checked) in found.items():
+        print(f"{name}: {checked.verdict}")
+    print("\n".join(map(str, pictures)))
+    return 0
+
+
+def _numbers(flag: str, text: str) -> list[int]:
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UserError(flag, "whole numbers and commas, such as 64,128,256", text) from None
+    if len(set(numbers)) < 3 or len(set(numbers)) < len(numbers) or min(numbers) < 1:
+        raise UserError(flag, "at least three different widths", text)
+    return sorted(numbers)

@@ -1,0 +1,90 @@
+"""txjax lr_transfer RUN [RUN...]: whether the best learning rate of a narrow model serves a wide one."""
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txjax.commands.parser import Parser
+from txjax.types import UserError, near_misses
+
+if TYPE_CHECKING:
+    from txjax.commands.runs import Run
+    from txjax.scaling.lr_transfer import Point
+
+SUMMARY = "tell from runs of several widths and rates whether the best rate moves"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("lr_transfer", __doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="the folder of a run, or one of such folders")
+    parser.add_argument("--metric", help="the last value of it is compared; default: the first evaluation's loss")
+    parser.add_argument("--out", type=Path, help="the folder of the pictures; default: the first RUN")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags = parser.parse_args(argv)
+
+    from txjax.commands.curves import LIGHT
+    from txjax.commands.runs import read_runs
+    from txjax.commands.size_plots import draw_transfer, save
+    from txjax.files import replace_text
+    from txjax.log.table import table
+    from txjax.scaling.lr_transfer import transfer
+
+    runs = read_runs(_folders(flags.runs))
+    metric = flags.metric or _metric(runs)
+    points = [_point(run, metric) for run in runs]
+    found = transfer(points)
+    out = flags.out or flags.runs[0]
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = save(draw_transfer(points, found, metric, LIGHT), out, "lr_transfer")
+    told = dataclasses.asdict(found) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
+    replace_text(out / "lr_transfer.json", json.dumps(told) + "\n")
+    if flags.json:
+        print(json.dumps(told | {"pictures": [str(path) for path in pictures]}))
+        return 0
+    rows = [
+        [str(o.width), f"{o.lr:.3g}", f"{o.loss:.4f}", "" if o.penalty is None else f"{o.penalty:.4f}", o.edge]
+        for o in found.optima
+    ]
+    narrow = found.optima[0].width
+    table(f"{metric}, {len(points)} runs", ["width", "best lr", "loss", f"more at the lr of {narrow}", ""], rows)
+    for warning in found.warnings:
+        print(warning)
+    print(found.verdict)
+    print("\n".join(map(str, pictures)))
+    return 0
+
+
+def _folders(given: list[Path]) -> list[Path]:
+    """Those that are runs, and the runs right below the others."""
+    found = []
+    for folder in given:
+        inside = (
+            [folder] if (folder / "config.json").exists() else sorted(p.parent for p in folder.glob("*/config.json"))
+        )
+        if not inside:
+            raise UserError("RUN", "the folder of a run, or one with such folders in it", str(folder))
+        found += inside
+    return found
+
+
+def _metric(runs: "list[Run]") -> str:
+    evals = [key for key in runs[0].metrics() if key.startswith("eval/") and key.endswith("/loss")]
+    return evals[0] if evals else "train/loss"
+
+
+def _point(run: "Run", metric: str) -> "Point":
+    from txjax.scaling.lr_transfer import Point
+
+    width = run.config.get("model", {}).get("width")
+    lr = run.config.get("optimizer", {}).get("peak_lr")
+    if width is None or lr is None:
+        raise UserError(str(run.workdir), "a run with model.width and optimizer.peak_lr in its config.json")
+    last = run.last()
+    if metric not in last and "train/loss" in last and math.isfinite(float(last["train/loss"])):
+        raise UserError("--metric", f"a metric of {run.name}", metric, near_misses(metric, run.metrics()))
+    # A run that stopped at a loss that isn't finite has no later evaluation.
+    step = max((row["step"] for row in run.rows if metric in row), default=0)
+    ended = step == run.config.get("num_steps") and metric in last
+    return Point(width, lr, float(last[metric]) if ended else math.inf)

@@ -1,0 +1,121 @@
+"""The coordinate check: whether a model's activations, and their changes, keep their size as it gets wider.
+
+Yang et al. 2022, appendix D.1: under a right parametrization the mean absolute entry of every activation neither grows
+nor vanishes with the width, nor does what a few updates change in it; a wrong one shows within as few steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from txjax.types import UserError
+
+LIMIT = 0.25  # of the exponent of a growth: less than 20% a doubling
+FALL = -0.5  # of the exponent of the output's change: in narrow models it still comes through the head's first draw
+
+
+@dataclasses.dataclass(frozen=True)
+class Coordinates:
+    """How large one activation is.
+
+    Attributes:
+      module: whose output, by its path.
+      width: of the model.
+      step: updates done.
+      size: mean absolute entry.
+      change: mean absolute difference to the activation before the first update, of the same batch.
+    """
+
+    module: str
+    width: int
+    step: int
+    size: float
+    change: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Growth:
+    """How one activation follows the width, after the last step: exponents of power laws, with standard errors.
+
+    Attributes:
+      size: of the activation; None where it is zero.
+      change: of its change; None where it has none.
+    """
+
+    module: str
+    size: tuple[float, float] | None
+    change: tuple[float, float] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What a coordinate check found.
+
+    Attributes:
+      growths: of every module, the largest exponent of a change first.
+      flat: no activation and no change grows with an exponent above the limit, and the change of the model's output
+        doesn't fall with one below `FALL`.
+      verdict: the same in one line, with the exponent and the limit.
+    """
+
+    growths: list[Growth]
+    flat: bool
+    verdict: str
+
+
+def exponent(widths: Sequence[int], values: Sequence[float]) -> tuple[float, float] | None:
+    """b of values = a * widths^b by least squares of logarithms, and its standard error; None where a value is zero."""
+    if not np.all(np.isfinite(values)) or min(values) <= 0:
+        return None
+    (slope, _), covariance = np.polyfit(np.log(widths), np.log(values), 1, cov=True)
+    return float(slope), float(covariance[0, 0] ** 0.5)
+
+
+def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Check:
+    """Holds the rows of several widths (and seeds, which are averaged) against the limit.
+
+    Args:
+      output: the module whose output is the model's.
+
+    Raises:
+      UserError: fewer than three widths.
+    """
+    widths = sorted({row.width for row in rows})
+    if len(widths) < 3:
+        raise UserError("--widths", "at least three widths", ",".join(map(str, widths)))
+    last = max(row.step for row in rows)
+    if broken := [row for row in rows if not np.isfinite([row.size, row.change]).all()]:
+        row = min(broken, key=lambda row: (row.step, row.width))
+        verdict = f"not flat: {row.module} is not finite at width {row.width} after {row.step} updates"
+        return Check([], False, verdict)
+
+    def growth(module: str) -> Growth:
+        own = [row for row in rows if row.module == module and row.step == last]
+        size = exponent(widths, [_mean([r.size for r in own if r.width == w]) for w in widths])
+        change = exponent(widths, [_mean([r.change for r in own if r.width == w]) for w in widths])
+        return Growth(module, size, change)
+
+    found = [growth(module) for module in dict.fromkeys(row.module for row in rows)]
+    found.sort(key=lambda g: -(g.change or (-np.inf, 0))[0])
+    grown = [(value[0], g.module, word) for g in found for word, value in _named(g) if value is not None]
+    top, module, word = max(grown)
+    told = f"after {last} updates the {word} of {module} goes with width^{top:+.2f}"
+    if top > limit:
+        return Check(found, False, f"not flat: {told} (limit {limit:+.2f})")
+    ends = [g.change[0] for g in found if g.module == output and g.change is not None]
+    if not ends or ends[0] < FALL:
+        how = f"goes with width^{ends[0]:+.2f}" if ends else "is zero"
+        told = f"after {last} updates the change of {output} {how}"
+        return Check(found, False, f"vanishing: {told} (limit {FALL:+.2f})")
+    return Check(found, True, f"flat: at most, {told} (limit {limit:+.2f})")
+
+
+def _named(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:
+    return [("size", growth.size), ("change", growth.change)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))

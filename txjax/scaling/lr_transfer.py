@@ -1,0 +1,124 @@
+"""Does the best learning rate of a narrow model serve a wide one? Told from final losses over widths and rates."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from txjax.types import UserError
+
+LIMIT = 0.25  # of the exponent of the best rate over the width: by less than 20% a doubling
+NEAR = 2  # rates on either side of the lowest loss that its parabola passes by
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A run: its width, learning rate and final loss (not finite: it diverged, or did not end)."""
+
+    width: int
+    lr: float
+    loss: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimum:
+    """The best learning rate at one width, by a parabola in log lr around the lowest loss.
+
+    Attributes:
+      lr, loss: the parabola's lowest point; that of the lowest run where `edge` says why there is no parabola.
+      parabola: its coefficients in log2 lr, highest power first; () where there is none.
+      edge: why there is none; "" = there is one.
+      penalty: how much more the narrowest width's best rate costs here than this one; None where either is unknown.
+    """
+
+    width: int
+    lr: float
+    loss: float
+    parabola: tuple[float, ...]
+    edge: str = ""
+    penalty: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer:
+    """What the optima say.
+
+    Attributes:
+      optima: by increasing width.
+      slope: exponent of the best rate over the width; None where fewer than two widths have one.
+      error: its standard error; None with fewer than three.
+      transferred: None = the runs can't tell.
+      warnings: runs that were left out, and widths without an optimum.
+      verdict: in one line, with the exponent and the limit.
+    """
+
+    optima: list[Optimum]
+    slope: float | None
+    error: float | None
+    transferred: bool | None
+    warnings: list[str]
+    verdict: str
+
+
+def averaged(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
+    """One point for each width and rate, the mean over its seeds, in order; and which diverged, in words."""
+    warnings, found = [], []
+    for width, lr in sorted({(p.width, p.lr) for p in points}):
+        losses = [p.loss for p in points if (p.width, p.lr) == (width, lr)]
+        if all(math.isfinite(loss) for loss in losses):
+            found.append(Point(width, lr, float(np.mean(losses))))
+        else:
+            warnings.append(f"width {width}, lr {lr:g}: no finite last loss (it diverged, or did not end), left out")
+    return found, warnings
+
+
+def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
+    """Whether the best rate moves with the width.
+
+    Raises:
+      UserError: no point with a finite loss.
+    """
+    points, warnings = averaged(points)
+    if not points:
+        raise UserError("RUN", "runs that end with a finite loss", 0)
+    optima = [_optimum([p for p in points if p.width == width]) for width in sorted({p.width for p in points})]
+    warnings += [f"width {o.width}: {o.edge}" for o in optima if o.edge]
+    first = optima[0]
+    if not first.edge:
+        optima = [o if o.edge else dataclasses.replace(o, penalty=_at(o, first.lr) - o.loss) for o in optima]
+    known = [o for o in optima if not o.edge]
+    if len(known) < 2 or len(known) < len(optima):
+        why = "; ".join(warnings) if len(known) < len(optima) else "one width"
+        return Transfer(optima, None, None, None, warnings, f"not told: {why}")
+    widths, rates = [math.log(o.width) for o in known], [math.log(o.lr) for o in known]
+    fit = np.polyfit(widths, rates, 1, cov=len(known) > 2)
+    slope, error = (float(fit[0][0]), float(fit[1][0, 0] ** 0.5)) if len(known) > 2 else (float(fit[0]), None)
+    exact = "" if error is None else f" ± {error:.2f}"
+    costs = max(o.penalty or 0.0 for o in known)
+    transferred = abs(slope) <= limit
+    told = f"the best lr goes with width^{slope:+.2f}{exact} (limit {limit:.2f})"
+    more = f"that of width {first.width} costs at most {costs:.3f} more elsewhere"
+    verdict = f"{'transferred' if transferred else 'moved'}: {told}; {more}"
+    return Transfer(optima, slope, error, transferred, warnings, verdict)
+
+
+def _optimum(points: Sequence[Point]) -> Optimum:
+    best = min(range(len(points)), key=lambda i: points[i].loss)
+    width, lr, loss = dataclasses.astuple(points[best])
+    near = points[max(0, best - NEAR) : best + NEAR + 1]
+    if best in (0, len(points) - 1):
+        side = "smallest" if best == 0 else "largest"
+        return Optimum(width, lr, loss, (), f"the lowest loss is at the {side} lr, {lr:g}: try more of them")
+    x = np.log2([p.lr for p in near])
+    curve = np.polyfit(x, [p.loss for p in near], 2)
+    lowest = -curve[1] / (2 * curve[0])
+    if curve[0] <= 0 or not x[0] < lowest < x[-1]:
+        return Optimum(width, lr, loss, (), "no parabola fits around the lowest loss")
+    return Optimum(width, float(2**lowest), float(np.polyval(curve, lowest)), tuple(map(float, curve)))
+
+
+def _at(optimum: Optimum, lr: float) -> float:
+    return float(np.polyval(optimum.parabola, math.log2(lr)))
