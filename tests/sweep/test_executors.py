@@ -1,8 +1,10 @@
 """What executors make of processes that end in all ways: stand-ins for `txjax train`, which are started in no time."""
 
+import contextlib
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -94,13 +96,45 @@ def test_the_time_is_over(tmp_path):
     assert time.monotonic() - begun < 20
 
 
+def apart(folder: Path, names: str, jobs: int) -> subprocess.Popen:
+    """A sweep of such points in a process of its own. Its last line has how they ended."""
+    code = "import sys; sys.path[:0] = sys.argv[4:]; import test_executors as t\n"
+    code += "from txjax.sweep import work; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
+    code += "ended = t.local(t.Path(sys.argv[1]), *sys.argv[2], jobs=int(sys.argv[3])).run()\n"
+    code += "print(sorted(end.state for end in ended.values()))"
+    words = [sys.executable, "-c", code, str(folder), names, str(jobs), str(Path(__file__).parent), *runs.PATHS]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def kill_tree(folder: Path) -> None:
+    """SIGKILL for every process that has this folder in its command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in path.read_bytes():
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def test_twenty_four_points_after_kills_of_the_whole_tree(tmp_path):
+    """At random moments; no step is missing or there twice, and what was finished isn't started again."""
+    names, draw = "abcdefghijklmnopqrstuvwx", random.Random(1)
+    for kills in range(1, 4):
+        process = apart(tmp_path, names, 6)
+        while len(list(tmp_path.glob("*/starts"))) < 5 * kills:
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(draw.random())
+        kill_tree(tmp_path)
+        process.communicate()
+    assert {end.state for end in local(tmp_path, *names, jobs=6).run().values()} == {"finished"}
+    for name in names:
+        assert [row["step"] for row in runs.rows(tmp_path / name)] == list(range(1, 31))
+        assert "30" not in starts(tmp_path, name)
+    assert 24 < sum(len(starts(tmp_path, name)) for name in names) <= 24 + 3 * 6
+
+
 def test_two_sweeps_share_a_folder_and_start_no_point_twice(tmp_path):
     """The second one is a process of its own; each waits for what the other has, and all is finished at both ends."""
-    code = "import sys; sys.path[:0] = sys.argv[2:]; import test_executors as t\n"
-    code += "from txjax.sweep import work; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
-    code += "ended = t.local(t.Path(sys.argv[1]), *'abcdef').run(); print(sorted(e.state for e in ended.values()))"
-    words = [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parent), *runs.PATHS]
-    other = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    other = apart(tmp_path, "abcdef", 2)
     while not list(tmp_path.glob("*/starts")):
         assert other.poll() is None
         time.sleep(0.05)

@@ -124,3 +124,12 @@ def test_what_a_file_holds_outside_its_functions_is_not_shared_by_points(tmp_pat
     (tmp_path / "c.py").write_text(text)
     one, other = (run.experiment.optimizer for run in resolve(str(tmp_path / "c.py"), [])[0])
     assert (one.b1, other.b1, other.b2) == (0.5, AdamW().b1, 0.5)
+
+
+def test_numpys_numbers_are_numbers(tmp_path):
+    text = runs.CONFIG + "\nimport numpy as np\nfrom txjax.sweep import zip\n"
+    text += '\ndef sweep():\n    return zip({"optimizer.peak_lr": np.logspace(-3, -1, 3), "seed": np.arange(3)})\n'
+    (tmp_path / "c.py").write_text(text)
+    found, _ = resolve(str(tmp_path / "c.py"), [])
+    assert [run.name for run in found] == ["peak_lr=0.001,seed=0", "peak_lr=0.01,seed=1", "peak_lr=0.1,seed=2"]
+    assert [type(run.experiment.seed) for run in found] == [int] * 3

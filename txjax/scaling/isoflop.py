@@ -85,8 +85,10 @@ class IsoFLOP(Frontier):
         return Fitted(laws, squares, details, tuple(warnings))
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        last = valleys(table)[-1]
-        mask = np.isin(np.arange(len(table)), last.rows)
+        found = valleys(table)
+        last = next(valley for valley in reversed(found) if not valley.problem)
+        rows = np.concatenate([valley.rows for valley in found if valley.flops >= last.flops])
+        mask = np.isin(np.arange(len(table)), rows)
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:

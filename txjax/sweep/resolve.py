@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from txjax import tree
 from txjax.config import ConfigFile, place, read
@@ -51,6 +54,7 @@ def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]
         raise UserError("--config", "a sweep() that returns points: dicts from dotted paths to values", points)
     if not points:
         raise UserError("--config", f"a sweep() in {file.path} that returns points", "none")
+    points = [{path: x.item() if isinstance(x, np.generic) else x for path, x in p.items()} for p in points]
     found: dict[str, Resolved] = {}
     for name, point in zip(names(points), points, strict=True):
         run = apply(file, overrides, point, name)
@@ -73,19 +77,14 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     return Resolved(name, digest(resolved), point, experiment)
 
 
-class telling:
+@contextlib.contextmanager
+def telling(name: str) -> Iterator[None]:
     """Adds to a user's mistake inside the block which point has it."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, UserError):
-            hint = "; ".join(part for part in (error.hint, f"in the point {self.name}") if part)
-            raise UserError(error.field, error.expected, error.got, error.near, hint) from None
+    try:
+        yield
+    except UserError as error:
+        hint = "; ".join(part for part in (error.hint, f"in the point {name}") if part)
+        raise UserError(error.field, error.expected, error.got, error.near, hint) from None
 
 
 def digest(resolved: Any) -> str:
