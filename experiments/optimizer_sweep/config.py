@@ -26,7 +26,7 @@ from txjax.sweep import LogUniform, grid, sample
 VARIANTS = ("", "chosen")
 STEPS, TRIALS = 300, 8
 
-# By name: the optimizer, and the middle of the learning rates and weight decays that are tried, a factor of 10 to each side.
+# By name: the optimizer, and the middle of the learning rates and weight decays that are tried, ten times to each side.
 OPTIMIZERS = {
     "adamw": (AdamW, 5e-3, 0.1),
     "lion": (Lion, 5e-4, 1.0),

@@ -1,7 +1,7 @@
 """Six ways to tell a decoder where a token is, trained on windows of 128 bytes and read on longer ones.
 
-    txjax sweep --config=experiments/positions/config.py --workdir=runs/positions --jobs=2
-    txjax report runs/positions --sort=eval/512/loss
+txjax sweep --config=experiments/positions/config.py --workdir=runs/positions --jobs=2
+txjax report runs/positions --sort=eval/512/loss
 """
 
 from txjax.checkpoint import Checkpoints

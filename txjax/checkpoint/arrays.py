@@ -1,0 +1,46 @@
+"""The arrays of one step, read back as a model wants them: nothing is ever lost or cast."""
+
+from pathlib import Path
+from typing import Any
+
+from orbax.checkpoint import v1 as ocp
+
+from txjax.checkpoint.steps import unreadable
+from txjax.types import PyTree, UserError, flat_paths, near_misses
+
+_OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"
+
+
+def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:
+    """Compares what is wanted with what is stored.
+
+    Args:
+      arrays: of the step's record: path -> shape and dtype.
+      abstract: what is wanted, by part.
+      all_of_them: whether a wanted part must be wanted whole.
+
+    Raises:
+      UserError: an array is missing or too much, or has another shape or dtype.
+    """
+    stored, wanted = {path: tuple(spec) for path, spec in arrays.items()}, flat_paths(abstract)
+    for path, leaf in wanted.items():
+        if path not in stored:
+            raise UserError(f"checkpoint {step}", f"an array {path}", near=near_misses(path, stored), hint=_OTHER_MODEL)
+        if (list(leaf.shape), str(leaf.dtype)) != stored[path]:
+            shape, dtype = stored[path]
+            expected = f"{path} to be {leaf.dtype}{list(leaf.shape)}"
+            raise UserError(f"checkpoint {step}", expected, f"{dtype}{shape}", hint=_OTHER_MODEL)
+    extra = [path for path in stored if path.split("/")[0] in abstract and path not in wanted]
+    if extra and all_of_them:
+        raise UserError(f"checkpoint {step}", f"no array {extra[0]}", hint=_OTHER_MODEL)
+
+
+def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
+    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises Failure where they can't be."""
+    context = ocp.Context()
+    context.pytree.loading.partial_load = True
+    try:
+        with context:
+            return ocp.load_checkpointables(folder / "arrays", abstract)
+    except Exception as error:  # of a dozen kinds: the digests are right, the content is none of Orbax's
+        raise unreadable(step, error) from error

@@ -1,0 +1,172 @@
+"""Saving and restoring the steps of a workdir: Orbax writes the arrays, digests prove them.
+
+A step is the folder `checkpoints/STEP/`:
+
+    arrays/        Orbax: `weights` (parameters, their averages, model state) and `training` (moments, counters)
+    record.json    the data position, the metrics at this step, shapes and dtypes
+    digests.json   a digest of every file, written last: a step without it was never finished
+"""
+
+import contextlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+from orbax.checkpoint import v1 as ocp
+
+from txjax import digest, disk, processes
+from txjax.checkpoint.arrays import check_arrays, read_arrays
+from txjax.checkpoint.steps import Checkpoints, Steps
+from txjax.files import replace_text
+from txjax.processes import agree
+from txjax.types import Failure, PyTree, TrainState, flat_paths
+
+SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
+
+
+def split(state: TrainState) -> dict[str, PyTree]:
+    """The state as the two parts that are stored: what a model needs to run, and what only training needs."""
+    weights = {"params": state.params, "frozen": state.frozen, "model_state": state.model_state}
+    return {
+        "weights": weights | ({"ema": state.ema} if state.ema else {}),
+        "training": {"step": state.step, "opt_state": state.opt_state, "skipped": state.skipped},
+    }
+
+
+def join(parts: dict[str, PyTree]) -> TrainState:
+    """The inverse of `split`."""
+    return TrainState(**parts["weights"], **parts["training"])
+
+
+class Store(Steps):
+    """Writes and reads them. One save is under way at a time; the next one waits for it."""
+
+    def __init__(self, workdir: Path, options: Checkpoints | None = None):
+        super().__init__(workdir, options)
+        self._saving: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    # Saving
+
+    def save(self, step: int, state: TrainState, record: dict[str, Any], meet: threading.Barrier | None = None) -> None:
+        """Starts saving a step; returns when the arrays are copied from the devices.
+
+        Args:
+          record: JSON values to keep beside the arrays: `data` (its position) and `metrics`.
+          meet: of runs that train together: no older step is forgotten before all have this one.
+
+        Raises:
+          UserError: the disk is full, now or since the last save was started.
+          Failure: the disk can't be written, or doesn't give back what was written.
+        """
+        self.save_parts(step, split(state), record, meet)
+
+    def save_parts(
+        self, step: int, parts: dict[str, PyTree], record: dict[str, Any], meet: threading.Barrier | None = None
+    ) -> None:
+        """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
+        self.wait()
+        arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
+        agree(f"the save of step {step}", lambda: self._make_room(step, parts))
+        with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
+            response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
+
+        def finish() -> None:
+            try:
+                self._guarded(step, response.result)
+                processes.barrier(f"the arrays of step {step}", SAVE_SECONDS)
+                if processes.first():
+                    self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                    if _all_there(meet):
+                        self._guarded(step, self.forget_old)
+                processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
+            except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
+                self._failure = error
+                if meet is not None:
+                    meet.abort()
+
+        self._saving = threading.Thread(target=finish, name=f"save {step}")
+        self._saving.start()
+
+    def _commit(self, step: int, record: dict[str, Any]) -> None:
+        replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
+        digest.commit(self.path(step))
+        if faults := digest.read_back(self.path(step)):
+            self.set_aside(step, faults)
+            raise Failure(f"step {step} does not come back from the disk as it was written; {self._safe()}")
+
+    def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
+        try:
+            with disk.writing(self.folder, f"step {step}", self._safe):
+                return act()
+        except Exception:
+            if not (processes.several() or digest.is_complete(self.path(step))):  # of several some may still write
+                shutil.rmtree(self.path(step), ignore_errors=True)
+            raise
+
+    def _safe(self) -> str:
+        kept = self.steps()
+        return f"step {kept[-1]} is safe" if kept else "no step was saved yet"
+
+    def _make_room(self, step: int, parts: PyTree) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        disk.check_room(self.folder, sum(x.nbytes for x in jax.tree.leaves(parts)), f"step {step}", self._safe)
+        shutil.rmtree(self.path(step), ignore_errors=True)
+        self.path(step).mkdir(parents=True)
+
+    def wait(self) -> None:
+        """Until the save under way is finished. Raises what went wrong in it."""
+        if self._saving is not None:
+            self._saving.join()
+        self.poll()
+
+    def poll(self) -> None:
+        """Raises what went wrong in a save that has ended; never waits."""
+        if self._saving is not None and not self._saving.is_alive():
+            self._saving, failure, self._failure = None, self._failure, None
+            if failure is not None:
+                raise failure
+
+    # Restoring
+
+    def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
+        """The newest step whose every bit is right, placed as `abstract` says; None if nothing was ever saved.
+
+        Removes what a killed save left; a bad step is reported, set aside as `STEP.bad` and the one before it is taken.
+
+        Raises:
+          UserError: there were steps and none is good, or the arrays aren't those of this model.
+        """
+        step = agree("the step to go on from", self.newest_good)
+        if step is None:
+            return None
+        return join(self.load(step, split(abstract))), self.record(step)
+
+    def load(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
+        """Whole parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
+
+        Raises:
+          UserError: an array is missing or too much, or has another shape or dtype: nothing is ever lost or cast.
+        """
+        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
+        return read_arrays(step, self.path(step), abstract)
+
+    def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
+        """The arrays of one step that are in `abstract`, placed as it says; no others are read.
+
+        Raises:
+          UserError: an array is missing, or has another shape or dtype.
+        """
+        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=False)
+        return read_arrays(step, self.path(step), abstract)
+
+
+def _all_there(meet: threading.Barrier | None) -> bool:
+    """Whether all runs that train together have saved, once they have."""
+    with contextlib.suppress(threading.BrokenBarrierError):
+        return meet is None or meet.wait(SAVE_SECONDS) >= 0
+    return False
