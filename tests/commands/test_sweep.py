@@ -220,6 +220,7 @@ def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
 @pytest.mark.slow
 def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
     """Two learning rates and two widths: two programs; one that diverges doesn't end its neighbour."""
+    pytest.importorskip("txjax.train.population")
     points = 'grid({"model.width": [16, 32], "optimizer.peak_lr": [1e-3, 1e30]}, {"optimizer.clip": [None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
     code, out, err = sweep(config, workdir, "--executor=population")

@@ -114,6 +114,7 @@ def kill_tree(folder: Path) -> None:
                 os.kill(int(path.parent.name), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_twenty_four_points_after_kills_of_the_whole_tree(tmp_path):
     """At random moments; no step is missing or there twice, and what was finished isn't started again."""
     names, draw = "abcdefghijklmnopqrstuvwx", random.Random(1)
