@@ -11,10 +11,11 @@ import pytest
 
 from txjax import config, sharding, tree
 from txjax.eval.evaluation import sums_of
+from txjax.parametrization import MuP
 from txjax.train.check import check
 from txjax.train.state import batch_spec, lay_out, variables
 from txjax.train.step import make_step
-from txjax.types import BATCH_KEYS
+from txjax.types import BATCH_KEYS, UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
@@ -79,3 +80,18 @@ def test_flags_can_type_every_field(experiment):
     for where, node in tree.walk(experiment):
         if dataclasses.is_dataclass(node):
             assert not [f"{where}.{f.name}" for f in tree.settings(node) if isinstance(f.type, str)]
+
+
+@pytest.mark.slow
+def test_every_model_takes_a_parametrization(experiment, monkeypatch):
+    """At four times the base's width the run is laid out, or the optimizer is refused by name."""
+    model = experiment.model
+    made = MuP(base_width=max(model.width // 4, 1), base_head_size=max(model.width // model.heads // 2, 1))
+    experiment.model = model.clone(parametrization=made)
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+        if experiment.optimizer.rule is None:
+            with pytest.raises(UserError, match="config.optimizer"):
+                lay_out(experiment, built)
+        else:
+            lay_out(experiment, built)
