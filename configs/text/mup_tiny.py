@@ -4,8 +4,8 @@
     txjax lr_transfer runs/mup
     txjax train --config=configs/text/mup_tiny.py --workdir=runs/mup_tiny
 
-Cost: CCC.
-Score: SSS.
+Cost: about 1 minute on one busy CPU core for the last command, whose width is the base's.
+Score: 2.447 nats a byte on held-out files (first 16 batches) by that command.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -70,7 +70,7 @@ def test_an_explosion_and_too_few_widths() -> None:
 
 
 def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -> Experiment:
-    sizes: dict[str, Any] = dict(width=width, depth=2, heads=4, parametrization=made)
+    sizes: dict[str, Any] = dict(width=width, depth=1, heads=4, parametrization=made)
     text = TextWindows(name="txjax_python_text", split="train", length=32, tokenizer=Bytes(specials=("[MASK]",)))
     images = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     model, objective, data = {

@@ -34,8 +34,10 @@ def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], 
 def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, output: str, theme: Theme) -> None:
     widths = sorted({row.width for row in rows})
     slopes = {g.module: getattr(g, name) for g in check.growths}
-    steep = sorted((m for m in slopes if slopes[m] and m != output), key=lambda m: -slopes[m][0])[: LABELLED - 1]
-    colors = dict(zip([output, *steep], theme.lines, strict=False))
+    # Longer paths first: a module whose output is that of its last part is not told twice.
+    steep = sorted((m for m in slopes if slopes[m] and m != output), key=lambda m: (-slopes[m][0], -len(m)))
+    named = {slopes[m]: m for m in reversed([output, *steep])}
+    colors = dict(zip([m for m in (output, *steep) if m in named.values()][:LABELLED], theme.lines, strict=False))
     for module in dict.fromkeys(row.module for row in rows):
         own = [[getattr(row, name) for row in rows if (row.module, row.width) == (module, w)] for w in widths]
         values = [float(np.mean(each)) for each in own]
@@ -49,7 +51,8 @@ def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, o
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     _widths(axes, widths)
-    axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="best")
+    axes.margins(y=0.3)
+    axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="upper left")
 
 
 def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: Theme) -> Figure:
@@ -116,4 +119,4 @@ def _style(axes: Axes, title: str, theme: Theme) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.spines["bottom"].set_color(theme.faint)
-    axes.tick_params(colors=theme.faint, labelsize=9, length=0, pad=5)
+    axes.tick_params(which="both", colors=theme.faint, labelsize=9, length=0, pad=5)

@@ -250,7 +250,7 @@ def _is_axes(node: PyTree) -> bool:
     return isinstance(node, tuple)
 
 
-def _of_scaled(direction: Part, factors: PyTree) -> Part:
+def _of_scaled(direction: optax.GradientTransformation, factors: PyTree) -> optax.GradientTransformation:
     """The direction, found of gradients times these factors. Its state is the same, and so are its paths."""
     if all(factor == 1 for factor in jax.tree.leaves(factors)):
         return direction

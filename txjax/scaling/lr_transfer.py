@@ -94,8 +94,9 @@ def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
         why = "; ".join(warnings) if len(known) < len(optima) else "one width"
         return Transfer(optima, None, None, None, warnings, f"not told: {why}")
     widths, rates = [math.log(o.width) for o in known], [math.log(o.lr) for o in known]
-    fit = np.polyfit(widths, rates, 1, cov=len(known) > 2)
-    slope, error = (float(fit[0][0]), float(fit[1][0, 0] ** 0.5)) if len(known) > 2 else (float(fit[0]), None)
+    slope, error = float(np.polyfit(widths, rates, 1)[0]), None
+    if len(known) > 2:
+        error = float(np.polyfit(widths, rates, 1, cov=True)[1][0, 0] ** 0.5)
     exact = "" if error is None else f" ± {error:.2f}"
     costs = max(o.penalty or 0.0 for o in known)
     transferred = abs(slope) <= limit

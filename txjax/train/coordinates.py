@@ -25,7 +25,8 @@ class _Watched:
     """A model that keeps what each of its modules gave in the last call."""
 
     def __init__(self, model: Any):
-        self.model, self.seen = model, {}
+        self.model = model
+        self.seen: PyTree = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -41,7 +42,7 @@ def activations(experiment: Experiment, variables: PyTree, batch: Batch) -> dict
     watched = _Watched(experiment.model)
     experiment.objective(watched, variables, batch, jax.random.key(experiment.seed), train=False)
     dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, watched.seen, is_leaf=_lazy)
-    found = {}
+    found: dict[str, jax.Array] = {}
     for path, x in flat_paths(dense).items():
         name, call, _ = path.rpartition("__call__/")
         if call and "Dropout" not in name:
@@ -76,7 +77,8 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
 
         step = backend.jit(make_step(experiment, layout))
         for seed in seeds:
-            state, first = layout.create(seed), {}
+            state = layout.create(seed)
+            first: dict[str, np.ndarray] = {}
             for done in range(steps + 1):
                 if done:
                     state, _ = step(state, batches[done - 1])
