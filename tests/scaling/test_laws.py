@@ -46,11 +46,11 @@ def test_the_published_least_absolute_deviations() -> None:
 
 @pytest.mark.slow
 def test_published_intervals() -> None:
-    """Of 4,000 draws: their standard errors and 95% of the exponents. A thousand take less than two minutes."""
+    """Those of 4,000 draws. A thousand take less than two minutes of two cores."""
     table, form = chinchilla(), Regression(Parametric())
-    began = time.monotonic()
-    laws = [law for law in bootstrap(form, table, form.fit(table).parameters, 1000) if law]
-    assert time.monotonic() - began < 120
+    began = time.process_time()
+    laws = [law for law in bootstrap(form, table, form.fit(table).parameters, 1000, jobs=1) if law]
+    assert time.process_time() - began < 2 * 120
     assert len(laws) == 1000
     for name, error, ends in (("alpha", 0.0154, [0.317, 0.373]), ("beta", 0.0206, [0.331, 0.415])):
         drawn = [law[name] for law in laws]
