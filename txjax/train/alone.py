@@ -56,7 +56,8 @@ class Alone:
 
     def __init__(self, experiments: Sequence[Experiment], layout: Layout):
         (self.experiment,) = experiments
-        self.layout, self.sources = layout, [self.experiment.data.open()]
+        self.layout = layout
+        self.sources: Sequence[Source] = [self.experiment.data.open()]
         self.step_fn = jit_step(self.experiment, layout)
         self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from txjax import processes
@@ -49,7 +49,7 @@ class Books:
         self.scores |= {f"eval/{name}/{k}": v for k, v in self.measure(name, variables, step).items()}
 
     def settle(
-        self, step: int, row: dict[str, float | int], skipped: tuple[int, int], ends: Mapping[str, float]
+        self, step: int, row: dict[str, float | int], skipped: Sequence[int], ends: dict[str, float]
     ) -> None:
         """Writes the row of a step, its scores among it, and says so where the update was dropped.
 

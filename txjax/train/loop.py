@@ -71,11 +71,11 @@ def run(
     Returns:
       The exit code, and the failures by the experiments' numbers.
     """
-    ledger, workdirs, first = Ledger(), [named(workdir) for workdir in workdirs], experiments[0]
+    ledger, paths, first = Ledger(), [named(workdir) for workdir in workdirs], experiments[0]
     notes = prepare(cache_dir() / "programs")
-    origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in workdirs)))
+    origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in paths)))
     with contextlib.ExitStack() as stack:
-        folders = [stack.enter_context(hold(path)) for path in workdirs]
+        folders = [stack.enter_context(hold(path)) for path in paths]
         preemption = stack.enter_context(Preemption())
         built = stack.enter_context(sharding.use(first.mesh))
         processes.watch(folders[0] / "logs")

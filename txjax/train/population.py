@@ -19,7 +19,7 @@ import numpy as np
 from txjax import backend, sharding, tree
 from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
-from txjax.data import train_batches
+from txjax.data import Source, train_batches
 from txjax.data.buckets import Ragged
 from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
@@ -103,9 +103,10 @@ class Population:
     def __init__(self, experiments: Sequence[Experiment], layout: Layout):
         self.experiments, self.layout, self.first = experiments, layout, experiments[0]
         mesh, built = self.first.mesh, layout.batch.mesh
+        assert isinstance(built, jax.sharding.Mesh)
         told = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
         self.opened = {name: experiments[told.index(name)].data.open() for name in dict.fromkeys(told)}
-        self.sources = [self.opened[name] for name in told]
+        self.sources: Sequence[Source] = [self.opened[name] for name in told]
         if any(isinstance(source, Ragged) for source in self.sources):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
         orders = [(name, experiment.seed) for name, experiment in zip(told, experiments, strict=True)]
@@ -154,6 +155,7 @@ class Population:
             self._stack([origin.begin(experiment, self.layout) for experiment in self.experiments])
             return
         built = self.layout.batch.mesh
+        assert isinstance(built, jax.sharding.Mesh)
 
         def draw(values: Values) -> TrainState:
             mine = member(self.first, values)
