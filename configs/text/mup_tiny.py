@@ -1,7 +1,7 @@
 """Does the best learning rate of a narrow decoder serve a wider one? Under muP it should; `:standard` is beside it.
 
     txjax sweep --config=configs/text/mup_tiny.py --workdir=runs/mup
-    txjax lr_transfer runs/mup
+    txjax scaling lr_transfer runs/mup
     txjax train --config=configs/text/mup_tiny.py --workdir=runs/mup_tiny
 
 Cost: about 1 minute on one busy CPU core for the last command, whose width is the base's.

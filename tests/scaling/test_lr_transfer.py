@@ -69,7 +69,7 @@ def test_the_command_reads_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     for i, point in enumerate(losses(-0.5)):
         write(tmp_path / "sweep", point, i)
     out = tmp_path / "out"
-    assert main(["lr_transfer", str(tmp_path / "sweep"), f"--out={out}"]) == 0
+    assert main(["scaling", "lr_transfer", str(tmp_path / "sweep"), f"--out={out}"]) == 0
     assert "moved: the best lr goes with width^-0.50" in capsys.readouterr().out
     told = json.loads((out / "lr_transfer.json").read_text())
     assert told["transferred"] is False and told["slope"] == pytest.approx(-0.5)
@@ -78,8 +78,8 @@ def test_the_command_reads_folders(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lr_transfer", str(tmp_path)]) == 2
+    assert main(["scaling", "lr_transfer", str(tmp_path)]) == 2
     assert "RUN: expected the folder of a run, or one with such folders in it" in capsys.readouterr().err
     write(tmp_path, Point(32, 0.1, 2.0), 0)
-    assert main(["lr_transfer", str(tmp_path), "--metric=eval/vald/loss"]) == 2
+    assert main(["scaling", "lr_transfer", str(tmp_path), "--metric=eval/vald/loss"]) == 2
     assert "did you mean eval/valid/loss" in capsys.readouterr().err

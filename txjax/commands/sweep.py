@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from txjax.commands.parser import Parser
+from txjax.commands.scaling import coordinates, lr_transfer
 
 SUMMARY = "train every point of a sweep, or search; again to go on"
 EXECUTORS = ("local", "slurm", "population")
+DRAWN = {"--coordinate_check": coordinates.run, "--lr_transfer": lr_transfer.run}  # what a sweep over widths tells
 
 
 def run(argv: list[str]) -> int:
+    drawn = [word for word in argv if word in DRAWN]
+    if drawn:
+        return DRAWN[drawn[0]]([word for word in argv if word != drawn[0]])
     parser = Parser("sweep", __doc__)
     parser.add_argument("--config", required=True, help="FILE.py[:variant] with get_config() and sweep() or search()")
     parser.add_argument("--workdir", required=True, type=Path, help="the sweep's folder, with one folder a point")
@@ -27,6 +32,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--max_hours", type=float, help="refuse what would take longer; stop after so many")
     parser.add_argument("--dry_run", action="store_true", help="print points and cost, start nothing")
     parser.add_argument("--json", action="store_true", help="with --dry_run: print JSON")
+    parser.add_argument("--coordinate_check", action="store_true", help="instead: `txjax scaling coordinates`")
+    parser.add_argument("--lr_transfer", action="store_true", help="instead: `txjax scaling lr_transfer`")
     slurm = parser.add_argument_group("on Slurm")
     slurm.add_argument(
         "--slurm", action="append", default=[], metavar="FLAG", help="of launch/slurm.py: --slurm=--mem=8G"

@@ -1,4 +1,4 @@
-"""txjax scaling fit|predict|compare: from runs to a law with its uncertainty, and back to a run."""
+"""txjax scaling ACTION: from a budget to runs, from runs to a law with its uncertainty, and back to a run."""
 
 import importlib
 import pkgutil
@@ -6,7 +6,7 @@ from types import ModuleType
 
 from txjax.types import UserError, near_misses
 
-SUMMARY = "fit scaling laws to runs, predict with them, compare them"
+SUMMARY = "plan runs, fit scaling laws to them, predict, compare; check a parametrization"
 
 
 def run(argv: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""txjax coordinates: whether a config's activations keep their size as the model gets wider, in its first steps."""
+"""txjax scaling coordinates: do a config's activations keep their size as its model gets wider?"""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ SUMMARY = "check that activations keep their size as a config's model gets wider
 
 
 def run(argv: list[str]) -> int:
-    parser = Parser("coordinates", __doc__)
+    parser = Parser("scaling coordinates", __doc__)
     parser.add_argument(
         "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
     )
@@ -31,7 +31,7 @@ def run(argv: list[str]) -> int:
     from txjax import config
     from txjax.backend import prepare
     from txjax.commands.curves import LIGHT
-    from txjax.commands.size_plots import draw_coordinates, save
+    from txjax.commands.scaling.size_plots import draw_coordinates, save
     from txjax.data.cache import cache_dir
     from txjax.files import replace_text
     from txjax.parametrization import Standard

@@ -1,4 +1,4 @@
-"""txjax lr_transfer RUN [RUN...]: whether the best learning rate of a narrow model serves a wide one."""
+"""txjax scaling lr_transfer RUN [RUN...]: whether the best learning rate of a narrow model serves a wide one."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ SUMMARY = "tell from runs of several widths and rates whether the best rate move
 
 
 def run(argv: list[str]) -> int:
-    parser = Parser("lr_transfer", __doc__)
+    parser = Parser("scaling lr_transfer", __doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="the folder of a run, or one of such folders")
     parser.add_argument("--metric", help="the last value of it is compared; default: the first evaluation's loss")
     parser.add_argument("--out", type=Path, help="the folder of the pictures; default: the first RUN")
@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.commands.curves import LIGHT
     from txjax.commands.runs import read_runs
-    from txjax.commands.size_plots import draw_transfer, save
+    from txjax.commands.scaling.size_plots import draw_transfer, save
     from txjax.files import replace_text
     from txjax.log.table import table
     from txjax.scaling.lr_transfer import transfer
