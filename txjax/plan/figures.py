@@ -40,6 +40,7 @@ class Figures:
 def figures(experiment: Experiment, platform: str) -> Figures:
     """The figures of an experiment. Nothing runs."""
     spec = experiment.data.spec()
+    tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
     return Figures(
         parameters=_parameters(experiment),
         flops=_flops(experiment),
