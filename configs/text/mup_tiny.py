@@ -1,6 +1,6 @@
 """Does the best learning rate of a narrow decoder serve a wider one? Under muP it should; `:standard` is beside it.
 
-    txjax sweep --config=configs/text/mup_tiny.py --workdir=runs/mup
+    txjax sweep --config=configs/text/mup_tiny.py --workdir=runs/mup --executor=population
     txjax scaling lr_transfer runs/mup
     txjax train --config=configs/text/mup_tiny.py --workdir=runs/mup_tiny
 
