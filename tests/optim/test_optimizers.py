@@ -92,6 +92,7 @@ def test_sgd(nesterov: bool) -> None:
 
 def adafactor(grads: list[np.ndarray], p: np.ndarray) -> np.ndarray:
     """The last direction for one layer: a matrix [n, m] or anything else."""
+    r = c = np.zeros(())
     for t, g in enumerate(grads, start=1):
         keep, square = 1 - t**-0.8, g**2 + 1e-30
         if g.ndim == 2:
