@@ -48,9 +48,7 @@ class Books:
         """Scores the model for the row of this step."""
         self.scores |= {f"eval/{name}/{k}": v for k, v in self.measure(name, variables, step).items()}
 
-    def settle(
-        self, step: int, row: dict[str, float | int], skipped: Sequence[int], ends: dict[str, float]
-    ) -> None:
+    def settle(self, step: int, row: dict[str, float | int], skipped: Sequence[int], ends: dict[str, float]) -> None:
         """Writes the row of a step, its scores among it, and says so where the update was dropped.
 
         Args:
