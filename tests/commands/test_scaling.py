@@ -1,5 +1,6 @@
 """`txjax scaling` as its users call it: what it prints, and what it says of bad input."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -241,6 +242,8 @@ def test_a_registered_prediction_is_scored_in_the_report(
     (workdir / "metrics.jsonl").write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     (run,) = read_runs([workdir])
     np.testing.assert_allclose(scores(run)["prediction/relative_error"], 1 / 1.01 - 1)
+    on_the_way = dataclasses.replace(run, config={"num_steps": 10**9})
+    assert "prediction/relative_error" not in scores(on_the_way) and "prediction/loss" in scores(on_the_way)
     low, high = written["prediction"]["interval"]
     assert scores(run)["prediction/interval_low"] == low and scores(run)["prediction/interval_high"] == high
     line = refused(capsys, *words, f"--register={workdir / 'other.json'}")

@@ -72,8 +72,9 @@ def scores(run: Run) -> dict[str, Value]:
     told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
     goodput = ledger.told(ledger.read(run.workdir))  # newer than the log's: it has what a kill cut off
-    foretold = registered.score(run.workdir, last)
-    return {"step": run.rows[-1]["step"] if run.rows else 0} | last | best | goodput | told | foretold
+    step = int(run.rows[-1]["step"]) if run.rows else 0
+    foretold = registered.score(run.workdir, last if step >= run.config.get("num_steps", 0) else {})
+    return {"step": step} | last | best | goodput | told | foretold
 
 
 def shown(value: Any) -> str:

@@ -49,7 +49,7 @@ def score(workdir: Path, last: Row) -> dict[str, float]:
 
     Args:
       workdir: the run's folder.
-      last: the last value of every metric of its log.
+      last: the last value of every metric of its log; {} before its end.
     """
     path = workdir / NAME
     if not path.exists():
