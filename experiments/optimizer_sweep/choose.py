@@ -1,0 +1,26 @@
+"""Writes the best point of every optimizer to `chosen.json`, from what `txjax report FOLDER --json` printed."""
+
+import json
+import sys
+from pathlib import Path
+
+from config import OPTIMIZERS
+
+
+def main(report: Path) -> None:
+    told = json.loads(report.read_text())
+    metric, best = told["metric"], {}
+    for name, (kind, *_) in OPTIMIZERS.items():
+        mine = [
+            point
+            for point in told["points"]
+            if point["values"]["optimizer"]["class"].endswith(f".{kind.__name__}") and metric in point["metrics"]
+        ]
+        first = min(mine, key=lambda point: point["metrics"][metric])
+        best[name] = {path: value for path, value in first["values"].items() if path != "optimizer"}
+        print(name, first["metrics"][metric], best[name])
+    Path(__file__).with_name("chosen.json").write_text(json.dumps(best, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
