@@ -134,6 +134,7 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 def test_stages_experts_and_data_at_once() -> None:
     """The others, and all models, are slow."""
     compare("mixture", MIXED, steps=5)

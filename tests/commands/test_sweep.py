@@ -127,6 +127,7 @@ def test_mistakes_in_flags(tmp_path, capsys, flags, words):
     assert not workdir.exists()
 
 
+@pytest.mark.slow
 def test_a_failing_point_does_not_stop_the_others_and_again_does_only_what_is_left(tmp_path):
     points = 'zip({"optimizer.peak_lr": [1e-3, 1e30], "optimizer.clip": [1.0, None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"

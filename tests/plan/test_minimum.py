@@ -59,7 +59,7 @@ def test_between_slices_every_part_of_a_gradient_crosses_once():
 
 def test_what_waits_on_hosts_takes_no_memory_of_devices():
     kept = {}
-    for remat in ("none", "full", "offload", "offload_full"):
+    for remat in ("full", "offload"):
         experiment = config.load("configs/text/gpt_tiny.py", [f"--config.model.stack.remat={remat}"])
         kept[remat] = figures(experiment, "tpu").kept
-    assert kept["offload_full"] < kept["full"] < kept["none"] and kept["offload"] < kept["full"]
+    assert kept["offload"] < kept["full"]  # which keeps each block's input on the device

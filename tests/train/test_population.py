@@ -113,7 +113,9 @@ def together(tmp_path_factory) -> list[Path]:
     return workdirs
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
+@pytest.mark.parametrize(
+    "number", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 3]
+)
 def test_each_member_is_its_run_alone(together, tmp_path, number):
     alone = tmp_path / "alone"
     if number == 3:  # its end too is its own
