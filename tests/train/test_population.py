@@ -20,6 +20,7 @@ from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
+from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Normal
@@ -81,16 +82,21 @@ def arrays(workdir: Path, step: int) -> dict[str, np.ndarray]:
     return flat_paths(ocp.load_checkpointables(path, jax.tree.map(lambda x: np.empty(x.shape, x.dtype), stored)))
 
 
-def assert_same_run(one: Path, other: Path, exactly: bool = False) -> None:
-    """Rows and checkpoints of two workdirs, to rounding or to the bit."""
+def assert_same_run(one: Path, other: Path, exactly: bool = False, rounding: dict[str, float] = ROUNDING) -> None:
+    """Rows and checkpoints of two workdirs, to rounding or to the bit.
+
+    The gradient of the keys' biases is 0 but for rounding, which Adam blows up: to rounding they are not compared.
+    """
     assert (one / "config.json").read_text() == (other / "config.json").read_text()
     rows, others = clean(one), clean(other)
     assert [list(row) for row in rows] == [list(row) for row in others]
     for row, theirs in zip(rows, others, strict=True):
         for name, value in row.items():
+            if rounding is not ROUNDING and name.endswith("accuracy"):
+                continue  # it jumps
             if exactly or isinstance(value, int):
                 assert value == theirs[name] or value != value, f"{name} at step {row['step']}"
-            np.testing.assert_allclose(value, theirs[name], **ROUNDING, err_msg=f"{name} at step {row['step']}")
+            np.testing.assert_allclose(value, theirs[name], **rounding, err_msg=f"{name} at step {row['step']}")
     assert Store(one).steps() == Store(other).steps()
     for step in Store(one).steps():
         assert not Store(one).faults(step)
@@ -99,7 +105,8 @@ def assert_same_run(one: Path, other: Path, exactly: bool = False) -> None:
         for path, x in mine.items():
             if exactly:
                 assert x.tobytes() == theirs[path].tobytes(), path
-            np.testing.assert_allclose(x, theirs[path], **ROUNDING, err_msg=f"{path} at step {step}")
+            if exactly or "key/bias" not in path:
+                np.testing.assert_allclose(x, theirs[path], **rounding, err_msg=f"{path} at step {step}")
 
 
 @pytest.fixture(scope="module")
@@ -182,22 +189,32 @@ IMAGES = TEXT | {
     "objective": Classification(),
     "data": Pictures(split="train"),
 }
-MASKED = TEXT | {"objective": MaskedToken(mask_id=1, vocab=256)}
+MASKED = TEXT | {"objective": MaskedToken(mask_id=1, vocab=256), "model": Bert(vocab=256, width=16, depth=1, heads=2)}
+HALF = TEXT | {"microbatches": 2, "batch_size": 16, "model.dtype": "bfloat16"}
+
+
+WARM = Constant(warmup_steps=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "base, changes",
     [
-        (TEXT | {"optimizer": SGD()}, {"optimizer.momentum": 0.5, "optimizer.weight_decay": 0.1}),
-        (IMAGES | {"optimizer": SGD(nesterov=True)}, {"optimizer.momentum": 0.5}),
-        (IMAGES | {"optimizer": LARS()}, {"optimizer.trust": 0.01, "optimizer.weight_decay": 0.1}),
-        (TEXT | {"optimizer": Adafactor()}, {"optimizer.decay_exponent": 0.7, "optimizer.min_scale": 0.01}),
-        (TEXT | {"optimizer": Lion()}, {"optimizer.b1": 0.8, "optimizer.b2": 0.9, "seed": 1}),
-        (TEXT | {"optimizer": Muon()}, {"optimizer.momentum": 0.9, "optimizer.rms": 0.3, "optimizer.b1": 0.8}),
+        (TEXT | {"optimizer": SGD(schedule=WARM)}, {"optimizer.momentum": 0.5, "optimizer.weight_decay": 0.1}),
+        (IMAGES | {"optimizer": SGD(nesterov=True, schedule=WARM)}, {"optimizer.momentum": 0.5}),
+        (IMAGES | {"optimizer": LARS(schedule=WARM)}, {"optimizer.trust": 0.01, "optimizer.weight_decay": 0.1}),
+        (
+            TEXT | {"optimizer": Adafactor(schedule=WARM)},
+            {"optimizer.decay_exponent": 0.7, "optimizer.min_scale": 0.01},
+        ),
+        (TEXT | {"optimizer": Lion(schedule=WARM)}, {"optimizer.b1": 0.8, "optimizer.b2": 0.9, "seed": 1}),
+        (
+            TEXT | {"optimizer": Muon(schedule=WARM)},
+            {"optimizer.momentum": 0.9, "optimizer.rms": 0.3, "optimizer.b1": 0.8},
+        ),
         (IMAGES, {"seed": 1, "ema.decay": 0.8, "spikes.factor": 20.0}),
         (MASKED, {"seed": 1, "objective.rate": 0.15, "objective.mask": 0.7}),
-        (TEXT | {"microbatches": 2, "batch_size": 16, "model.dtype": "bfloat16"}, {"seed": 1, "optimizer.b1": 0.8}),
+        (HALF, {"seed": 1, "optimizer.b1": 0.8}),
     ],
 )
 def test_every_optimizer_and_objective(base, changes, tmp_path):
@@ -206,7 +223,8 @@ def test_every_optimizer_and_objective(base, changes, tmp_path):
     assert train_together(points, [tmp_path / "0", tmp_path / "1"]).code == 0
     for i, point in enumerate(points):
         train(point, tmp_path / f"alone{i}")
-        assert_same_run(tmp_path / str(i), tmp_path / f"alone{i}")
+        rounding = {"rtol": 2e-2, "atol": 2e-3} if base is HALF else ROUNDING  # products are rounded to 8 bits
+        assert_same_run(tmp_path / str(i), tmp_path / f"alone{i}", rounding=rounding)
 
 
 KILLED = """
@@ -217,7 +235,8 @@ from txjax.train.population import train_together
 
 name, folder = sys.argv[1:]
 flags = [["--config.optimizer.peak_lr=0.01"], ["--config.seed=1"], ["--config.optimizer.b2=0.9"]]
-points = [config.load(name, [*some, "--config.checkpoint.every_steps=5"]) for some in flags]
+often = ["--config.checkpoint.every_steps=5", "--config.evals.valid.every_steps=5"]
+points = [config.load(name, [*some, *often]) for some in flags]
 sys.exit(train_together(points, [Path(folder) / str(i) for i in range(3)]).code)
 """
 
