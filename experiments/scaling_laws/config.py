@@ -7,8 +7,8 @@ The ladder beside it was made by
     txjax scaling ladder --config=experiments/scaling_laws/config.py --budgets=1e11,2.2e11,5e11,1.1e12 --sizes=6 \\
         --head_size=8 --tokens_per_parameter=40 --spacing=1.6 --out=experiments/scaling_laws/ladder.json
 
-and the run that is foretold, with four times the largest budget, by the same command with --budgets=1e13 --widths=96
-and --out=experiments/scaling_laws/large.json; its variant is `config.py:large`.
+and the run that is foretold, `config.py:large`, will be made by the same command with --budgets=5e12, the --widths that
+the fit tells, and --out=experiments/scaling_laws/large.json.
 """
 
 import json

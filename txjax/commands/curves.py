@@ -44,6 +44,17 @@ DARK = Theme(
 )
 
 
+def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
+    """The look that all pictures share: a title at the left (of this font size), a pale grid, one spine."""
+    axes.set_title(title, loc="left", fontsize=size, fontweight="bold", color=theme.ink, pad=10)
+    axes.set_facecolor(theme.paper)
+    axes.grid(color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.faint)
+    axes.tick_params(which="both", colors=theme.faint, labelsize=9, length=0, pad=6)
+
+
 @dataclasses.dataclass(frozen=True)
 class Line:
     """One metric of one run; `measured` on an evaluation set, which is not noisy."""
@@ -116,13 +127,7 @@ class Panel:
         # With many lines the measured ones speak: those of training stay thin, pale and without a label.
         crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
         title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
-        axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=theme.ink, pad=10)
-        axes.set_facecolor(theme.paper)
-        axes.grid(color=theme.grid, linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.spines["bottom"].set_color(theme.faint)
-        axes.tick_params(colors=theme.faint, labelsize=9, length=0, pad=6)
+        dress(axes, theme, title)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=NICE))
         axes.yaxis.set_major_locator(MaxNLocator(6 if self.inches > 3 else 4, steps=NICE))
         axes.xaxis.set_major_formatter(lambda step, _: _short(step))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from txjax.commands.curves import Theme
+from txjax.commands.curves import Theme, dress
 from txjax.commands.sweep_table import SEED, Group
 
 WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
@@ -36,7 +36,7 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
     figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=160, facecolor=theme.paper, layout=_layout())
     for i, path in enumerate(paths):
         axes = figure.add_subplot(rows, columns, i + 1)
-        _style(axes, theme)
+        dress(axes, theme)
         place = Scale([group.values.get(path) for group in groups])
         x = [place(group.values.get(path)) for group in groups]
         y = [group.mean for group in groups]
@@ -120,12 +120,3 @@ class Scale:
 
 def _layout() -> ConstrainedLayoutEngine:
     return ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-
-
-def _style(axes: Axes, theme: Theme) -> None:
-    axes.set_facecolor(theme.paper)
-    axes.grid(color=theme.grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(theme.faint)
-    axes.tick_params(colors=theme.faint, labelsize=9, length=0, pad=6)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from txjax.commands.curves import LIGHT, Theme
+from txjax.commands.curves import LIGHT, Theme, dress
 from txjax.scaling.envelope import Envelope, envelope
 from txjax.scaling.isoflop import IsoFLOP, valleys
 from txjax.scaling.regression import Regression
@@ -69,13 +69,7 @@ def _figure(
 
 
 def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") -> None:
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=theme.ink, pad=10)
-    axes.set_facecolor(theme.paper)
-    axes.grid(color=theme.grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(theme.faint)
-    axes.tick_params(colors=theme.faint, labelsize=9, length=0, pad=6, which="both")
+    dress(axes, theme, title)
     axes.set_xlabel(x, fontsize=9, color=theme.faint)
     axes.set_ylabel(y, fontsize=9, color=theme.faint)
     if "x" in log:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from txjax.commands.curves import Theme
+from txjax.commands.curves import Theme, dress
 from txjax.scaling.coordinates import Check, Coordinates
 from txjax.scaling.lr_transfer import Point, Transfer, averaged
 
@@ -23,7 +23,7 @@ def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], 
     for column, (label, (rows, check)) in enumerate(checks.items()):
         last = max(row.step for row in rows)
         for panel, name in zip(panels[:, column], ("size", "change"), strict=True):
-            _style(panel, f"{label}: {name} after {last} updates", theme)
+            dress(panel, theme, f"{label}: {name} after {last} updates", 10)
             _modules(panel, [row for row in rows if row.step == last], name, check, output, theme)
         panels[1, column].set_xlabel("width", fontsize=9, color=theme.faint)
     for panel, name in zip(panels[:, 0], ("mean |activation|", "mean |activation - first|"), strict=True):
@@ -59,8 +59,8 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
     """Loss over learning rate, a line for each width, and the best rates over the width."""
     figure = Figure(figsize=(11, 4.4), dpi=110, facecolor=theme.paper, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
-    _style(left, f"{metric} over the learning rate", theme)
-    _style(right, "best learning rate over the width", theme)
+    dress(left, theme, f"{metric} over the learning rate", 10)
+    dress(right, theme, "best learning rate over the width", 10)
     runs, _ = averaged(points)
     for color, optimum in zip(_shades(theme, len(found.optima)), found.optima, strict=True):
         own = [p for p in runs if p.width == optimum.width]
@@ -110,13 +110,3 @@ def _widths(axes: Axes, widths: Sequence[int]) -> None:
     axes.set_xticks(list(widths), [str(width) for width in widths])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _style(axes: Axes, title: str, theme: Theme) -> None:
-    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", color=theme.ink, pad=8)
-    axes.set_facecolor(theme.paper)
-    axes.grid(color=theme.grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(theme.faint)
-    axes.tick_params(which="both", colors=theme.faint, labelsize=9, length=0, pad=5)
