@@ -197,11 +197,14 @@ def _extrapolation(study: Study, theme: Theme) -> Figure | None:
         return None
     figure, (axes,) = _figure(theme)
     _style(axes, theme, "the largest runs, foretold from the others", "foretold loss", "loss", "")
+    shown = [(foretold, loss)]
     if isinstance(study.form, Regression):
         rest = study.table.take(~mask)
-        axes.plot(study.form.loss(law, rest.values), rest["loss"], "o", color=theme.lines[7], ms=4, alpha=0.5, mew=0)
-    axes.plot(foretold, loss, "o", color=theme.lines[1], ms=6, mew=0)
-    ends = np.array([min(loss.min(), foretold.min()), max(loss.max(), foretold.max())])
-    ends = ends + np.array([-0.02, 0.02]) * ends.mean()
-    axes.plot(ends, ends, color=theme.faint, lw=1)
+        shown.append((study.form.loss(law, rest.values), rest["loss"]))
+        axes.plot(*shown[1], "o", color=theme.lines[7], ms=4, alpha=0.5, mew=0, label="fitted")
+    axes.plot(*shown[0], "o", color=theme.lines[1], ms=6, mew=0, label="foretold")
+    both = np.concatenate([values for pair in shown for values in pair])
+    ends = np.array([both.min(), both.max()]) + np.array([-0.02, 0.02]) * both.mean()
+    axes.plot(ends, ends, color=theme.faint, lw=1, label="as foretold", zorder=1)
+    axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink)
     return figure
