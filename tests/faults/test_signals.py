@@ -53,7 +53,7 @@ elif moment == "flushing":
     before(digest, "commit")
 elif moment == "saved":
     import txjax.checkpoint as checkpoint
-    before(checkpoint.Store, "_forget_old")
+    before(checkpoint.Store, "forget_old")
 elif moment == "forgetting":
     import shutil, sys
     remove = shutil.rmtree

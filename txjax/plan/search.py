@@ -50,8 +50,8 @@ def remedy(load: Load, target: Target) -> Choice | None:
         for mesh in ((), ("data=1", "fsdp=-1"))
     )
     smallest = sorted([*own, *split], key=lambda choice: choice.plan.total_bytes)
-    hopeful = dict.fromkeys([*own[:1], *split[:1], *own[-1:], *smallest[:1]])
-    return next(iter(_that_fit(load, target, list(hopeful), 1)), None)
+    hopeful = {choice.flags: choice for choice in [*own[:1], *split[:1], *own[-1:], *smallest[:1]]}
+    return next(iter(_that_fit(load, target, list(hopeful.values()), 1)), None)
 
 
 def plan_of(experiment: Experiment, target: Target) -> Plan:
