@@ -12,6 +12,7 @@ import pytest
 from txjax import config, sharding, tree
 from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
+from txjax.sweep.resolve import resolve
 from txjax.train.check import check
 from txjax.train.state import batch_spec, lay_out, variables
 from txjax.train.step import make_step
@@ -19,6 +20,7 @@ from txjax.types import BATCH_KEYS, UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
+STUDIES = sorted((ROOT / "experiments").glob("*/config.py"))
 
 
 def name(path: Path) -> str:
@@ -33,7 +35,7 @@ def variants(path: Path) -> list[str]:
     return [name(path), *(f"{name(path)}:{variant}" for variant in getattr(module, "VARIANTS", ()))]
 
 
-ALL = [source for path in CONFIGS for source in variants(path)]
+ALL = [source for path in CONFIGS + STUDIES for source in variants(path)]
 
 
 @pytest.fixture(params=ALL)
@@ -66,6 +68,16 @@ def test_the_whole_step_traces(experiment, monkeypatch):
 def test_json_round_trip(experiment):
     written = json.dumps(tree.to_json(experiment))
     assert json.dumps(tree.to_json(tree.from_json(json.loads(written)))) == written
+
+
+@pytest.mark.parametrize("source", [source for path in STUDIES for source in variants(path)])
+def test_every_point_of_a_study_is_a_run(source, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    points, same = resolve(source, [])
+    assert len(points) > 1 or source.endswith(":large")
+    assert same == 0
+    for point in points:
+        tree.check_settings(point.experiment)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)

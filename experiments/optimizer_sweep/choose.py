@@ -14,7 +14,7 @@ def main(report: Path) -> None:
         mine = [
             point
             for point in told["points"]
-            if point["values"]["optimizer"]["class"].endswith(f".{kind.__name__}") and metric in point["metrics"]
+            if point["values"]["optimizer"] == kind.__name__ and metric in point["metrics"]
         ]
         first = min(mine, key=lambda point: point["metrics"][metric])
         best[name] = {path: value for path, value in first["values"].items() if path != "optimizer"}

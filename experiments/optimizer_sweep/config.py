@@ -23,7 +23,7 @@ from txjax.objectives import NextToken
 from txjax.optim import Adafactor, AdamW, Cosine, Lion, Muon
 from txjax.sweep import LogUniform, grid, sample
 
-VARIANTS = ("", "chosen")
+VARIANTS = ("chosen",)
 STEPS, TRIALS = 300, 8
 
 # By name: the optimizer, and the middle of the learning rates and weight decays that are tried, ten times to each side.

@@ -1,32 +1,38 @@
-"""The runs of the study: bytes of Python's standard library, a decoder of three layers, sizes and steps from a ladder.
+"""The runs of the study: a decoder on bytes of Python's standard library, and the same study in full size on C4.
 
     txjax sweep --config=experiments/scaling_laws/config.py --workdir=runs/scaling_laws --jobs=2
 
-The ladder beside it was made by
-
-    txjax scaling ladder --config=experiments/scaling_laws/config.py --budgets=1e11,2.2e11,5e11,1.1e12 --sizes=6 \\
-        --head_size=8 --tokens_per_parameter=40 --spacing=1.6 --out=experiments/scaling_laws/ladder.json
-
-and the run that is foretold, `config.py:large`, will be made by the same command with --budgets=5e12, the --widths that
-the fit tells, and --out=experiments/scaling_laws/large.json.
+Sizes, steps and rates of each variant are the points of a ladder beside this file, made by the commands of README.md.
 """
 
 import json
 from pathlib import Path
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import NextTokenWindows
+from txjax.config import place
+from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
-from txjax.nn import GPT2, Rotary, Untied
-from txjax.objectives import NextToken
+from txjax.nn import GPT2, Rotary, Stack, Untied
+from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, WarmupStableDecay
+from txjax.sharding import Mesh
 
-VARIANTS = ("", "large")
+VARIANTS = ("large", "full")
 
 
 def get_config(variant: str = "") -> Experiment:
+    experiment = full() if variant == "full" else small()
+    if variant == "large":  # the one run that is foretold
+        for path, value in sweep("large")[0].items():
+            place(experiment, path, value)
+    return experiment
+
+
+def small() -> Experiment:
+    """Three layers, windows of 128 bytes, minutes on a laptop."""
+
     def windows(split: str) -> NextTokenWindows:
         return NextTokenWindows(name="txjax_python_text", split=split, length=128)
 
@@ -41,6 +47,36 @@ def get_config(variant: str = "") -> Experiment:
         num_steps=1000,
         batch_size=8,
         log_every_steps=100,
+    )
+
+
+def full() -> Experiment:
+    """GPT-2's shapes in bfloat16 on C4, half a million tokens an update, for a pod or a cluster."""
+
+    def text(split: str) -> NextTokenWindows:
+        tokenizer = Trained(BPE(), size=32_768, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",))
+        return NextTokenWindows(name="c4/en", split=split, length=1024, tokenizer=tokenizer, boundaries=False)
+
+    return Experiment(
+        model=Decoder(
+            vocab=32_768,
+            width=768,
+            depth=12,
+            heads=12,
+            positions=Rotary(),
+            head=Untied(),
+            initial=GPT2(),
+            stack=Stack(remat="dots"),
+            dtype="bfloat16",
+        ),
+        objective=NextToken(loss=CrossEntropy(chunk=256)),
+        data=text("train"),
+        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        optimizer=AdamW(peak_lr=6e-4, b2=0.95, weight_decay=0.1, schedule=WarmupStableDecay()),
+        mesh=Mesh(data=1, fsdp=-1),
+        checkpoint=Checkpoints(every_steps=1000, keep=1),
+        num_steps=5000,
+        batch_size=512,
     )
 
 

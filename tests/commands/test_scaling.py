@@ -13,6 +13,7 @@ from txjax.__main__ import main
 from txjax.commands.page import scores
 from txjax.commands.runs import read_runs
 from txjax.scaling.records import read_records
+from txjax.scaling.table import read_table
 
 from laws import LAW, grid, loss, noise, profiles, public, write
 
@@ -193,8 +194,11 @@ def test_compare_two_laws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def make_run(folder: Path, width: int, steps: int, value: float, done: bool = True) -> None:
     folder.mkdir(parents=True)
     config = {"model": {"width": width}, "num_steps": steps, "batch_size": 8, "data": {"length": 16}}
+    kind = "txjax.optim.schedules." + ("Cosine" if width > 8 else "Constant")
+    config["optimizer"] = {"schedule": {"class": kind, "warmup_steps": 100 if width == 8 else 0}}
     (folder / "config.json").write_text(json.dumps(config))
     counts = {"parameters": 1000 * width, "parameters_without_embeddings": 900 * width, "tokens_per_step": 128}
+    counts["tokens_per_epoch"] = 128 * 200
     (folder / "manifest.json").write_text(json.dumps(counts | {"flops_per_step": 6000 * width * 128}))
     end = steps if done else steps // 2
     rows = [{"step": s, "time": 1.0, "eval/valid/loss": value + (end - s) / end} for s in (end // 2, end)]
@@ -214,12 +218,28 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     np.testing.assert_allclose([found["parameters"][n] for n in ("A", "beta")], [10, 0.3], rtol=1e-3)
     assert "parameters_without_embeddings" in found
     assert len(read_records(tmp_path, curves=True).rows) == 26
+    unique = read_table(tmp_path, where="model.width=64")["unique_tokens"]
+    np.testing.assert_array_equal(unique, [128 * 100, 128 * 200, 128 * 200])
+
+
+def test_runs_that_were_trained_unfit_for_a_law_are_named(tmp_path: Path) -> None:
+    for width in (8, 16):
+        make_run(tmp_path / f"w{width}", width, 900, 3.0)
+    warmup, decays, repeats = read_table(tmp_path).warnings
+    assert warmup.startswith("1 of 2 runs warm up over more tokens") and warmup.endswith(": w8")
+    assert decays.startswith("1 of 2 runs end at a learning rate that never decayed") and decays.endswith(": w8")
+    assert repeats.startswith("2 of 2 runs see their tokens more than 4 times") and repeats.endswith(": w16, w8")
+    assert read_table(tmp_path, where="model.width=16").warnings == (repeats.replace("2 of 2", "1 of 1")[:-4],)
 
 
 def test_runs_note_what_a_law_needs(straight_run: Path) -> None:
     """Of a real run: 40 steps of 8 windows of 16 bytes, and no more tables than those of 256 words of width 16."""
     (row,) = read_records(straight_run).rows
-    assert (row["step"], row["tokens"]) == (40, 40 * 8 * 16) and row["eval/valid/loss"] < 6
+    assert (
+        (row["step"], row["tokens"]) == (40, 40 * 8 * 16)
+        and row["unique_tokens"] == row["tokens"]
+        and row["eval/valid/loss"] < 6
+    )
     tables = row["parameters"] - row["parameters_without_embeddings"]
     assert tables % 16 == 0 and tables >= 256 * 16
     assert row["flops"] > 6 * row["parameters_without_embeddings"] * row["tokens"]

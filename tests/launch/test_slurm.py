@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import runs
 from cluster import Cluster
 from runs import rows, train
 
@@ -120,6 +121,35 @@ def test_a_sweep_is_an_array_of_runs(cluster, config, straight_run, tmp_path):
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=LAUNCHER.parent, capture_output=True, text=True).stdout
     assert json.loads((tmp_path / "first" / "manifest.json").read_text())["git"]["commit"] == head.strip()
     assert len(rows(tmp_path / "sweep" / "1")) == 20
+
+
+def test_a_sweep_submits_what_is_left(cluster, long_run, tmp_path):
+    """`txjax sweep --executor=slurm`: one point ends, the other is cancelled; the same command submits it again."""
+    config, workdir = tmp_path / "study.py", tmp_path / "sweep"
+    config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 800}]\n")
+    words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}", "--executor=slurm"]
+    words += [f"--slurm=--python={sys.executable}", *LONG[1:]]
+    environment = cluster.environment | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+
+    def sweep(code: int = 0) -> str:
+        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    def job() -> str:
+        return json.loads((max((workdir / "launch").iterdir()) / "launch.json").read_text())["job"]
+
+    assert "2 of 2 points to do" in sweep()
+    first = job()
+    cluster.wait(f"{first}_0", "COMPLETED")
+    wait_for_rows(workdir / "num_steps=800", 20)
+    assert "a sweep without jobs in Slurm's queue" in sweep(code=2)
+    cluster.ask("scancel", first)
+    cluster.wait(f"{first}_1", "CANCELLED")
+    assert "1 of 2 points to do" in sweep()
+    cluster.wait(f"{job()}_0", "COMPLETED")
+    assert rows(workdir / "num_steps=800") == rows(long_run) and len(rows(workdir / "num_steps=40")) == 40
+    assert "0 of 2 points to do" in sweep()
 
 
 def test_a_mistake_ends_the_job_with_txjaxs_code(cluster, config, tmp_path):

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -104,16 +103,20 @@ class Scale:
         """The same from 0, the lowest, to 1, the highest."""
         return (self(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
 
-    def marks(self) -> list[tuple[str, float]]:
-        """Some values, the ends among them, as text with their shares."""
-        chosen = self.values
-        if len(chosen) > 8:
-            chosen = [chosen[round(i)] for i in np.linspace(0, len(chosen) - 1, 5)]
-        return [(f"{v:.4g}" if self.numeric else str(v), self.share(v)) for v in chosen]
+    def marks(self, apart: float = 0.05) -> list[tuple[str, float]]:
+        """The ends and what lies between them and no closer than that, as text with their shares."""
+        if not self.numeric:
+            return [(kind, self.share(kind)) for kind in self.kinds]
+        shares = {value: self.share(value) for value in self.values}
+        chosen = list(dict.fromkeys([self.values[0], self.values[-1]]))
+        for value in self.values[1:-1]:
+            if all(abs(shares[value] - shares[other]) >= apart for other in chosen):
+                chosen.append(value)
+        return [(f"{value:.4g}", shares[value]) for value in sorted(chosen)]
 
     def label(self, axes: Axes) -> None:
         """Writes values along the x axis."""
-        marks = self.marks()
+        marks = self.marks(apart=0.14)
         places = [self.low + share * (self.high - self.low) for _, share in marks]
         axes.set_xticks(places, [text for text, _ in marks], rotation=0 if self.numeric else 20)
 

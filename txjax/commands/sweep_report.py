@@ -7,8 +7,9 @@ from pathlib import Path
 from txjax.commands.curves import LIGHT
 from txjax.commands.page import png, shown
 from txjax.commands.sweep_plots import axes_of, parallel, per_axis
-from txjax.commands.sweep_table import SEED, Group, grouped, metric_of, read, to_json
+from txjax.commands.sweep_table import Group, grouped, metric_of, read, to_json
 from txjax.log.table import table
+from txjax.sweep.names import labels
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
@@ -29,15 +30,15 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(to_json(rows, groups, metric) | {"pictures": pictures}))
         return
-    paths = [path for path in rows[0].values if path != SEED] if rows else []
+    paths = axes_of(groups)
     title = f"{folder}: {sum(row.state == 'finished' for row in rows)} of {len(rows)} points finished"
-    table(title, ["", *paths, metric, "standard error", "runs", "unfinished"], map(_cells, groups))
+    names = [*labels(paths).values(), metric, "standard error", "runs", "unfinished"]
+    table(title, names, [_cells(group, paths) for group in groups])
     print("\n" + "\n".join(pictures))
 
 
-def _cells(group: Group) -> list[str]:
-    names = group.rows[0].name if len(group.rows) == 1 else f"{len(group.rows)} seeds"
-    values = [shown(value) for path, value in group.values.items() if path != SEED]
+def _cells(group: Group, paths: list[str]) -> list[str]:
+    values = [shown(group.values[path]) if path in group.values else "" for path in paths]
     left = [row.state for row in group.rows if row.state != "finished"]
     scores = ["" if math.isnan(x) else shown(x) for x in (group.mean, group.error)]
-    return [names, *values, *scores, str(group.count), ", ".join(dict.fromkeys(left))]
+    return [*values, *scores, str(group.count), ", ".join(dict.fromkeys(left))]

@@ -13,7 +13,13 @@ from txjax.tree import flatten
 from txjax.types import UserError
 
 # What a run's record is called in a table, where --columns doesn't say otherwise.
-OF_RUNS = {"params": "parameters", "tokens": "tokens", "flops": "flops", "group": "run"}
+OF_RUNS = {
+    "params": "parameters",
+    "tokens": "tokens",
+    "flops": "flops",
+    "unique_tokens": "unique_tokens",
+    "group": "run",
+}
 WITHOUT_EMBEDDINGS = "parameters_without_embeddings"
 
 
@@ -117,6 +123,8 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
     def at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
         work = {"step": step, "tokens": step * size if size else None}
+        if size and "tokens_per_epoch" in manifest:
+            work["unique_tokens"] = min(step * size, manifest["tokens_per_epoch"])
         return known | dict(metrics) | work | {"flops": step * manifest.get("flops_per_step", math.nan)}
 
     if curves:

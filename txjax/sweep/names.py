@@ -16,8 +16,8 @@ LONGEST = 120  # characters; the rest is told by a digest
 
 def names(points: Sequence[Point]) -> list[str]:
     """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`. Points that set the same have the same name."""
-    labels = _labels({path for point in points for path in point})
-    return [_name([f"{labels[path]}={text(value)}" for path, value in point.items()]) for point in points]
+    short = labels({path for point in points for path in point})
+    return [_name([f"{short[path]}={text(value)}" for path, value in point.items()]) for point in points]
 
 
 def text(value: Any) -> str:
@@ -45,16 +45,16 @@ def _own(component: Any) -> Iterable[tuple[str, Any]]:
             yield field.name, value
 
 
-def _labels(paths: Iterable[str]) -> dict[str, str]:
+def labels(paths: Iterable[str]) -> dict[str, str]:
     """The ends of the paths, as long as it takes to tell them apart."""
     steps = {path: re.findall(r"[^.\[\]]+", path) for path in paths}
-    labels = {}
+    found = {}
     for path, own in steps.items():
         depth = 1
         while sum(other[-depth:] == own[-depth:] for other in steps.values()) > 1 and depth < len(own):
             depth += 1
-        labels[path] = ".".join(own[-depth:])
-    return labels
+        found[path] = ".".join(own[-depth:])
+    return found
 
 
 def _name(parts: Sequence[str]) -> str:

@@ -96,6 +96,7 @@ def run(
             "tokens_per_step": places(first),
         }
         for folder, source in zip(folders, held.sources, strict=True):
+            counts["tokens_per_epoch"] = len(source) * places(first) // first.batch_size
             prints = {"train": source.fingerprint} | tested
             _same_data(prints)
             agree("the manifest", functools.partial(write_manifest, folder, prints, counts))

@@ -89,17 +89,27 @@ def _show(rungs: list[Any], total: int, hours: float | None) -> None:
     time = "" if hours is None else f", {hours:.2f} hours"
     rows = [
         [
-            "" if r.budget is None else f"{r.budget:.3g}",
+            f"{r.flops if r.budget is None else r.budget:.3g}",
             f"{r.width} x {r.depth} x {r.heads}",
-            *(f"{n:.3g}" for n in (r.params, r.params_without_embeddings, r.tokens, r.tokens / r.params)),
-            f"{r.steps:,} x {r.batch_size}",
-            f"{r.lr:.3g}",
-            f"{r.flops:.3g}" + ("" if r.budget is None else f" {r.off:+.2%}"),
+            _count(r.params),
+            _count(r.tokens),
+            f"{r.tokens / r.params:.3g}",
+            f"{r.steps}",
+            f"{r.batch_size}",
+            f"{r.lr:.2g}",
         ]
         for r in rungs
     ]
-    columns = ["budget", "width, depth, heads", "N", "N, no tables", "D", "D/N", "steps, batch", "lr", "FLOPs"]
+    columns = ["FLOPs", "width x depth x heads", "N", "D", "D/N", "steps", "batch", "lr"]
     table(f"{len(rungs)} runs, {total:.4g} FLOPs{time}", columns, rows)
+
+
+def _count(number: float) -> str:
+    """`27.1M`: parameters or tokens in three digits."""
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{unit}"
+    return f"{number:.3g}"
 
 
 def _numbers(text: str) -> list[float]:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from txjax.commands.curves import LIGHT, Theme, dress
 from txjax.scaling.envelope import Envelope, envelope
@@ -77,8 +78,9 @@ def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") 
     if "y" in log:
         axes.set_yscale("log")
     if "y" in log and y == "loss":  # which spans less than a decade
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_minor_formatter(lambda value, _: f"{value:.2g}")
 
 
 def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:

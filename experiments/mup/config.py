@@ -1,0 +1,70 @@
+"""Does the best learning rate of a narrow model serve a wider one? A decoder, a BERT and a ViT, under muP and without.
+
+txjax sweep --config=experiments/mup/config.py:vit --workdir=runs/mup/vit --executor=population
+txjax scaling lr_transfer runs/mup/vit
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.vit import ViT
+from txjax.nn import Learned, Untied
+from txjax.objectives import Classification, MaskedToken, NextToken
+from txjax.optim import AdamW, Linear
+from txjax.parametrization import MuP, Parametrization, Standard
+from txjax.sweep import Point, grid
+
+VARIANTS = ("decoder", "bert", "vit", "decoder_standard", "bert_standard", "vit_standard")
+LENGTH, STEPS = 64, 120
+SIZES = dict(width=32, depth=2, heads=4)
+
+
+def get_config(variant: str = "decoder") -> Experiment:
+    kind, _, standard = variant.partition("_")
+    made: Parametrization = Standard() if standard else MuP(base_width=32, base_head_size=8)
+    model, objective, data, held_out = KINDS[kind]()
+    model.parametrization = made
+    return Experiment(
+        model=model,
+        objective=objective,
+        data=data("train"),
+        evals={"valid": Evaluation(data=data(held_out), every_steps=STEPS, batch_size=16, max_batches=16)},
+        optimizer=AdamW(peak_lr=2**-6, schedule=Linear(warmup_steps=12)),
+        checkpoint=Checkpoints(every_steps=STEPS, keep=1),
+        num_steps=STEPS,
+        batch_size=16,
+        trackers=(),
+    )
+
+
+def sweep() -> list[Point]:
+    return grid({"model.width": [32, 64, 128]}, {"optimizer.peak_lr": [2**-i for i in range(10, 3, -1)]})
+
+
+def decoder():
+    def windows(split: str) -> NextTokenWindows:
+        return NextTokenWindows(name="txjax_python_text", split=split, length=LENGTH)
+
+    return Decoder(vocab=256, head=Untied(), **SIZES), NextToken(), windows, "validation"
+
+
+def bert():
+    def windows(split: str) -> TextWindows:
+        tokenizer = Bytes(specials=("[MASK]",))
+        return TextWindows(name="txjax_python_text", split=split, length=LENGTH, tokenizer=tokenizer)
+
+    model = Bert(vocab=257, positions=Learned(max_length=LENGTH), **SIZES)
+    return model, MaskedToken(mask_id=256, vocab=256), windows, "validation"
+
+
+def vit():
+    def digits(split: str) -> Images:
+        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
+
+    return ViT(patch=2, classes=10, **SIZES), Classification(), digits, "test"
+
+
+KINDS = {"decoder": decoder, "bert": bert, "vit": vit}

@@ -1,0 +1,52 @@
+"""How txjax's own runs were trained, as far as it makes their losses unfit for a law."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]  # of `records`: a run's config, flat, with its sizes and its metrics
+
+NAMED = 5  # runs that a message names
+REPEATS = 4.0  # epochs up to which repeated tokens are worth almost what fresh ones are (Muennighoff et al. 2023)
+ENDLESS = ("Constant", "InverseSquareRoot")  # schedules that know no end of a run
+
+
+def training_doubts(rows: Sequence[Row]) -> Iterator[str]:
+    """Warnings about the runs of these rows, each with the runs for which it holds."""
+    runs = {row["run"] for row in rows}
+    for holds, message in _DOUBTS:
+        found = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
+        if found:
+            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+            yield f"{len(found)} of {len(runs)} runs {message}: {', '.join(found[:NAMED])}{more}"
+
+
+def _warms_up_long(row: Row) -> bool:
+    steps, warmup = row["step"], row.get("optimizer.schedule.warmup_steps")
+    if not (steps and warmup and row["tokens"] and row["parameters"]):
+        return False
+    return warmup * row["tokens"] / steps > row["parameters"]
+
+
+def _never_decays(row: Row) -> bool:
+    kind = str(row.get("optimizer.schedule.class", "")).rpartition(".")[2]
+    return kind in ENDLESS or row.get("optimizer.schedule.final") == 1
+
+
+def _repeats(row: Row) -> bool:
+    return bool(row.get("unique_tokens")) and row["tokens"] > REPEATS * row["unique_tokens"]
+
+
+_DOUBTS: tuple[tuple[Callable[[Row], bool], str], ...] = (
+    (
+        _warms_up_long,
+        "warm up over more tokens than they have parameters, which holds small ones back (Porian et al. 2024)",
+    ),
+    (
+        _never_decays,
+        "end at a learning rate that never decayed, so their losses are above those of a schedule that ends there",
+    ),
+    (
+        _repeats,
+        f"see their tokens more than {REPEATS:g} times; --form=data_constrained knows what repeated ones are worth",
+    ),
+)
