@@ -37,8 +37,9 @@ def test_learned_adds_a_row_a_position() -> None:
         variables(Learned(max_length=4), X, PLACES, method="add")
 
 
-def test_sinusoidal() -> None:
-    got = np.asarray(call(Sinusoidal().add, X, PLACES)) - X
+@pytest.mark.parametrize("amplitude", [1.0, 0.02])
+def test_sinusoidal(amplitude: float) -> None:
+    got = (np.asarray(call(Sinusoidal(amplitude=amplitude).add, X, PLACES)) - X) / amplitude
     for batch, row in enumerate(PLACES):
         for place, position in enumerate(row):
             for i in range(4):

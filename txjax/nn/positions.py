@@ -78,9 +78,15 @@ def waves(positions: jax.Array, count: int, theta: float) -> Float[Array, "... c
 
 
 class Sinusoidal(Positions):
-    """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5)."""
+    """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
+
+    Attributes:
+      amplitude: of the waves. 1 suits embeddings of unit variance, as the paper's are; where they begin at 0.02, waves of
+        1 drown them.
+    """
 
     theta: float = setting(10000.0, above=1)
+    amplitude: float = setting(1.0, above=0)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -88,7 +94,8 @@ class Sinusoidal(Positions):
         if x.shape[-1] % 2:
             raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
         angles = waves(positions, x.shape[-1] // 2, self.theta)
-        return x + jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*positions.shape, -1).astype(x.dtype)
+        table = jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*positions.shape, -1)
+        return x + (self.amplitude * table).astype(x.dtype)
 
 
 class Sinusoidal2D(Positions):

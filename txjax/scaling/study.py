@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,14 +88,26 @@ class Study:
         } | self.fitted.details
 
 
-def study(form: Form, table: Table, draws: int = 0, seed: int = 0, jobs: int | None = None) -> Study:
+def study(
+    form: Form,
+    table: Table,
+    draws: int = 0,
+    seed: int = 0,
+    jobs: int | None = None,
+    points: Sequence[Mapping[str, float]] = (),
+) -> Study:
     """Fits a form to a table, with everything that a reader needs to judge it.
 
+    Args:
+      points: what will be foretold; a mistake in them is told before the draws, which take a minute.
+
     Raises:
-      UserError: the table has not what the form needs, or can't tell a parameter.
+      UserError: the table has not what the form needs, or can't tell a parameter; a point that the form can't foretell.
     """
     table.need(form.needs, form.name)
     fitted = form.fit(table)
+    for at in points:
+        form.foretell(fitted.parameters, at)
     laws = bootstrap(form, table, fitted.parameters, draws, seed, jobs) if draws else []
     failed = sum(law is None for law in laws)
     warnings = [*table.warnings, *fitted.warnings, *doubts(form, table, fitted)]

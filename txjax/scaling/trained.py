@@ -7,6 +7,7 @@ Row = Mapping[str, Any]  # of `records`: a run's config, flat, with its sizes an
 
 NAMED = 5  # runs that a message names
 REPEATS = 4.0  # epochs up to which repeated tokens are worth almost what fresh ones are (Muennighoff et al. 2023)
+SLACK = 1.1  # a ladder rounds its warmups to whole steps
 ENDLESS = ("Constant", "InverseSquareRoot")  # schedules that know no end of a run
 
 
@@ -24,7 +25,7 @@ def _warms_up_long(row: Row) -> bool:
     steps, warmup = row["step"], row.get("optimizer.schedule.warmup_steps")
     if not (steps and warmup and row["tokens"] and row["parameters"]):
         return False
-    return warmup * row["tokens"] / steps > row["parameters"]
+    return warmup * row["tokens"] / steps > SLACK * row["parameters"]
 
 
 def _never_decays(row: Row) -> bool:

@@ -27,7 +27,7 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     points = [parse_point(text) for text in flags.predict]
-    found = fitted(flags)
+    found = fitted(flags, points)
     told = plain(found.to_json([found.predict(at) for at in points]))
     if flags.save:
         flags.save.parent.mkdir(parents=True, exist_ok=True)

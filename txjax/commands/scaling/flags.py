@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,8 @@ def add_fit(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def fitted(flags: argparse.Namespace) -> "Study":
-    """The study that the flags ask for. Raises UserError."""
+def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
+    """The study that the flags ask for, which can foretell `points`. Raises UserError."""
     from txjax.scaling.forms import form_named
     from txjax.scaling.study import parse_numbers, study
     from txjax.scaling.table import read_table
@@ -45,7 +46,7 @@ def fitted(flags: argparse.Namespace) -> "Study":
     table = read_table(flags.data, flags.columns, flags.where, flags.drop_largest_losses, curves)
     fix = parse_numbers(flags.fix, "--fix") if flags.fix else {}
     form = form_named(flags.form, table, flags.loss, flags.delta, fix, _pairs(flags.tie), flags.breaks)
-    return study(form, table, flags.bootstrap, flags.seed, flags.jobs)
+    return study(form, table, flags.bootstrap, flags.seed, flags.jobs, points)
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:

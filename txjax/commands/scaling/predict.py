@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     at = parse_point(flags.at, "--at")
-    found = fitted(flags)
+    found = fitted(flags, [at])
     prediction = plain(found.predict(at))
     law = plain(found.to_json([prediction]))
     if flags.register:
