@@ -29,8 +29,8 @@ STEPS, TRIALS = 300, 8
 # By name: the optimizer, and the middle of the learning rates and weight decays that are tried, ten times to each side.
 OPTIMIZERS = {
     "adamw": (AdamW, 5e-3, 0.1),
-    "lion": (Lion, 5e-4, 1.0),
-    "muon": (Muon, 5e-3, 0.1),
+    "lion": (Lion, 2e-3, 1.0),
+    "muon": (Muon, 3e-2, 0.1),
     "adafactor": (Adafactor, 5e-2, 0.01),
 }
 

@@ -126,7 +126,7 @@ def test_a_sweep_is_an_array_of_runs(cluster, config, straight_run, tmp_path):
 def test_a_sweep_submits_what_is_left(cluster, long_run, tmp_path):
     """`txjax sweep --executor=slurm`: one point ends, the other is cancelled; the same command submits it again."""
     config, workdir = tmp_path / "study.py", tmp_path / "sweep"
-    config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 800}]\n")
+    config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 4000}]\n")
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}", "--executor=slurm"]
     words += [f"--slurm=--python={sys.executable}", *LONG[1:]]
     environment = cluster.environment | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
@@ -141,14 +141,15 @@ def test_a_sweep_submits_what_is_left(cluster, long_run, tmp_path):
 
     assert "2 of 2 points to do" in sweep()
     first = job()
-    cluster.wait(f"{first}_0", "COMPLETED")
-    wait_for_rows(workdir / "num_steps=800", 20)
     assert "a sweep without jobs in Slurm's queue" in sweep(code=2)
-    cluster.ask("scancel", first)
+    wait_for_rows(workdir / "num_steps=4000", 20)
+    cluster.ask("scancel", f"{first}_1")
     cluster.wait(f"{first}_1", "CANCELLED")
+    cluster.wait(f"{first}_0", "COMPLETED")
     assert "1 of 2 points to do" in sweep()
     cluster.wait(f"{job()}_0", "COMPLETED")
-    assert rows(workdir / "num_steps=800") == rows(long_run) and len(rows(workdir / "num_steps=40")) == 40
+    assert len(rows(workdir / "num_steps=4000")) == 4000
+    assert rows(workdir / "num_steps=4000")[:800] == rows(long_run) and len(rows(workdir / "num_steps=40")) == 40
     assert "0 of 2 points to do" in sweep()
 
 
