@@ -1,4 +1,4 @@
-"""Draws loss over the length of the windows, from what `txjax report runs/positions --json` printed; prints the numbers."""
+"""Draws loss over the length of the windows, from what `txjax report runs/positions --json` printed; prints it, too."""
 
 import collections
 import json

@@ -81,8 +81,8 @@ class Sinusoidal(Positions):
     """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
 
     Attributes:
-      amplitude: of the waves. 1 suits embeddings of unit variance, as the paper's are; where they begin at 0.02, waves of
-        1 drown them.
+      amplitude: of the waves. 1 suits embeddings of unit variance, as the paper's are; where they begin at 0.02, it
+        drowns them.
     """
 
     theta: float = setting(10000.0, above=1)
