@@ -11,7 +11,7 @@ from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned, Untied
+from txjax.nn import Rotary, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Linear
 from txjax.parametrization import MuP, Parametrization, Standard
@@ -56,7 +56,7 @@ def bert():
         tokenizer = Bytes(specials=("[MASK]",))
         return TextWindows(name="txjax_python_text", split=split, length=LENGTH, tokenizer=tokenizer)
 
-    model = Bert(vocab=257, positions=Learned(max_length=LENGTH), **SIZES)
+    model = Bert(vocab=257, positions=Rotary(), **SIZES)
     return model, MaskedToken(mask_id=256, vocab=256), windows, "validation"
 
 

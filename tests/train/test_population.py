@@ -181,6 +181,12 @@ def test_what_the_program_depends_on_is_named(path, value):
         check_together([experiment(), experiment(**{path: value})])
 
 
+def test_a_config_that_is_wrong_by_itself_says_so():
+    wrong = {"optimizer.weight_decay": 0.2, "model.heads": 3}
+    with pytest.raises(UserError, match=r"heads"):
+        populations([experiment(**{"model.heads": 3}), experiment(**wrong)])
+
+
 TEXT = {"evals": {}}
 IMAGES = TEXT | {
     "ema": EMA(decay=0.9),

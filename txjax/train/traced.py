@@ -127,6 +127,7 @@ def apart(experiments: Sequence[Experiment]) -> Apart:
         return Apart(tuple(fixed))
     whole = _program(first, {path: _row(different[path])[0] for path in free})
     if whole is None:
+        _program(first)  # a config that is wrong by itself says so
         fixed = [path for path in free if _program(first, {path: _row(different[path])[0]}) is None]
         whole = _program(first, {path: _row(different[path])[0] for path in free if path not in fixed})
     zeros = {path: different[path].index(0) for path in free if path not in fixed and not all(different[path])}
@@ -139,7 +140,10 @@ def _numbers(row: list[Any]) -> bool:
 
 
 def _program(experiment: Experiment, values: Values | None = None) -> Any:
-    """Shapes and dtypes of all that a step gives, some values being its arguments; None where they can't be."""
+    """Shapes and dtypes of all that a step gives, some values being its arguments; None where they can't be.
+
+    Without values it raises whatever is wrong with the experiment.
+    """
     with sharding.use(experiment.mesh) as built:
         layout = lay_out(experiment, built)
 
@@ -155,6 +159,8 @@ def _program(experiment: Experiment, values: Values | None = None) -> Any:
         try:
             shapes = jax.eval_shape(step, values, layout.abstract, batch)
         except (TypeError, ValueError, IndexError, AttributeError):  # a trace where Python wants a number
+            if values is None:
+                raise
             return None
     return jax.tree.map(lambda x: (x.shape, x.dtype), shapes)
 
