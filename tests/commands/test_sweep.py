@@ -189,7 +189,7 @@ def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
 def test_twenty_four_points_survive_a_kill_of_the_whole_tree(tmp_path):
     """kill -9 of the sweep and its runs at random moments; the table of the end is the undisturbed sweep's."""
     points = 'grid({"optimizer.peak_lr": [1e-3, 3e-3, 1e-2], "optimizer.weight_decay": [0.0, 0.1], "seed": range(4)})'
-    config, kills = write(tmp_path, points), 2
+    config, kills = write(tmp_path, points), 1
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     begun = time.monotonic()
     code, _, err = sweep(config, straight, "--jobs=2")
