@@ -18,7 +18,8 @@ from txjax.parametrization import MuP, Parametrization, Standard
 from txjax.sweep import Point, grid
 
 VARIANTS = ("decoder", "bert", "vit", "decoder_standard", "bert_standard", "vit_standard")
-LENGTH, STEPS = 64, 120
+LENGTH = 64
+STEPS = {"decoder": 120, "bert": 300, "vit": 120}
 SIZES = dict(width=32, depth=2, heads=4)
 
 
@@ -26,15 +27,16 @@ def get_config(variant: str = "decoder") -> Experiment:
     kind, _, standard = variant.partition("_")
     made: Parametrization = Standard() if standard else MuP(base_width=32, base_head_size=8)
     model, objective, data, held_out = KINDS[kind]()
+    steps = STEPS[kind]
     model.parametrization = made
     return Experiment(
         model=model,
         objective=objective,
         data=data("train"),
-        evals={"valid": Evaluation(data=data(held_out), every_steps=STEPS, batch_size=16, max_batches=16)},
+        evals={"valid": Evaluation(data=data(held_out), every_steps=steps, batch_size=16, max_batches=16)},
         optimizer=AdamW(peak_lr=2**-6, schedule=Linear(warmup_steps=12)),
-        checkpoint=Checkpoints(every_steps=STEPS, keep=1),
-        num_steps=STEPS,
+        checkpoint=Checkpoints(every_steps=steps, keep=1),
+        num_steps=steps,
         batch_size=16,
         trackers=(),
     )

@@ -45,6 +45,14 @@ def test_an_optimum_at_the_edge_is_not_told() -> None:
     assert bent.transferred is None and len(bent.warnings) == 3
 
 
+def test_optima_that_lie_about_at_random_are_not_told() -> None:
+    """The middle width's best rate is four times the others': no slope, and an error of it above the limit."""
+    middle = [Point(64, p.lr, p.loss) for p in losses(0.5, widths=(512,))]
+    found = transfer([*losses(0.0, widths=(32, 128)), *middle])
+    assert found.transferred is None and found.error is not None and found.error > 0.25
+    assert found.verdict.startswith("not told: the best lr goes with width^")
+
+
 def test_diverged_runs_are_named_and_left_out() -> None:
     points = losses(0.0)
     broken = [Point(p.width, p.lr, math.nan) if (p.width, p.lr) == (256, RATES[-1]) else p for p in points]

@@ -50,7 +50,7 @@ class Transfer:
       optima: by increasing width.
       slope: exponent of the best rate over the width; None where fewer than two widths have one.
       error: its standard error; None with fewer than three.
-      transferred: None = the runs can't tell.
+      transferred: None = the runs can't tell: an optimum is missing, or the exponent's error is above the limit.
       warnings: runs that were left out, and widths without an optimum.
       verdict: in one line, with the exponent and the limit.
     """
@@ -99,8 +99,10 @@ def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
         error = float(np.polyfit(widths, rates, 1, cov=True)[1][0, 0] ** 0.5)
     exact = "" if error is None else f" ± {error:.2f}"
     costs = max(o.penalty or 0.0 for o in known)
-    transferred = abs(slope) <= limit
     told = f"the best lr goes with width^{slope:+.2f}{exact} (limit {limit:.2f})"
+    if error is not None and error > limit:
+        return Transfer(optima, slope, error, None, warnings, f"not told: {told}: try more seeds, or train longer")
+    transferred = abs(slope) <= limit
     more = f"that of width {first.width} costs at most {costs:.3f} more elsewhere"
     verdict = f"{'transferred' if transferred else 'moved'}: {told}; {more}"
     return Transfer(optima, slope, error, transferred, warnings, verdict)
