@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -146,6 +146,11 @@ class Failure(RuntimeError):
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
     """Up to three of `choices` that `name` may have meant, nearest first."""
     return difflib.get_close_matches(name, list(choices), n=3, cutoff=0.5)
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """`a, b, c and 4 more`: names in a message."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def setting(

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from txjax.types import UserError, near_misses, setting
+from txjax.types import UserError, near_misses, setting, some
 
 FIELD = "config.optimizer.groups"
 
@@ -62,13 +62,9 @@ def _cover(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
     matches = {path: [group for group in groups if group.matches(path)] for path in paths}
     bare = [path for path, found in matches.items() if not found]
     if bare:
-        raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {_some(bare)}")
+        raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {some(bare, 3)}")
     double = [path for path, found in matches.items() if len(found) > 1]
     if double:
         patterns = " and ".join(repr(group.pattern) for group in matches[double[0]])
-        raise UserError(FIELD, "one group a parameter", hint=f"{patterns} all match {_some(double)}: narrow them")
+        raise UserError(FIELD, "one group a parameter", hint=f"{patterns} all match {some(double, 3)}: narrow them")
     return {path: found[0] for path, found in matches.items()}
-
-
-def _some(paths: list[str]) -> str:
-    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -7,7 +7,7 @@ import numpy as np
 from txjax.scaling.form import Fitted, Form, Parameters
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import OTHER_PARAMS, Table
-from txjax.types import UserError
+from txjax.types import UserError, some
 
 FAR = 10.0  # times the largest run: from here on a prediction is one of hope
 NAMED = 5  # rows that a message names
@@ -79,5 +79,4 @@ def _of_the_count(form: Form, table: Table, fitted: Fitted) -> Iterator[str]:
 
 
 def _names(table: Table, mask: np.ndarray) -> str:
-    names = [str(name) for name in table.names[mask]]
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return some([str(name) for name in table.names[mask]], NAMED)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from txjax.scaling.records import OF_RUNS, WITHOUT_EMBEDDINGS, Records, read_records
-from txjax.scaling.trained import training_doubts
+from txjax.scaling.run_doubts import run_doubts
 from txjax.types import UserError, near_misses
 
 Points = Mapping[str, np.ndarray]  # by role, float64 [n] each
@@ -139,7 +139,7 @@ def read_table(
         np.array([records.names[i] for i in kept], dtype=object),
         groups,
         tuple(dropped),
-        tuple(training_doubts([records.rows[i] for i in kept])) if records.of_runs else (),
+        tuple(run_doubts([records.rows[i] for i in kept])) if records.of_runs else (),
         source=str(path),
     )
     return _completed(_without_largest(table, drop_largest_losses))

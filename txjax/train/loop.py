@@ -88,15 +88,15 @@ def run(
         held = machine(experiments, layout)
         evals = {name: evaluation.data.open() for name, evaluation in first.evals.items()}
         tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
-        flops, (whole, without_tables) = flops_per_step(first), layout.counts
-        counts = {
-            "parameters": whole,
-            "parameters_without_embeddings": without_tables,
-            "flops_per_step": flops,
-            "tokens_per_step": places(first),
-        }
+        flops, tokens, (whole, without_tables) = flops_per_step(first), places(first), layout.counts
         for folder, source in zip(folders, held.sources, strict=True):
-            counts["tokens_per_epoch"] = len(source) * places(first) // first.batch_size
+            counts = {
+                "parameters": whole,
+                "parameters_without_embeddings": without_tables,
+                "flops_per_step": flops,
+                "tokens_per_step": tokens,
+                "tokens_per_epoch": tokens * len(source) // first.batch_size,
+            }
             prints = {"train": source.fingerprint} | tested
             _same_data(prints)
             agree("the manifest", functools.partial(write_manifest, folder, prints, counts))

@@ -1,24 +1,24 @@
-"""How txjax's own runs were trained, as far as it makes their losses unfit for a law."""
+"""What makes txjax's own runs doubtful for a law before any is fitted: how they were trained."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from txjax.types import some
+
 Row = Mapping[str, Any]  # of `records`: a run's config, flat, with its sizes and its metrics
 
-NAMED = 5  # runs that a message names
 REPEATS = 4.0  # epochs up to which repeated tokens are worth almost what fresh ones are (Muennighoff et al. 2023)
 SLACK = 1.1  # a ladder rounds its warmups to whole steps
 ENDLESS = ("Constant", "InverseSquareRoot")  # schedules that know no end of a run
 
 
-def training_doubts(rows: Sequence[Row]) -> Iterator[str]:
+def run_doubts(rows: Sequence[Row]) -> Iterator[str]:
     """Warnings about the runs of these rows, each with the runs for which it holds."""
     runs = {row["run"] for row in rows}
     for holds, message in _DOUBTS:
         found = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
         if found:
-            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-            yield f"{len(found)} of {len(runs)} runs {message}: {', '.join(found[:NAMED])}{more}"
+            yield f"{len(found)} of {len(runs)} runs {message}: {some(found)}"
 
 
 def _warms_up_long(row: Row) -> bool:
