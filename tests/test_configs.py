@@ -49,11 +49,10 @@ def test_the_whole_step_traces(experiment, monkeypatch):
     for evaluation in experiment.evals.values():
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    check(experiment)
+    layout, _ = check(experiment)
     assert set(experiment.data.spec()) <= set(BATCH_KEYS)
     spec = batch_spec(experiment.data, experiment.batch_size)
-    with sharding.use(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+    with sharding.use(experiment.mesh):
         state, metrics = jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
         shapes = jax.tree.map(lambda x: (x.shape, x.dtype), layout.abstract)
         assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == shapes

@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
         for path, x in left.items():
             np.testing.assert_array_equal(x, right[path], err_msg=path)
 
-        read, step = load_variables(tmp_path / "straight", "last", exp, built)
+        read, step = load_variables(tmp_path / "straight", "last", layout)
         assert step == 4
         for path, x in flat_paths(read["params"]).items():
             np.testing.assert_array_equal(x, left[f"ema/{path}"], err_msg=path)

@@ -66,7 +66,7 @@ def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Open
     from txjax.train.check import check
     from txjax.train.restore import load_variables
 
-    check(experiment)
-    with sharding.use(experiment.mesh) as built:
-        variables, step = load_variables(flags.workdir, flags.step, experiment, built)
-        yield Opened(experiment, variables, step, sharding.batch_sharding(built, experiment.mesh))
+    layout, _ = check(experiment)
+    with sharding.use(experiment.mesh):
+        variables, step = load_variables(flags.workdir, flags.step, layout)
+        yield Opened(experiment, variables, step, layout.batch)

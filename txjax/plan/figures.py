@@ -39,14 +39,15 @@ class Figures:
 
 def figures(experiment: Experiment, platform: str) -> Figures:
     """The figures of an experiment. Nothing runs."""
-    spec = experiment.data.spec()
+    spec, variables = experiment.data.spec(), meta.unbox(abstract_variables(experiment))
     tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
+    arguments = _arguments(experiment, variables, experiment.batch_size)
     return Figures(
-        parameters=_parameters(experiment),
-        flops=_flops(experiment),
-        flops_per_step=flops_per_step(experiment),
-        flops_done=count(jax.grad(forward_of(experiment)), *_arguments(experiment, experiment.batch_size)),
-        kept=_kept(experiment, platform),
+        parameters=_parameters(experiment, variables["params"]),
+        flops=_flops(experiment, arguments),
+        flops_per_step=flops_per_step(experiment, variables),
+        flops_done=count(jax.grad(forward_of(experiment)), *arguments),
+        kept=_kept(experiment, variables, platform),
         unit="token" if "tokens" in spec else "example",
         units=experiment.batch_size * (tokens or 1),
     )
@@ -64,36 +65,36 @@ def component(path: tuple[str, ...]) -> str:
     return names[0] if names else "rest"
 
 
-def _arguments(experiment: Experiment, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
+def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
     """Parameters, other variables and a batch, as `forward_of` takes them: shapes and dtypes."""
-    variables = meta.unbox(abstract_variables(experiment))
-    return variables.pop("params"), variables, batch_spec(experiment.data, batch_size)
+    others = {name: tree for name, tree in variables.items() if name != "params"}
+    return variables["params"], others, batch_spec(experiment.data, batch_size)
 
 
-def _parameters(experiment: Experiment) -> dict[str, dict[str, int]]:
+def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for path, x in flat_paths(_arguments(experiment, 1)[0]).items():
+    for path, x in flat_paths(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
         part["frozen" if experiment.optimizer.frozen(path) else "trainable"] += math.prod(x.shape)
     return found
 
 
-def _flops(experiment: Experiment) -> dict[str, int]:
+def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> dict[str, int]:
     found: collections.Counter[str] = collections.Counter()
     model = type(experiment.model).__name__
-    for scope, flops in by_scope(forward_of(experiment), *_arguments(experiment, experiment.batch_size)).items():
+    for scope, flops in by_scope(forward_of(experiment), *arguments).items():
         found[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
     return dict(found)
 
 
-def _kept(experiment: Experiment, platform: str) -> int:
+def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
     """By the difference of a batch of two and a batch of one, so that weights don't count."""
     with backend.aim(platform):
-        one, two = (_kept_of(experiment, size) for size in (1, 2))
+        one, two = (_kept_of(experiment, variables, size) for size in (1, 2))
     return two - one
 
 
-def _kept_of(experiment: Experiment, batch_size: int) -> int:
+def _kept_of(experiment: Experiment, variables: PyTree, batch_size: int) -> int:
     """Bytes that differentiating the loss of a batch keeps on the devices."""
     forward = forward_of(experiment)
 
@@ -102,5 +103,5 @@ def _kept_of(experiment: Experiment, batch_size: int) -> int:
         arrays = [x for x in kept if hasattr(x, "dtype")]
         return [x for x in arrays if jax.typeof(x).memory_space != jax.memory.Space.Host]
 
-    kept = jax.eval_shape(backward, *_arguments(experiment, batch_size))
+    kept = jax.eval_shape(backward, *_arguments(experiment, variables, batch_size))
     return sum(math.prod(x.shape) * x.dtype.itemsize for x in kept)

@@ -58,16 +58,16 @@ def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
 
 
 def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> Planned:
-    experiment = run.experiment
+    experiment, held = run.experiment, None
     with telling(run.name):
         check_config(workdir, experiment)
         if not here:
             check_settings(experiment)
         elif not finished(workdir, experiment.num_steps):
-            check(experiment, starts=not Store(workdir).steps())
+            held = check(experiment, starts=not Store(workdir).steps())[0].variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
         same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
         if same not in costs:
-            costs[same] = flops_per_step(experiment)
+            costs[same] = flops_per_step(experiment, held)
     values: dict[str, Any] = {path: tree.to_json(value) for path, value in run.point.items()}
     return Planned(run.name, run.digest, values, experiment.num_steps, costs[same])

@@ -10,19 +10,19 @@ from txjax.data import Dataset
 from txjax.experiment import Experiment
 from txjax.objectives import unmet
 from txjax.train.init_from import Origin, find_origin
-from txjax.train.state import lay_out
+from txjax.train.state import Layout, lay_out
 from txjax.tree import check_settings
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
 
-def check(experiment: Experiment, starts: bool = False) -> Origin | None:
+def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin | None]:
     """Ranges, mesh, data, the objective's needs, parameter groups, shapes of the whole state.
 
     Args:
       starts: the run is about to begin, so that `init_from` counts. (One that goes on never looks there again.)
 
     Returns:
-      What the run starts from, None for a fresh draw.
+      The run's layout, and what it starts from: None for a fresh draw.
 
     Raises:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
@@ -42,7 +42,7 @@ def check(experiment: Experiment, starts: bool = False) -> Origin | None:
     experiment.optimizer.lr(experiment.num_steps)
     with sharding.use(experiment.mesh) as built:
         layout = lay_out(experiment, built)
-        return find_origin(experiment, layout) if starts else None
+        return layout, find_origin(experiment, layout) if starts else None
 
 
 def _check_names(experiment: Experiment) -> None:

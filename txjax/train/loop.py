@@ -29,7 +29,7 @@ from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import Preemption
 from txjax.train.run_eval import evaluators
-from txjax.train.state import flops_per_step, lay_out, places, variables
+from txjax.train.state import flops_per_step, places, variables
 from txjax.train.watchdog import Watchdog
 from txjax.train.workdir import hold, named, settle_config, write_manifest
 from txjax.types import Failure
@@ -73,22 +73,21 @@ def run(
     """
     ledger, paths, first = Ledger(), [named(workdir) for workdir in workdirs], experiments[0]
     notes = prepare(cache_dir() / "programs")
-    origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in paths)))
+    layout, origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in paths)))
     with contextlib.ExitStack() as stack:
         folders = [stack.enter_context(hold(path)) for path in paths]
         preemption = stack.enter_context(Preemption())
-        built = stack.enter_context(sharding.use(first.mesh))
+        stack.enter_context(sharding.use(first.mesh))
         processes.watch(folders[0] / "logs")
         setup_logging(folders[0], processes.index(), folders[1:])
         for note in notes:
             log.info(note)
         for folder, experiment in zip(folders, experiments, strict=True):
             agree("the config", functools.partial(settle_config, folder, experiment, allow_config_change))
-        layout = lay_out(first, built)
         held = machine(experiments, layout)
         evals = {name: evaluation.data.open() for name, evaluation in first.evals.items()}
         tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
-        flops, tokens, (whole, without_tables) = flops_per_step(first), places(first), layout.counts
+        flops, tokens, (whole, without_tables) = flops_per_step(first, layout.variables), places(first), layout.counts
         for folder, source in zip(folders, held.sources, strict=True):
             counts = {
                 "parameters": whole,
@@ -244,7 +243,7 @@ class Run:
         begun = time.perf_counter()
         with self._aside("compile", "compiling the step"):
             metrics, ids = self.machine.start(batch)
-            self.work[size] = work(self.experiment, own, self.flops_per_step)
+            self.work[size] = work(self.experiment, self.machine.layout, own, self.flops_per_step)
             jax.block_until_ready(metrics)
         which, seconds = f" of {size} tokens" if size else "", time.perf_counter() - begun
         log.info("first step%s after %.1f s (compilation included)", which, seconds)

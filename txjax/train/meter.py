@@ -12,7 +12,7 @@ import numpy as np
 from txjax.experiment import Experiment
 from txjax.scaling.chips import peak
 from txjax.train.ledger import Ledger
-from txjax.train.state import batch_spec, flops_per_step
+from txjax.train.state import Layout, batch_spec, flops_per_step
 
 
 class Work(NamedTuple):
@@ -27,10 +27,11 @@ class Work(NamedTuple):
     flops: int
 
 
-def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Work:
+def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], whole: int) -> Work:
     """What a step on a batch of this shape does.
 
     Args:
+      layout: of the run.
       batch: this process's rows.
       whole: FLOPs of a step on a batch that nothing was cut from.
     """
@@ -39,7 +40,7 @@ def work(experiment: Experiment, batch: dict[str, np.ndarray], whole: int) -> Wo
     if spec == batch_spec(experiment.data, experiment.batch_size):
         return Work(tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
-        return Work(tokens, flops_per_step(experiment, spec))
+        return Work(tokens, flops_per_step(experiment, layout.variables, spec))
 
 
 class Meter:

@@ -2,19 +2,14 @@
 
 from pathlib import Path
 
-import jax
-
 from txjax.checkpoint import Store, split
-from txjax.experiment import Experiment
 from txjax.processes import agree
-from txjax.train.state import lay_out, variables
+from txjax.train.state import Layout, variables
 from txjax.train.workdir import read_checkpoints
 from txjax.types import PyTree, TrainState
 
 
-def load_variables(
-    workdir: Path, which: str, experiment: Experiment, built: jax.sharding.Mesh
-) -> tuple[dict[str, PyTree], int]:
+def load_variables(workdir: Path, which: str, layout: Layout) -> tuple[dict[str, PyTree], int]:
     """The model's variables at a step of a run (`last`, `best` or a number), averaged where it keeps averages.
 
     Call it inside `sharding.use(experiment.mesh)`.
@@ -25,8 +20,7 @@ def load_variables(
     Raises:
       UserError: no such run or step, or other parameters than this model's.
     """
-    abstract = lay_out(experiment, built).abstract
     store = Store(workdir, read_checkpoints(workdir))
     step = agree("the step to load", lambda: store.choose(which))
-    weights = store.load(step, {"weights": split(abstract)["weights"]})["weights"]
+    weights = store.load(step, {"weights": split(layout.abstract)["weights"]})["weights"]
     return variables(TrainState(**weights, step=None, opt_state=None, skipped=None)), step  # type: ignore[arg-type]

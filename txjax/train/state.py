@@ -70,6 +70,12 @@ class Layout:
         """The same, and how many without tables: see `count_parameters`."""
         return count_parameters(merge(self.abstract.params, self.abstract.frozen))
 
+    @property
+    def variables(self) -> PyTree:
+        """The model's variables, frozen ones too: shapes and dtypes."""
+        held = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), held)
+
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
         placed = jax.tree.map(lambda x: x.sharding, self.abstract)
@@ -111,17 +117,21 @@ def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.
     return forward
 
 
-def flops_per_step(experiment: Experiment, batch: dict[str, jax.ShapeDtypeStruct] | None = None) -> int:
+def flops_per_step(
+    experiment: Experiment, held: PyTree | None = None, batch: dict[str, jax.ShapeDtypeStruct] | None = None
+) -> int:
     """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward.
 
     Where parameters are frozen the gradient's own operations are counted instead: their gradients, and all that only
     these would need, are never computed. (Then what `stack.remat` computes again below them counts too.)
 
     Args:
+      held: the model's variables, as `Layout.variables`; None = they are traced for it.
       batch: the batch's spec; None = the data's own, which no bucket cut.
     """
     optimizer, forward = experiment.optimizer, forward_of(experiment)
-    held, spec = meta.unbox(abstract_variables(experiment)), batch or batch_spec(experiment.data, experiment.batch_size)
+    held = held or meta.unbox(abstract_variables(experiment))
+    spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
     with sharding.nowhere():  # what a pipeline computes for nobody doesn't count
@@ -154,23 +164,25 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 
-    def init(key: jax.Array) -> TrainState:
-        # Parameters depend on shapes alone: zeros stand for the batch.
-        zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
-        drawn = meta.unbox(_init(experiment, key, zeros))
-        params = drawn.pop("params")
+    def begin(drawn: PyTree) -> TrainState:
+        params = drawn["params"]
         chosen = pick(params, optimizer.trained)
         return TrainState(
             step=jnp.zeros((), jnp.int32),
             params=chosen,
             frozen=pick(params, optimizer.frozen),
-            model_state=drawn,
+            model_state={name: tree for name, tree in drawn.items() if name != "params"},
             opt_state=tx.init(chosen),
             skipped=jnp.zeros((2,), jnp.int32),
             ema={} if ema is None else ema.begin(chosen),
         )
 
-    traced = jax.eval_shape(init, _key())
+    def init(key: jax.Array) -> TrainState:
+        # Parameters depend on shapes alone: zeros stand for the batch.
+        zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
+        return begin(meta.unbox(_init(experiment, key, zeros)))
+
+    traced = jax.eval_shape(begin, meta.unbox(boxed))
     whole = NamedSharding(built, PartitionSpec())
     params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
     trained = pick(params, optimizer.trained)

@@ -46,9 +46,9 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             held = {"params": merge(params, state.frozen), **model_state}
             return objective(model, held, batch, key, train=True)
 
-        def loss(params: PyTree, model_state: PyTree, batch: Batch, counts: Any) -> tuple[jax.Array, Outcome]:
-            seen = outcome(params, model_state, batch)
-            exact = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}
+        def loss(params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None) -> tuple[jax.Array, Outcome]:
+            seen, counts = outcome(params, model_state, batch), counts or {}  # of the whole batch, where this is a part
+            exact = {name: Mean(mean.total, counts.get(name, mean.count)) for name, mean in seen.losses.items()}
             return total(exact), seen
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
@@ -57,7 +57,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         if parts == 1:
             gradient = jax.grad(loss, has_aux=True)
-            grads, seen = gradient(state.params, state.model_state, batch, counts_of(batch))
+            grads, seen = gradient(state.params, state.model_state, batch)
         else:
             grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
 
