@@ -51,10 +51,11 @@ def _run(argv: list[str]) -> int:
         print(usage())
         return 0
     name, *rest = argv
-    known = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-    if name not in known or name not in names():
+    there = name in (module.name for module in pkgutil.iter_modules(commands.__path__))
+    run = getattr(importlib.import_module(f"txjax.commands.{name}"), "run", None) if there else None
+    if run is None:
         raise UserError("COMMAND", "one of " + ", ".join(names()), name, near_misses(name, names()))
-    return importlib.import_module(f"txjax.commands.{name}").run(rest)
+    return run(rest)
 
 
 def _full_disk(error: BaseException) -> UserError | None:

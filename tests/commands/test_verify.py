@@ -12,7 +12,7 @@ from txjax.objectives import Objective
 
 ROOT = Path(__file__).parents[2]
 # Small enough to train anywhere; the objective, the data and the rest of the config stay.
-SMALL = ["--config.model.width=16", "--config.model.depth=2", "--config.model.heads=2", "--config.batch_size=8"]
+SMALL = ["--config.model.width=16", "--config.model.depth=1", "--config.model.heads=2", "--config.batch_size=8"]
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 
 

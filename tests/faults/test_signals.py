@@ -1,6 +1,8 @@
 """Real signals at exact moments: a process sends them to itself from inside of what it does, and goes on exactly."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -90,6 +92,24 @@ def test_sigterm_before_there_is_anything_to_save(hit_config, tmp_path):
     assert code == 75 and "before the first step" in said and not (tmp_path / "run").exists(), said
     code, said = train(hit_config, tmp_path / "run", "preparing:15:1")
     assert code == 75 and "before the first step" in said and not steps(tmp_path / "run"), said
+
+
+CATCHING = """
+import os, signal
+from txjax.train.early import leaving
+
+with leaving():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        raise ValueError("what a library makes of whatever is raised inside it")
+"""
+
+
+def test_no_library_makes_something_else_of_it():
+    environment = os.environ | {"PYTHONPATH": runs.PATHS[0]}
+    done = subprocess.run([sys.executable, "-c", CATCHING], env=environment, capture_output=True, text=True)
+    assert done.returncode == 75 and "before the first step" in done.stderr, done.stderr
 
 
 @pytest.mark.slow

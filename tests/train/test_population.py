@@ -227,10 +227,9 @@ def test_every_optimizer_and_objective(base, changes, tmp_path):
     points = [experiment(**base), experiment(**base, **changes)]
     assert populations(points) == [[0, 1]]
     assert train_together(points, [tmp_path / "0", tmp_path / "1"]).code == 0
-    for i, point in enumerate(points):
-        train(point, tmp_path / f"alone{i}")
-        rounding = {"rtol": 2e-2, "atol": 2e-3} if base is HALF else ROUNDING  # products are rounded to 8 bits
-        assert_same_run(tmp_path / str(i), tmp_path / f"alone{i}", rounding=rounding)
+    train(points[1], tmp_path / "alone")
+    rounding = {"rtol": 2e-2, "atol": 2e-3} if base is HALF else ROUNDING  # products are rounded to 8 bits
+    assert_same_run(tmp_path / "1", tmp_path / "alone", rounding=rounding)
 
 
 KILLED = """
@@ -257,7 +256,7 @@ def start(config: Path, folder: Path) -> subprocess.Popen:
 @pytest.mark.slow
 def test_killed_again_and_again(config, tmp_path):
     undisturbed = start(config, tmp_path / "straight")
-    for step, number in ((7, signal.SIGKILL), (15, signal.SIGTERM), (26, signal.SIGKILL)):
+    for step, number in ((7, signal.SIGKILL), (26, signal.SIGTERM)):
         process = start(config, tmp_path / "killed")
         runs.wait_for_step(process, tmp_path / "killed" / "2", step)
         process.send_signal(number)

@@ -21,7 +21,7 @@ class Envelope(Frontier):
     def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
         table.need(self.needs, self.name)
         flops, which, loss, runs, warnings = envelope(table)
-        sizes = {run: float(np.median(table["params"][rows])) for run, rows in runs.items()}
+        sizes = _sizes(table, runs)
         params = np.array([sizes[run] for run in which])
         # The smallest and the largest size may be best only because no other was tried.
         ends = {min(sizes.values()), max(sizes.values())}
@@ -52,6 +52,17 @@ class Envelope(Frontier):
         return table["flops"] > flops[-1] / 2, {"flops": flops[-1:]}, loss[-1:]
 
 
+def _sizes(table: Table, runs: dict[str, np.ndarray]) -> dict[str, float]:
+    return {run: float(np.median(table["params"][rows])) for run, rows in runs.items()}
+
+
+def sizes_on(table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Budgets [n], and the parameters of the best run of each [n]."""
+    flops, which, _, runs, _ = envelope(table)
+    sizes = _sizes(table, runs)
+    return flops, np.array([sizes[run] for run in which])
+
+
 def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray], list[str]]:
     """Budgets [n], the best run of each [n], its loss [n], the rows of all runs, and warnings."""
     if table.groups is None:
@@ -65,7 +76,8 @@ def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
         else:
             runs[run] = rows
     if len(runs) < 2:
-        raise UserError("--data", "training curves of at least two runs", len(runs))
+        hint = "curves come of evaluations on the way: config.evals.NAME.every_steps" if warnings else ""
+        raise UserError("--data", "training curves of at least two runs", len(runs), hint=hint)
     ends = np.array([[table["flops"][rows[0]], table["flops"][rows[-1]]] for rows in runs.values()])
     low, high = np.sort(ends[:, 0])[1], np.sort(ends[:, 1])[-2]
     if not low < high:

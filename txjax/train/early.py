@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from types import FrameType
 
@@ -11,9 +13,15 @@ log = logging.getLogger("txjax")
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """A handler of signals: ends the process once all `with` blocks are left."""
+    """A handler of signals: ends the process at once. Nothing in a workdir minds that: it outlives a SIGKILL, too.
+
+    An exception might never arrive, or as another one: it would start in whatever library is at work.
+    """
     log.warning("preempted before the first step; run the same command to go on")
-    raise SystemExit(EXIT_CODE)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(EXIT_CODE)
 
 
 @contextlib.contextmanager

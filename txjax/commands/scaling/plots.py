@@ -11,13 +11,15 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from txjax.commands.curves import LIGHT, Theme, dress
-from txjax.scaling.envelope import Envelope, envelope
+from txjax.scaling.envelope import Envelope, envelope, sizes_on
 from txjax.scaling.isoflop import IsoFLOP, valleys
 from txjax.scaling.regression import Regression
 from txjax.scaling.study import Study, interval
 from txjax.types import UserError
 
 BEYOND = 10.0  # how many times the largest budget the lines go on
+LABELLED = 12  # lines that a legend has room for
+WIDE = 30.0  # intervals whose ends differ by more are drawn over a logarithmic axis
 DRAWN = 200  # laws of the bootstrap that make a band
 
 
@@ -43,6 +45,9 @@ def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], fol
             color = LIGHT.lines[y]
             place.plot([low, high], [y, y], color=color, lw=3, alpha=0.4, solid_capstyle="round")
             place.plot([row[side]], [y], "o", color=color, ms=6)
+        ends = [end for side in "ab" for end in row[f"{side}_interval"]]
+        if min(ends) > 0 and max(ends) > WIDE * min(ends):
+            place.set_xscale("log")
         place.set_yticks([0, 1], names)
         place.set_ylim(1.6, -0.6)
     for place in axes[len(rows) :]:
@@ -116,17 +121,23 @@ def _loss(study: Study, theme: Theme) -> Figure | None:
             rows = np.flatnonzero(table.groups == run)
             rows = rows[np.argsort(table["flops"][rows])]
             color = theme.lines[i % len(theme.lines)]
-            axes.plot(table["flops"][rows], table["loss"][rows], color=color, lw=1, alpha=0.6)
+            axes.plot(table["flops"][rows], table["loss"][rows], color=color, lw=1, alpha=0.6, label=_short(str(run)))
         flops, _, loss, _, _ = envelope(table)
-        axes.plot(flops, loss, color=theme.ink, lw=2.2)
+        axes.plot(flops, loss, color=theme.ink, lw=2.2, label="envelope")
     else:
-        axes.plot(table["flops"], table["loss"], "o", color=theme.lines[0], ms=4, alpha=0.6, mew=0)
+        axes.plot(table["flops"], table["loss"], "o", color=theme.lines[0], ms=4, alpha=0.6, mew=0, label="runs")
     flops = _line(study, BEYOND)
     best = _budgets(study, flops)
     if best:
-        axes.plot(flops, best["loss"], color=theme.lines[1], lw=1.8)
+        axes.plot(flops, best["loss"], color=theme.lines[1], lw=1.8, label="the best runs, by the law")
         _band(axes, flops, best, "loss", theme.lines[1])
+    if len(axes.lines) <= LABELLED:
+        axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink)
     return figure
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 24 else f"{name[:23]}…"
 
 
 def _band(axes: Axes, x: np.ndarray, found: dict[str, np.ndarray], name: str, color: str) -> None:
@@ -168,6 +179,10 @@ def _optimum(study: Study, theme: Theme) -> Figure | None:
         if isinstance(study.form, IsoFLOP):
             good = [valley for valley in valleys(study.table) if not valley.problem]
             axes.plot([v.flops for v in good], [getattr(v, name) for v in good], "D", color=theme.lines[1], ms=6)
+        if isinstance(study.form, Envelope):
+            budgets, params = sizes_on(study.table)
+            sizes = {"params": params, "tokens": budgets / 6 / params}
+            axes.plot(budgets, sizes[name], ".", color=theme.lines[1], ms=3, mew=0)
         axes.axvspan(study.table["flops"].max(), flops[-1], color=theme.grid, alpha=0.5, lw=0)
     return figure
 
