@@ -47,9 +47,11 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             return objective(model, held, batch, key, train=True)
 
         def loss(params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None) -> tuple[jax.Array, Outcome]:
-            seen, counts = outcome(params, model_state, batch), counts or {}  # of the whole batch, where this is a part
-            exact = {name: Mean(mean.total, counts.get(name, mean.count)) for name, mean in seen.losses.items()}
-            return total(exact), seen
+            seen = outcome(params, model_state, batch)
+            if counts is None:
+                return total(seen.losses), seen
+            whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
+            return total(whole), seen
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
             # Counts don't depend on parameters, so the compiler drops the model from this call.
