@@ -4,19 +4,21 @@
 
 Needs torch in the same environment (`pip install torch==2.13.0`). Every contender lives in a process of its own; in
 each round each of them in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and
-ratios.
+ratios; of a contender that fails, its last line.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -112,26 +114,57 @@ def work(contender: str, name: str, dtype: str, clock: Callable[[], float]) -> N
 
 def race(
     name: str, dtype: str, contenders: list[str], rounds: int, steps: int, clock: str
-) -> dict[str, dict[str, Any]]:
-    """Seconds of every update by contender, the rounds taken in turn."""
-    workers = {}
-    for contender in contenders:
-        command = [sys.executable, __file__, f"--worker={contender}", f"--models={name}", f"--dtype={dtype}"]
-        command.append(f"--clock={clock}")
-        workers[contender] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
-        )
-    found = {c: json.loads(w.stdout.readline()) | {"seconds": []} for c, w in workers.items()}  # type: ignore[union-attr]
-    for _ in range(rounds):
-        for contender, worker in workers.items():
-            assert worker.stdin and worker.stdout
-            print(steps, file=worker.stdin, flush=True)
-            found[contender]["seconds"] += json.loads(worker.stdout.readline())
-    for worker in workers.values():
-        assert worker.stdin
-        worker.stdin.close()
-        worker.wait()
-    return found
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Seconds of every update by contender, the rounds taken in turn; and what those that failed said last."""
+    found: dict[str, dict[str, Any]] = {}
+    failed: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        workers = {}
+        for contender in contenders:
+            command = [sys.executable, __file__, f"--worker={contender}", f"--models={name}", f"--dtype={dtype}"]
+            worker = Worker([*command, f"--clock={clock}"], stack.enter_context(tempfile.TemporaryFile("w+")))
+            workers[contender] = stack.enter_context(worker)
+        for asked in [None] + [steps] * rounds:
+            for contender, worker in list(workers.items()):
+                try:
+                    answer = worker.ask(asked)
+                except EOFError as error:
+                    failed[contender] = str(error)
+                    found.pop(contender, None)
+                    del workers[contender]
+                    continue
+                if asked is None:
+                    found[contender] = {**answer, "seconds": []}
+                else:
+                    found[contender]["seconds"] += answer
+    return found, failed
+
+
+class Worker(contextlib.AbstractContextManager):
+    """A contender in a process of its own."""
+
+    def __init__(self, command: list[str], said: IO[str]):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, text=True)
+        self.said = said
+
+    def ask(self, steps: int | None) -> Any:
+        """Its answer to a number of updates; None waits for its first word. Raises EOFError with what it said last."""
+        process = self.process
+        assert process.stdin and process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            if steps is not None:
+                print(steps, file=process.stdin, flush=True)
+        if line := process.stdout.readline():
+            return json.loads(line)
+        process.wait()
+        self.said.seek(0)
+        lines = self.said.read().strip().splitlines()
+        raise EOFError(f"exit code {process.returncode}: {lines[-1] if lines else 'nothing was said'}"[:200])
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self.process.communicate()
 
 
 def main() -> None:
@@ -151,8 +184,10 @@ def main() -> None:
 
     rows = []
     for name in flags.models.split(","):
-        found = race(name, flags.dtype, flags.contenders.split(","), flags.rounds, flags.steps, flags.clock)
-        base = found.get("torch", next(iter(found.values())))
+        found, failed = race(name, flags.dtype, flags.contenders.split(","), flags.rounds, flags.steps, flags.clock)
+        for contender, error in failed.items():
+            print(f"{name}: {contender} failed: {error}", file=sys.stderr)
+        base = found.get("torch") or next(iter(found.values()), {})
         for contender, seen in found.items():
             pairs = zip(seen["seconds"], base["seconds"], strict=True)
             ratio = statistics.median(mine / other for mine, other in pairs)

@@ -44,13 +44,15 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
 def made_up(run: Experiment) -> dict[str, np.ndarray]:
     """A batch of noise as the run's data would give it."""
     rng = np.random.default_rng(0)
-    limits = {"tokens": 1000, "targets": 1000, "label": 10}
+    vocab = min(getattr(run.model, "vocab", 1000), 1000)
+    limits = {"tokens": vocab, "targets": vocab, "label": getattr(run.data, "classes", None) or 2}
 
     def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
         if key == "id":
             return np.arange(x.shape[0], dtype=x.dtype)
         if key in ("weights", "segments"):
             return np.ones(x.shape, x.dtype)
-        return (rng.integers(0, limits[key], x.shape) if key in limits else rng.normal(size=x.shape)).astype(x.dtype)
+        whole = key in limits and np.issubdtype(x.dtype, np.integer)
+        return (rng.integers(0, limits[key], x.shape) if whole else rng.normal(size=x.shape)).astype(x.dtype)
 
     return {key: fill(key, x) for key, x in batch_spec(run.data, run.batch_size).items()}

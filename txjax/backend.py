@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,23 @@ def _try(options: dict[str, Any]) -> str | None:
 def jit(function: Any, dtype: str | None = None, **options: Any) -> Any:
     """`jax.jit` with the `compiler_options` for this dtype."""
     return jax.jit(function, compiler_options=compiler_options(dtype), **options)
+
+
+def compile_ahead(jitted: Any, *arguments: PyTree) -> Future[Any]:
+    """Compiles a jitted function in a thread, while this process does other things.
+
+    Wait for the result before the first call: that call finds the program and compiles nothing.
+
+    Args:
+      jitted: what `jax.jit` gave.
+      arguments: ShapeDtypeStructs with shardings. It is traced for them at once, in the caller's thread.
+    """
+    lowered = jitted.lower(*arguments)
+    pool = ThreadPoolExecutor(1, "compile")
+    try:
+        return pool.submit(lowered.compile)
+    finally:
+        pool.shutdown(wait=False)
 
 
 def jit_once(function: Any, numbers: int, **options: Any) -> Any:

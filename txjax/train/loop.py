@@ -171,6 +171,9 @@ class Run:
 
     def _begin(self, origin: Origin | None) -> tuple[int, dict[str, float]]:
         """From the newest good step and its ledger; else fresh parameters, or those of `init_from`."""
+        saved = self.books[0].store.steps()
+        if not saved or saved[-1] < self.experiment.num_steps:
+            self.machine.compile_ahead()
         with self.ledger.spent("restore"):
             record = self.machine.restore([book.store for book in self.books])
         if record is not None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from txjax import backend, sharding, tree
 from txjax.backend import prepare
@@ -31,7 +32,7 @@ from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
 from txjax.train.loop import run
 from txjax.train.run_eval import place
-from txjax.train.state import Layout, lay_out
+from txjax.train.state import Layout, batch_spec, lay_out
 from txjax.train.step import make_step
 from txjax.train.traced import Values, check_together, member, traced_values
 from txjax.train.workdir import named
@@ -119,7 +120,7 @@ class Population:
         own = dataclasses.replace(self.first, mesh=mesh.without(AXIS))
         inner = lay_out(own, built)
         whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
-        self.places = sharding.stacked(AXIS, whole, mesh)
+        self.abstract, self.places = inner.abstract, sharding.stacked(AXIS, whole, mesh)
         self.batch = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
         values = traced_values([experiments[i] for i in self.padded])
         rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
@@ -140,6 +141,16 @@ class Population:
         self.pick = jax.jit(lambda state, i: jax.tree.map(lambda x: x[i], state), out_shardings=placed)
         with jax.transfer_guard("allow"):
             self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(experiments))]
+
+    def compile_ahead(self) -> None:
+        def stacked(x: jax.ShapeDtypeStruct, place: NamedSharding) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct((len(self.padded), *x.shape), x.dtype, sharding=place)
+
+        state = jax.tree.map(stacked, self.abstract, self.places)
+        spec = batch_spec(self.first.data, self.first.batch_size)
+        many = () if self.shared else (len(self.padded),)
+        batch = {key: jax.ShapeDtypeStruct((*many, *x.shape), x.dtype, sharding=self.batch) for key, x in spec.items()}
+        self.compiled = backend.compile_ahead(self.step_fn, self.values, state, batch)
 
     def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
         step = _newest_of_all(stores)
@@ -189,6 +200,7 @@ class Population:
         return batch if self.shared else {key: x[member] for key, x in batch.items()}
 
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray]:
+        self.compiled.result()
         self.state, metrics = self.step_fn(self.values, self.state, place(batch, self.batch))
         return metrics, batch["id"]
 
