@@ -79,6 +79,7 @@ class Slot:
         return sorted({path.rpartition(".")[2] for path in paths if self._likely(_import(path))})
 
     def _value(self, node: ast.expr) -> Any:
+        value: Any
         kinds = _arguments(self.kind, tuple)
         if isinstance(node, ast.Tuple | ast.List):
             value = self._tuple(node.elts, kinds or (Any, ...))
@@ -103,11 +104,12 @@ class Slot:
         return tuple(self._inner(f"[{i}]", kind)._value(nodes[i]) for i, kind in enumerate(kinds))
 
     def _dict(self, node: ast.Dict) -> dict[str, Any]:
-        names = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
-        if not all(isinstance(name, str) for name in names):
+        keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+        names = [key for key in keys if isinstance(key, str)]
+        if len(names) < len(node.keys):
             raise UserError(self.where, "keys that are texts", ast.unparse(node)[:80])
         kind = (_arguments(self.kind, dict) or (str, Any))[1]
-        return {str(k): self._inner(f".{k}", kind)._value(v) for k, v in zip(names, node.values, strict=True)}
+        return {name: self._inner(f".{name}", kind)._value(v) for name, v in zip(names, node.values, strict=True)}
 
     def _plain(self, node: ast.expr) -> Any:
         try:
