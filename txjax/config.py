@@ -16,8 +16,8 @@ from absl import flags
 from ml_collections import config_flags
 
 from txjax.components import Slot, fitted
-from txjax.tree import children, type_name
-from txjax.types import UserError, near_misses
+from txjax.tree import children, type_name, walk
+from txjax.types import UserError, is_word_of, near_misses
 
 
 def load(source: str, overrides: list[str]) -> Any:
@@ -134,6 +134,14 @@ def _override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
         raise UserError("flags", "values of the fields' types", hint=str(error).split("\n")[0]) from error
 
 
+def similar(node: Any, name: str, where: str = "config") -> list[str]:
+    """Up to three paths below a node whose last step is this name, has it as a word, or is like it; shortest first."""
+    lasts = {path: path.rpartition(".")[2] for path, _ in walk(node, where) if path != where and "[" not in path}
+    names = list(dict.fromkeys(lasts.values()))
+    near = [n for n in names if n == name] or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
+    return sorted((path for path, last in lasts.items() if last in near), key=lambda path: path.count("."))[:3]
+
+
 def _steps(path: str) -> list[str]:
     return re.findall(r"[^.\[\]]+", path)
 
@@ -144,7 +152,10 @@ def _step(node: Any, name: str, where: str) -> Any:
     if name not in names:
         kind = type(node).__name__
         hint = f"{kind} has " + ", ".join(names) if names else f"{kind} has no fields"
-        raise UserError(f"{where}.{name}", f"a field of {kind}", near=near_misses(name, names), hint=hint)
+        elsewhere = similar(node, name, where)
+        same = [path for path in elsewhere if path.endswith(f".{name}")]
+        near = same or near_misses(name, names) or elsewhere
+        raise UserError(f"{where}.{name}", f"a field of {kind}", near=near, hint=hint)
     return dict(zip(names, (child for _, child in children(node)), strict=True))[name]
 
 

@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
     )
-    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
