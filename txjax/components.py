@@ -47,6 +47,11 @@ class Slot:
             return not isinstance(self.now, bool | int | float | str)
         return any(map(_holds_components, _options(self.kind)))
 
+    @property
+    def may_be_none(self) -> bool:
+        """Whether None can stand here."""
+        return type(None) in _options(self.kind)
+
     def kind_of(self, name: str) -> Any:
         """The type that is declared for what lies one step below: a field, an entry, an element."""
         if dataclasses.is_dataclass(self.now):

@@ -34,7 +34,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """The flags of `argv`, and apart from them the overrides, `--config.a.b=value`, unread.
 
-        An override in two words, `--config.a.b value`, is joined to one. Raises UserError for any other unknown flag.
+        An override in two words, `--config.a.b value`, is joined to one. With `--help` the fields of the config are
+        listed, and the process ends. Raises UserError for any other unknown flag.
         """
         own: list[str] = []
         overrides: list[str] = []
@@ -47,10 +48,26 @@ class Parser(argparse.ArgumentParser):
                 overrides.append(word)
             else:
                 overrides.append(f"{word}={words.pop(0)}")
+        if {"-h", "--help"} & set(own):
+            self._help(own, overrides)
         flags, rest = self.parse_known_args(own)
         if rest:
             self._unknown(rest[0], getattr(flags, "config", None))
         return flags, overrides
+
+    def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
+        """The command's help and, where a config is named, every field of it as the overrides leave it."""
+        from txjax import config
+        from txjax.commands.fields import fields
+
+        asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        asked.add_argument("--config")
+        source = asked.parse_known_args(own)[0].config
+        listed = fields(config.load(source, overrides)) if source else ()
+        self.print_help()
+        for i, line in enumerate(listed):
+            print(line if i else f"\nfields of {source}:\n{line}")
+        self.exit()
 
     def error(self, message: str) -> NoReturn:
         """What argparse calls for every mistake."""

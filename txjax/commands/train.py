@@ -18,7 +18,9 @@ SUMMARY = "train a config in a workdir; again to go on"
 def run(argv: list[str]) -> int:
     parser = Parser("train", __doc__)
     parser.add_argument(
-        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
+        "--config",
+        required=True,
+        help="FILE.py or FILE.py:variant; --config.a.b=value changes a field (--help: all)",
     )
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
