@@ -124,6 +124,14 @@ def _short(value: Value) -> str:
     return f"{value:.4g}"
 
 
+_announced: list[str] = []
+
+
+def announce(message: str) -> None:
+    """Keeps a message until `setup_logging` knows its file; the log begins with it."""
+    _announced.append(message)
+
+
 def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] = ()) -> None:
     """Sends the messages of "txjax" to `workdir/logs/process_N.log` and to stderr (only warnings where N > 0).
 
@@ -147,6 +155,8 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
     logger.setLevel(logging.DEBUG)
     root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
+    while _announced:
+        logger.info(_announced.pop(0))
 
 
 class _StderrHandler(logging.Handler):
