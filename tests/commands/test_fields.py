@@ -32,7 +32,7 @@ def test_every_field_with_type_value_and_a_line(config, capsys):
 
 def test_without_a_config_the_help_says_how(capsys):
     out = helped(capsys, "train", "--help")
-    assert "(--help: all)" in " ".join(out.split()) and "--config.num_steps" not in out
+    assert "with --help: every field" in " ".join(out.split()) and "--config.num_steps" not in out
 
 
 def test_a_mistake_beside_help_is_one_line(config, capsys):

@@ -23,8 +23,6 @@ def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp
     assert line in err and line in (workdir / "logs" / "process_0.log").read_text()
     assert "--smoke" in json.loads((workdir / "manifest.json").read_text())["command"]
     assert json.loads((workdir / "config.json").read_text())["num_steps"] == 10
-    code, _, err = train(config, workdir)  # the whole run is another one
-    assert code == 2 and "num_steps: 10 -> 40" in err and "take another --workdir" in err
 
 
 def test_every_shipped_config_can_be_shortened(root):

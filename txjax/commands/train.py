@@ -21,7 +21,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--config",
         required=True,
-        help="FILE.py or FILE.py:variant; --config.a.b=value changes a field (--help: all)",
+        help="FILE.py or FILE.py:variant; --config.a.b=value changes a field; with --help: every field",
     )
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
