@@ -84,7 +84,7 @@ def test_a_fresh_tree_every_time(file):
         ("--config.parts.on.rate=1", ["config.parts.on", "did you mean one?"]),
         ("--config.parts.one.mod=max", ["config.parts.one.mod", "did you mean mode"]),
         ("--config.groups[7].rate=1", ["config.groups", "7"]),
-        ("--config.model=3", ["config.model", "not the whole component"]),
+        ("--config.model=3", ["config.model", "expected Module, got 3; or set config.model.width"]),
         ("--config.model.width=abc", ["config.model.width", "abc"]),
         ("--config.model.width=1.5", ["config.model.width", "1.5"]),
         ("--config.model.width=None", ["config.model.width", "a whole number"]),

@@ -9,8 +9,8 @@ PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
     {"types", "files"},
     {"tree", "sharding", "log", "digest", "disk", "backend", "processes", "parametrization"},
-    {"config", "nn", "data", "optim", "scaling"},
-    {"models", "objectives", "checkpoint", "transfer"},
+    {"components", "nn", "data", "optim", "scaling"},
+    {"config", "models", "objectives", "checkpoint", "transfer"},
     {"eval"},
     {"experiment"},
     {"train", "interop"},

@@ -5,18 +5,31 @@ import io
 import json
 import logging
 import math
+import re
 import struct
 import sys
 import threading
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from txjax.log import Log, Progress, TensorBoard, Tracker, WandB, metrics, read_metrics, setup_logging, trackers
+from txjax.log import (
+    Log,
+    Progress,
+    TensorBoard,
+    Tracker,
+    WandB,
+    console,
+    metrics,
+    read_metrics,
+    setup_logging,
+    trackers,
+)
 from txjax.types import UserError
 
 
@@ -235,15 +248,61 @@ def test_plain_lines_off_a_terminal() -> None:
     assert third == "eval  20/200  valid/loss 1.5"
 
 
-def test_one_live_line_on_a_terminal() -> None:
+def terminal(width: int) -> tuple[Progress, Callable[[], list[str]]]:
+    """A run of 200 steps on a terminal, and what its line was, every time that it was drawn."""
     out = io.StringIO()
-    progress = Progress(200, Console(file=out, width=60, force_terminal=True, highlight=False))
-    for step in (10, 20):
-        progress.show(step, ROW)
+    progress = Progress(200, Console(file=out, width=width, force_terminal=True, highlight=False, soft_wrap=True))
+    return progress, lambda: re.split(r"\s*\x1b\[[?0-9]*[A-Za-z]", out.getvalue().replace("\r", ""))
+
+
+def test_one_live_line_on_a_terminal() -> None:
+    """Step and time left come first, and the width takes whole parts away from the end."""
+    progress, drawn = terminal(80)
+    progress.show(10, ROW | {"perf/data_wait": 0.021})
+    assert progress.first is not None
+    progress.first = (10, time.monotonic() - 5)
+    progress.show(100, ROW | {"perf/data_wait": 0.021})
     progress.close()
-    assert out.getvalue().count("\n") == 1  # one line, drawn over and over
-    assert "step  20/200" in out.getvalue()
-    assert "…" in out.getvalue()
+    assert "step 100/200  ETA 0:00:06  [=====     ]  loss 2.346  lr 0.0003  tokens/s 123k" in drawn()
+    assert max(map(len, drawn())) <= 80
+    progress, drawn = terminal(30)
+    progress.first = (10, time.monotonic() - 5)
+    progress.show(100, ROW)
+    progress.close()
+    assert "step 100/200  ETA 0:00:06" in drawn() and "\n" not in "".join(drawn()[:-1]).strip()
+
+
+def test_the_live_line_counts_the_seconds_of_what_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "REFRESHES_PER_SECOND", 1000)
+    progress, drawn = terminal(80)
+    with progress.busy("compiling the step"):
+        assert progress.doing is not None
+        progress.doing = (progress.doing[0], progress.doing[1] - 12)
+        deadline = time.monotonic() + 10
+        while "compiling" not in "".join(drawn()) and time.monotonic() < deadline:
+            time.sleep(0.01)  # a thread draws it while the main one compiles
+    progress.show(10, ROW)
+    progress.close()
+    assert any(line.startswith("step   0/200  compiling the step 12 s") for line in drawn())
+    assert drawn()[-2].startswith("step  10/200  [          ]  loss"), drawn()
+
+
+def test_a_killed_run_leaves_its_terminal_a_cursor() -> None:
+    out = io.StringIO()
+    progress = Progress(200, Console(file=out, force_terminal=True))
+    progress.show(1, ROW)
+    drawn = out.getvalue()  # before it is closed
+    progress.close()
+    assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")
+
+
+def test_off_a_terminal_nobody_counts_seconds() -> None:
+    out = io.StringIO()
+    progress = Progress(200, Console(file=out))
+    with progress.busy("compiling the step"):
+        pass
+    progress.close()
+    assert out.getvalue() == ""
 
 
 def test_text_log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,10 +311,12 @@ def test_text_log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     setup_logging(tmp_path)
     setup_logging(tmp_path)  # twice is once
     logging.getLogger("txjax.data").info("hello")
+    logging.getLogger("txjax").debug("how it was set up")
     setup_logging(tmp_path, process_index=1)
     logging.getLogger("txjax").info("quiet")
     logging.getLogger("txjax").warning("loud")
     assert capsys.readouterr().err == "hello\nloud\n"
-    assert (tmp_path / "logs" / "process_0.log").read_text().endswith(" INFO hello\n")
+    first, second = (tmp_path / "logs" / "process_0.log").read_text().splitlines()
+    assert first.endswith(" INFO hello") and second.endswith(" DEBUG how it was set up")
     assert len((tmp_path / "logs" / "process_1.log").read_text().splitlines()) == 2
     logging.getLogger("txjax").handlers[0].close()

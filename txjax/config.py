@@ -7,18 +7,17 @@ import importlib.util
 import inspect
 import re
 import traceback
-import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from absl import flags
 from ml_collections import config_flags
 
-from txjax.tree import children, declared, type_name
-from txjax.types import UserError, near_misses
+from txjax.components import Slot, fitted
+from txjax.tree import children, type_name, walk
+from txjax.types import UserError, is_word_of, near_misses
 
 
 def load(source: str, overrides: list[str]) -> Any:
@@ -51,12 +50,8 @@ class ConfigFile:
     def tree(self, overrides: Sequence[str] = ()) -> Any:
         """A fresh tree by `get_config`, with overrides applied. Raises UserError for those that can't be."""
         tree = copy.deepcopy(self.call("get_config"))  # whatever the file holds outside its functions stays as it is
-        for flag in overrides:
-            _check_override(tree, flag)
-        nones = [flag for flag in overrides if flag.endswith("=None")]
-        tree = _override(tree, [flag for flag in overrides if flag not in nones])
-        for flag in nones:
-            _set(tree, flag[2:].split("=")[0], None)
+        for flag in overrides:  # in their order: the fields of a component can be set after it
+            tree = _override(tree, flag, vars(self.module))
         return tree
 
     def call(self, name: str, *arguments: Any) -> Any:
@@ -113,43 +108,38 @@ def place(tree: Any, path: str, value: Any) -> None:
     Raises:
       UserError: there is no such field (names the near misses), or the value is not of its type.
     """
-    node, where, parent, names = tree, "config", tree, _steps(path)
-    for name in names:
-        parent, node, where = node, _step(node, name, where), f"{where}.{name}"
-    if not names or isinstance(parent, tuple):
-        raise UserError(where, "a field of a component", hint="give the whole tuple" if names else "")
-    kind = declared(parent).get(names[-1], type(node))
-    _set(tree, f"config.{path}", _fitted(where, kind, value, loose=isinstance(parent, dict)))
+    slot, parent = _find(tree, _steps(path))
+    if parent is None or isinstance(parent, tuple):
+        raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
+    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, value))
 
 
-def _fitted(where: str, kind: Any, value: Any, loose: bool) -> Any:
-    """The value as the field has it. `loose`: any component will do for one."""
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, int) and not isinstance(value, bool) and float in options and int not in options:
-        value = float(value)
-    roots = [typing.get_origin(option) or option for option in options]
-    if isinstance(value, list) and tuple in roots:
-        value = tuple(value)
-    if loose and dataclasses.is_dataclass(value):
-        roots = [object]
-    if all(isinstance(root, type) for root in roots) and not isinstance(value, tuple(roots)):
-        raise UserError(where, type_name(kind), value)
-    if isinstance(value, bool) and bool not in roots and any(root in (int, float) for root in roots):
-        raise UserError(where, type_name(kind), value)
-    return copy.deepcopy(value)
+def _override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
+    """A copy of the tree with a field set from a flag, converted to the field's type.
 
-
-def _override(tree: Any, overrides: list[str]) -> Any:
-    """A copy of the tree with fields set from flags, converted to the fields' types."""
-    values, argv = flags.FlagValues(), ["txjax", *overrides]
+    Args:
+      known: classes outside txjax that the flag may name.
+    """
+    path, slot = _check_override(tree, flag)
+    value = flag.partition("=")[2]
+    if slot.holds_components or value == "None":
+        place(tree, path, dataclasses.replace(slot, known=known).read(value))
+        return tree
+    values, argv = flags.FlagValues(), ["txjax", flag]
     config_flags.DEFINE_config_dataclass("config", tree, flag_values=values, sys_argv=argv)
     try:
         values(argv)
         return values.config
     except flags.Error as error:
         raise UserError("flags", "values of the fields' types", hint=str(error).split("\n")[0]) from error
+
+
+def similar(node: Any, name: str, where: str = "config") -> list[str]:
+    """Up to three paths below a node whose last step is this name, has it as a word, or is like it; shortest first."""
+    lasts = {path: path.rpartition(".")[2] for path, _ in walk(node, where) if path != where and "[" not in path}
+    names = list(dict.fromkeys(lasts.values()))
+    near = [n for n in names if n == name] or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
+    return sorted((path for path, last in lasts.items() if last in near), key=lambda path: path.count("."))[:3]
 
 
 def _steps(path: str) -> list[str]:
@@ -162,33 +152,36 @@ def _step(node: Any, name: str, where: str) -> Any:
     if name not in names:
         kind = type(node).__name__
         hint = f"{kind} has " + ", ".join(names) if names else f"{kind} has no fields"
-        raise UserError(f"{where}.{name}", f"a field of {kind}", near=near_misses(name, names), hint=hint)
+        elsewhere = similar(node, name, where)
+        same = [path for path in elsewhere if path.endswith(f".{name}")]
+        near = same or near_misses(name, names) or elsewhere
+        raise UserError(f"{where}.{name}", f"a field of {kind}", near=near, hint=hint)
     return dict(zip(names, (child for _, child in children(node)), strict=True))[name]
 
 
-def _check_override(tree: Any, flag: str) -> None:
+def _find(tree: Any, names: Sequence[str]) -> tuple[Slot, Any]:
+    """Where these steps lead, and what holds it (None: they lead nowhere)."""
+    slot, parent = Slot("config", type(tree), tree), None
+    for name in names:
+        parent, node, kind = slot.now, _step(slot.now, name, slot.where), slot.kind_of(name)
+        slot = Slot(f"{slot.where}.{name}", kind, node)
+    return slot, parent
+
+
+def _check_override(tree: Any, flag: str) -> tuple[str, Slot]:
+    """The path that a flag sets, and where it leads. Raises UserError where there is no such field."""
     path, sep, value = flag.lstrip("-").partition("=")
     if path.startswith("noconfig."):
         path = path[2:]
     root, *names = _steps(path)
     if root != "config" or not names:
         raise UserError(f"--{path}", "a flag such as --config.model.width=512", near=near_misses(root, ["config"]))
-    node, where, parent = tree, "config", tree
-    for name in names:
-        parent, node, where = node, _step(node, name, where), f"{where}.{name}"
-    kind = declared(parent).get(names[-1], type(node))
-    if not sep and kind is not bool:
-        raise UserError(where, f"a value: --{path}=VALUE")
-    if dataclasses.is_dataclass(node) or isinstance(node, dict):
-        inner = [step.strip(".") for step, _ in children(node)]
-        raise UserError(
-            where,
-            "one of its fields, not the whole component",
-            value,
-            hint="set " + ", ".join(f"{where}.{n}" for n in inner[:4]),
-        )
-    if value == "None" and type(None) not in typing.get_args(kind):
-        raise UserError(where, f"{type_name(kind)}", "None")
+    slot, _ = _find(tree, names)
+    if not sep and slot.kind is not bool:
+        raise UserError(slot.where, f"a value: --{path}=VALUE")
+    if value == "None" and not slot.holds_components and type(None) not in typing.get_args(slot.kind):
+        raise UserError(slot.where, type_name(slot.kind), "None")
+    return path.removeprefix("config").removeprefix("."), slot
 
 
 def _set(tree: Any, path: str, value: Any) -> None:

@@ -16,6 +16,7 @@ _PLAIN = (bool, int, float, str, type(None))
 _CLASS = "class"
 _SECRET = re.compile(r"token$|secret|password|api_?key|credential", re.IGNORECASE)
 _HIDDEN = "(hidden)"
+_NAMED_TEXT = re.compile(r"""(\w+)(['"]?\s*[=:]\s*)(['"]).*?\3""")  # `api_key="x"` inside a component that a flag sets
 
 
 def settings(component: Any) -> list[dataclasses.Field]:
@@ -162,8 +163,13 @@ def hide_secrets(words: list[str]) -> list[str]:
         elif before.startswith("--") and "=" not in before and _SECRET.search(before) and not word.startswith("--"):
             told.append(_HIDDEN)
         else:
-            told.append(word)
+            told.append(_NAMED_TEXT.sub(_without_secret, word))
     return told
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    name, between, quote = found.groups()
+    return f"{name}{between}{quote}{_HIDDEN}{quote}" if _SECRET.search(name) else found[0]
 
 
 def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:

@@ -144,8 +144,17 @@ class Failure(RuntimeError):
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
-    """Up to three of `choices` that `name` may have meant, nearest first."""
-    return difflib.get_close_matches(name, list(choices), n=3, cutoff=0.5)
+    """Up to three of `choices` that `name` may have meant: the nearest, those that have it as a word, others."""
+    names = list(choices)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return list(dict.fromkeys([*close[:1], *(choice for choice in names if is_word_of(name, choice)), *close]))[:3]
+
+
+def is_word_of(name: str, choice: str) -> bool:
+    """Whether a name is part of another one, or abbreviated: `learning_rate` in `peak_lr`, `bs` and `batch_size`."""
+    short, words = "".join(word[:1] for word in name.split("_")), choice.split("_")
+    initials = "".join(word[:1] for word in words)
+    return name in words or len(short) > 1 and short in words or len(name) > 1 and name == initials
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

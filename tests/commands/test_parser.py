@@ -18,7 +18,7 @@ def parser() -> Parser:
     ("argv", "message"),
     [
         (["--workdir=a", "--stesp=3"], "expected a flag that it knows, got '--stesp'; did you mean --steps"),
-        (["--work=a"], "required: --workdir"),
+        (["--work=a"], "txjax play: expected --workdir; see"),
         (["--workdir=a", "--steps=x"], "invalid int value: 'x'"),
         (["--workdir=a", "b"], "got 'b'; it takes no such argument"),
         (["--workdir=a", "--config.width=1"], "got '--config.width'"),

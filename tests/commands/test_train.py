@@ -38,6 +38,8 @@ def test_the_same_command_again_does_nothing(straight_run, config):
     before = rows(straight_run)
     code, _, err = train(config, straight_run)
     assert code == 0 and rows(straight_run) == before, err
+    note = "compiled programs are kept in"  # for the file alone, like all that is said of memory and compiler
+    assert note in (straight_run / "logs" / "process_0.log").read_text() and note not in err
 
 
 def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight_run, tmp_path):
@@ -60,7 +62,7 @@ def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75, err
-    assert "preempted: saved at step" in err
+    assert "finishing this step and saving it" in err and "preempted: saved at step" in err
     code, _, err = train(config, workdir)
     assert code == 0 and "resuming at step" in err
     assert rows(workdir) == rows(straight_run)

@@ -72,6 +72,8 @@ def test_secrets_of_a_command_line():
     told = tree.hide_secrets(words)
     assert SECRET not in " ".join(told) and {"--tokens=3", "--config.data.tokenizer=bytes"} <= set(told)
     assert told[2] == "--config.trackers[0].api_key=(hidden)" and len(told) == len(words)
+    (told,) = tree.hide_secrets([f"""--config.x=Hub(api_key='{SECRET}', at={{"hub_token": "{SECRET}"}}, mode="a")"""])
+    assert told == """--config.x=Hub(api_key='(hidden)', at={"hub_token": "(hidden)"}, mode="a")"""
 
 
 TRACKER = f'''

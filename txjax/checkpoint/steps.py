@@ -71,6 +71,10 @@ class Steps:
           UserError: there is no such step, or it is damaged.
         """
         steps = self.steps()
+        if not steps:
+            expected = "a run with a checkpoint"
+            hint = f"there is none in {self.folder}: the run has not saved yet, or they were removed"
+            raise UserError("--workdir", expected, str(self.folder.parent), hint=hint)
         if which == "last":
             good = next((step for step in reversed(steps) if not self.faults(step)), None)
         elif which == "best":

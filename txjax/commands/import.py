@@ -37,7 +37,11 @@ def run(argv: list[str]) -> int:
         for path in sorted(flags.source.iterdir()):
             if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
                 shutil.copy(path, workdir / KEPT / path.name)
-        made = experiment(model, workdir / KEPT / "tokenizer.json")
+        made, missing = None, ""
+        try:
+            made = experiment(model, workdir / KEPT / "tokenizer.json")
+        except UserError as error:  # the weights can be used all the same
+            missing = f"\nnot for evaluate and generate: {error}"
         parameters = jax.tree.map(jax.numpy.asarray, variables["params"])
         store = Store(workdir)
         weights = {"params": parameters, "frozen": {}, "model_state": {}}
@@ -47,5 +51,5 @@ def run(argv: list[str]) -> int:
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0})
         replace_text(workdir / "config.json", json.dumps(tree.to_json(made or model), indent=2) + "\n")
     uses = "evaluate, export and --config.init_from" if made else "export and --config.init_from"
-    print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}")
+    print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}{missing}")
     return 0

@@ -55,6 +55,8 @@ def read(flags: argparse.Namespace) -> "Experiment":
     found = read_config(flags.workdir, tuple(flags.trust))
     if not isinstance(found, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"
+        if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
+            hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
     return found
 

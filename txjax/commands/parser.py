@@ -1,6 +1,7 @@
 """The parser of every command's flags: a mistake is a UserError, so one line and exit code 2."""
 
 import argparse
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -33,7 +34,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         """The flags of `argv`, and apart from them the overrides, `--config.a.b=value`, unread.
 
-        An override in two words, `--config.a.b value`, is joined to one. Raises UserError for any other unknown flag.
+        An override in two words, `--config.a.b value`, is joined to one. With `--help` the fields of the config are
+        listed, and the process ends. Raises UserError for any other unknown flag.
         """
         own: list[str] = []
         overrides: list[str] = []
@@ -46,15 +48,54 @@ class Parser(argparse.ArgumentParser):
                 overrides.append(word)
             else:
                 overrides.append(f"{word}={words.pop(0)}")
-        return self.parse_args(own), overrides
+        if {"-h", "--help"} & set(own):
+            self._help(own, overrides)
+        flags, rest = self.parse_known_args(own)
+        if rest:
+            self._unknown(rest[0], getattr(flags, "config", None))
+        return flags, overrides
+
+    def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
+        """The command's help and, where a config is named, every field of it as the overrides leave it."""
+        from txjax import config
+        from txjax.commands.fields import fields
+
+        asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        asked.add_argument("--config")
+        source = asked.parse_known_args(own)[0].config
+        listed = fields(config.load(source, overrides)) if source else ()
+        self.print_help()
+        for i, line in enumerate(listed):
+            print(line if i else f"\nfields of {source}:\n{line}")
+        self.exit()
 
     def error(self, message: str) -> NoReturn:
         """What argparse calls for every mistake."""
+        missing = [a for a in self._actions if a.required and a.option_strings and a.option_strings[0] in message]
+        if "required" in message and missing:
+            flags = " and ".join(
+                action.option_strings[0] + (f" ({action.help})" if action.help else "") for action in missing
+            )
+            raise UserError(self.prog, flags, hint=f"see {self.prog} --help")
         raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
 
-    def _unknown(self, word: str) -> NoReturn:
+    def _unknown(self, word: str, source: str | None = None) -> NoReturn:
+        """Raises UserError. `source`: a config file, one of whose fields it may have meant."""
         name = word.split("=")[0]
-        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         if not name.startswith("-"):
             raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
-        raise UserError(self.prog, "a flag that it knows", name, near_misses(name, flags), f"see {self.prog} --help")
+        flags = [flag[2:] for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        bare = name.lstrip("-").replace("-", "_")
+        near = near_misses(bare, flags) or _fields(source, bare)
+        raise UserError(
+            self.prog, "a flag that it knows", name, [f"--{flag}" for flag in near], f"see {self.prog} --help"
+        )
+
+
+def _fields(source: str | None, name: str) -> list[str]:
+    """Fields of a config that are called like this."""
+    from txjax import config
+
+    with contextlib.suppress(UserError):  # the flag is the mistake to tell first
+        return config.similar(config.load(source, []), name) if source else []
+    return []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txjax.commands.parser import Parser
+from txjax.commands.smoke import shorten
 from txjax.train.early import leaving
 
 if TYPE_CHECKING:
@@ -18,13 +19,20 @@ SUMMARY = "train a config in a workdir; again to go on"
 def run(argv: list[str]) -> int:
     parser = Parser("train", __doc__)
     parser.add_argument(
-        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
+        "--config",
+        required=True,
+        help="FILE.py or FILE.py:variant; --config.a.b=value changes a field; with --help: every field",
     )
-    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="a short run to see that it goes through: 10 steps, evaluations of two batches, a checkpoint",
+    )
     parser.add_argument(
         "--point",
         action="append",
@@ -43,12 +51,15 @@ def run(argv: list[str]) -> int:
         follow()
         from txjax import processes
         from txjax.commands.report import plot_curves
+        from txjax.log import announce
         from txjax.train.loop import train
         from txjax.tree import check_settings
 
         if flags.point and len(flags.point) > 1:
             return _together(flags, overrides)
         experiment = _experiment(flags, overrides)
+        if flags.smoke:
+            announce(shorten(experiment))
     if flags.dry_run:  # for machines that submit jobs: no devices, no data
         check_settings(experiment)
         print("every field is one that there is, and in its range")
@@ -81,11 +92,14 @@ def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment"
 
 def _together(flags: argparse.Namespace, overrides: list[str]) -> int:
     """Trains several points in one program. Tells which of them failed."""
+    from txjax.log import announce
     from txjax.sweep.resolve import points_of
     from txjax.train.population import train_together
 
     runs = points_of(flags.config, overrides, flags.point)
     experiments, workdirs = [run.experiment for run in runs], [flags.workdir / run.name for run in runs]
+    for run in runs if flags.smoke else ():
+        announce(f"{run.name}: {shorten(run.experiment)}")
     ended = train_together(experiments, workdirs, flags.allow_config_change, flags.until)
     for i, error in ended.failed.items():
         print(f"failed: {runs[i].name}: {error}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """The log of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
 
-from txjax.log.console import Progress, setup_logging
+from txjax.log.console import Progress, announce, setup_logging
 from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of
 from txjax.log.trackers import Row, Sink, TensorBoard, Tracker, Value, WandB
 
@@ -14,6 +14,7 @@ __all__ = [
     "Tracker",
     "Value",
     "WandB",
+    "announce",
     "plain",
     "read_metrics",
     "rows_of",

@@ -1,10 +1,11 @@
 """What a run shows while it runs: a progress line on the console, messages on stderr and in `workdir/logs`."""
 
+import contextlib
 import logging
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,55 +15,105 @@ from rich.text import Text
 
 from txjax.log.trackers import Value, logger
 
+REFRESHES_PER_SECOND = 2
+BAR = 10  # characters
+
 
 class Progress:
-    """The run on the console: a live line on a terminal, one plain line a row anywhere else."""
+    """The run on the console: a live line on a terminal, one plain line a row anywhere else.
 
-    def __init__(self, num_steps: int, console: Console | None = None):
-        self.num_steps = num_steps
+    The live line begins with the step and the time that is left; what its width has no room for is left out.
+    """
+
+    def __init__(self, num_steps: int, console: Console | None = None, start_step: int = 0):
+        self.num_steps, self.step = num_steps, start_step
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.first: tuple[int, float] | None = None
-        self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
+        self.left = ""  # time, once it is known
+        self.parts: list[str] = []
+        self.doing: tuple[str, float] | None = None  # what is no step, and since when
+        self.live = (
+            Live(console=self.console, get_renderable=self._line, refresh_per_second=REFRESHES_PER_SECOND)
+            if self.console.is_terminal
+            else None
+        )
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
         """Shows one row."""
-        at = f"{step:>{len(str(self.num_steps))}}/{self.num_steps}"
-        line = Text("  ".join([f"step {at}", *self._parts(step, metrics)]))
+        self.step, self.parts, self.left = step, _parts(metrics), self._time_left(step)
         scores = [f"{name[5:]} {_short(value)}" for name, value in metrics.items() if name.startswith("eval/")]
         if self.live:
-            line.truncate(self.console.width, overflow="ellipsis")
-            self.live.start()  # at the first row only; a start that is followed by no close would hide the cursor
-            self.live.update(line, refresh=True)
+            self._start(self.live)
+            self.live.refresh()
         else:
-            self.console.print(line)
+            self.console.print(Text("  ".join(filter(None, [self._at(), *self.parts, self.left]))))
         if scores:
-            self.console.print(Text("  ".join([f"eval {at}", *scores])))
+            self.console.print(Text("  ".join([self._at("eval"), *scores])))
+
+    @contextlib.contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """The live line tells what the block does, and for how many seconds by now."""
+        self.doing = (what, time.monotonic())
+        if self.live:
+            self._start(self.live)
+        try:
+            yield
+        finally:
+            self.doing = None
 
     def close(self) -> None:
         """Leaves the last line standing."""
         if self.live:
             self.live.stop()
 
-    def _parts(self, step: int, metrics: Mapping[str, Value]) -> list[str]:
-        shown = {"train/loss": "loss", "train/lr": "lr"}
-        if "perf/tokens_per_s" in metrics:
-            shown["perf/tokens_per_s"] = "tokens/s"
-        else:
-            shown["perf/examples_per_s"] = "examples/s"
-        parts = [f"{label} {_short(metrics[name])}" for name, label in shown.items() if name in metrics]
-        if "perf/step_ms" in metrics:
-            parts.append(f"{_short(metrics['perf/step_ms'])} ms/step")
-        if "perf/data_wait" in metrics:
-            parts.append(f"data wait {float(metrics['perf/data_wait']):.0%}")
-        if "perf/mfu" in metrics:
-            parts.append(f"MFU {float(metrics['perf/mfu']):.0%}")
+    def _start(self, live: Live) -> None:
+        if not live.is_started:
+            live.start()
+            self.console.show_cursor(True)  # however the process ends, its terminal has a cursor
+
+    def _at(self, kind: str = "step") -> str:
+        return f"{kind} {self.step:>{len(str(self.num_steps))}}/{self.num_steps}"
+
+    def _line(self) -> Text:
+        doing = self.doing
+        parts = [self._at(), self.left, doing and f"{doing[0]} {time.monotonic() - doing[1]:.0f} s"]
+        parts += [self._bar(), *self.parts]
+        line = ""
+        for part in filter(None, parts):
+            longer = f"{line}  {part}" if line else part
+            if len(longer) > self.console.width:
+                break
+            line = longer
+        return Text(line, no_wrap=True, overflow="crop")
+
+    def _bar(self) -> str:
+        return f"[{'=' * (BAR * self.step // self.num_steps):<{BAR}}]"
+
+    def _time_left(self, step: int) -> str:
         now = time.monotonic()
         if self.first is None:  # the first row paid for compiling: the clock starts here
             self.first = (step, now)
-        elif step > self.first[0]:
-            left = (self.num_steps - step) * (now - self.first[1]) / (step - self.first[0])
-            parts.append(f"ETA {timedelta(seconds=round(left))}")
-        return parts
+        if step == self.first[0]:
+            return ""
+        left = (self.num_steps - step) * (now - self.first[1]) / (step - self.first[0])
+        return f"ETA {timedelta(seconds=round(left))}"
+
+
+def _parts(metrics: Mapping[str, Value]) -> list[str]:
+    """What a line shows of a row, the most important first."""
+    shown = {"train/loss": "loss", "train/lr": "lr"}
+    if "perf/tokens_per_s" in metrics:
+        shown["perf/tokens_per_s"] = "tokens/s"
+    else:
+        shown["perf/examples_per_s"] = "examples/s"
+    parts = [f"{label} {_short(metrics[name])}" for name, label in shown.items() if name in metrics]
+    if "perf/step_ms" in metrics:
+        parts.append(f"{_short(metrics['perf/step_ms'])} ms/step")
+    if "perf/data_wait" in metrics:
+        parts.append(f"data wait {float(metrics['perf/data_wait']):.0%}")
+    if "perf/mfu" in metrics:
+        parts.append(f"MFU {float(metrics['perf/mfu']):.0%}")
+    return parts
 
 
 def _short(value: Value) -> str:
@@ -73,8 +124,18 @@ def _short(value: Value) -> str:
     return f"{value:.4g}"
 
 
+_announced: list[str] = []
+
+
+def announce(message: str) -> None:
+    """Keeps a message until `setup_logging` knows its file; the log begins with it."""
+    _announced.append(message)
+
+
 def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] = ()) -> None:
     """Sends the messages of "txjax" to `workdir/logs/process_N.log` and to stderr (only warnings where N > 0).
+
+    Messages of the level DEBUG are in the file alone.
 
     `beside` are workdirs of runs that train together with this one: they get the same file.
 
@@ -91,9 +152,11 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
         file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.DEBUG)
     root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
+    while _announced:
+        logger.info(_announced.pop(0))
 
 
 class _StderrHandler(logging.Handler):

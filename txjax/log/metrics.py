@@ -1,5 +1,6 @@
 """metrics.jsonl, the record of a run: one JSON object a line, `{"step": updates done, "time": unix seconds, ...}`."""
 
+import contextlib
 import json
 import math
 import os
@@ -40,6 +41,7 @@ class Log:
         for tracker in trackers:
             tracker.check()
         self.file: TextIO | None = None
+        self.progress: Progress | None = None
         self.reached = 0
         if process_index > 0:
             return
@@ -48,7 +50,7 @@ class Log:
         self.last_step, self.reached = _cut(path, start_step)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
-        self.progress = Progress(num_steps) if shown else None
+        self.progress = Progress(num_steps, start_step=start_step) if shown else None
 
     def __enter__(self) -> "Log":
         return self
@@ -68,6 +70,10 @@ class Log:
             feed.put((step, row))
         if self.progress:
             self.progress.show(step, row)
+
+    def busy(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """The console tells what the block does, which is no step."""
+        return self.progress.busy(what) if self.progress else contextlib.nullcontext()
 
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""

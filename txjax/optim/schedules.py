@@ -11,6 +11,8 @@ import optax
 
 from txjax.types import UserError, setting
 
+_TRIAL = "for a short trial of the run as it is: --until=STEP, or --smoke"
+
 
 @dataclasses.dataclass
 class Schedule:
@@ -34,7 +36,7 @@ class Schedule:
                 "config.optimizer.schedule.warmup_steps",
                 f"at most config.num_steps = {num_steps}",
                 warmup,
-                hint="shorten the warmup or train longer",
+                hint=f"shorten the warmup or train longer; {_TRIAL}",
             )
         decay = self.decay(peak_lr, num_steps - warmup)
         if warmup == 0:
@@ -100,7 +102,7 @@ class WarmupStableDecay(Schedule):
                 "config.optimizer.schedule.decay_steps",
                 f"at most the {num_steps} updates after the warmup",
                 steps,
-                hint="shorten the decay or train longer",
+                hint=f"shorten the decay or train longer; {_TRIAL}",
             )
         return optax.linear_schedule(peak_lr, self.final * peak_lr, steps, transition_begin=num_steps - steps)
 

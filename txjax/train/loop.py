@@ -81,7 +81,7 @@ def run(
         processes.watch(folders[0] / "logs")
         setup_logging(folders[0], processes.index(), folders[1:])
         for note in notes:
-            log.info(note)
+            log.debug(note)
         for folder, experiment in zip(folders, experiments, strict=True):
             agree("the config", functools.partial(settle_config, folder, experiment, allow_config_change))
         held = machine(experiments, layout)
@@ -255,7 +255,7 @@ class Run:
     @contextlib.contextmanager
     def _aside(self, kind: str, what: str) -> Iterator[None]:
         """Time that is no step's, and may be longer than one's."""
-        with self.meter.paused(kind), self.watchdog.patient(what):
+        with self.meter.paused(kind), self.watchdog.patient(what), self.books[0].log.busy(what):
             yield
 
     def _settle(self, more: dict[str, float] | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -44,8 +45,10 @@ class Preemption:
         self.asked = True
         if self.starting:
             leave(number, frame)
+        _acknowledge()
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        _acknowledge()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -58,3 +61,10 @@ class Preemption:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+def _acknowledge() -> None:
+    """Tells at once that a signal came. By the system's own call: a handler may interrupt whoever else writes."""
+    told = "finishing this step and saving it, then stopping; a second Ctrl-C or signal stops at once\n"
+    with contextlib.suppress(OSError):
+        os.write(2, ("\n" * os.isatty(2) + told).encode())  # on a terminal, below the live line

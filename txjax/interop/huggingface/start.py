@@ -16,26 +16,29 @@ _LENGTH = 256
 
 
 def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
-    """A run of the model on the embedded text, by its tokenizer; None where it has none or is no model of text.
+    """A run of the model on the embedded text, by its tokenizer; None where it is no model of text.
 
     The text is a stand-in: every field is there to be changed.
+
+    Raises:
+      UserError: a model of text without a tokenizer that suits it.
     """
-    if not tokenizer_json.is_file() or not isinstance(model, Decoder | Bert):
+    if not isinstance(model, Decoder | Bert):
         return None
+    if not tokenizer_json.is_file():
+        hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one"
+        raise UserError("--from", "a tokenizer.json, to read and write text", "a folder without", hint=hint)
     tokenizer = TokenizerFile(path=str(tokenizer_json.resolve()))
     length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH))
     objective: Objective
     kind: type[TextWindows]
-    try:
-        if tokenizer.vocab() > model.vocab:
-            return None
-        if isinstance(model, Decoder):
-            kind, objective = NextTokenWindows, NextToken()
-        else:
-            kind = SentencePairs if model.next_sentence else TextWindows
-            objective = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=model.vocab)
-    except UserError:
-        return None
+    if tokenizer.vocab() > model.vocab:
+        raise UserError("--from", f"a tokenizer.json of at most {model.vocab} tokens", tokenizer.vocab())
+    if isinstance(model, Decoder):
+        kind, objective = NextTokenWindows, NextToken()
+    else:
+        kind = SentencePairs if model.next_sentence else TextWindows
+        objective = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=model.vocab)
 
     def text(split: str) -> Dataset:
         return kind(split=split, length=length, tokenizer=tokenizer)

@@ -1,0 +1,105 @@
+"""Components, dicts and tuples by flag: literal calls that are parsed, never evaluated."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from txjax import config, tree
+from txjax.__main__ import main
+from txjax.models.text.bert import Bert
+from txjax.nn.positions import Alibi, Rotary
+from txjax.optim import LARS, Group
+from txjax.optim.schedules import Linear
+from txjax.sweep.resolve import resolve
+from txjax.types import UserError
+
+import runs
+
+
+def test_a_component_takes_the_place_of_another_and_later_flags_set_its_fields(config):
+    run = load(config, "--config.model.positions=Alibi()")
+    assert type(run.model.positions) is Alibi
+    run = load(config, "--config.model.positions=Rotary()", "--config.model.positions.theta=500")
+    assert type(run.model.positions) is Rotary and run.model.positions.theta == 500.0
+    run = load(config, "--config.optimizer=LARS(0.5, schedule=Linear(warmup_steps=3))")  # nn has a Linear, too
+    assert type(run.optimizer) is LARS and run.optimizer.schedule == Linear(warmup_steps=3)
+    assert type(load(config, "--config.model=Bert(vocab=300, width=32, depth=2, heads=2)").model) is Bert
+    run = load(config, r"--config.optimizer.groups=(Group(pattern='a\d', lr=0.5), Group())")
+    assert run.optimizer.groups == (Group(pattern=r"a\d", lr=0.5), Group())
+
+
+def test_dicts_and_optional_components(config):
+    run = load(config, '--config.transfer.prefixes={"head": None, "encoder": "layers"}', "--config.evals={}")
+    assert run.transfer.prefixes == {"head": None, "encoder": "layers"} and run.evals == {}
+    assert load(config, "--config.ema=EMA(decay=0.5)", "--config.ema=None").ema is None
+    assert load(config, "--config.ema=EMA()", "--config.ema.decay=0.5").ema.decay == 0.5
+    run = load(config, "--config.evals.valid=Perplexity(NextTokenWindows(split='validation', length=8))")
+    assert type(run.evals["valid"]).__name__ == "Perplexity"
+    assert load(config, "--config.trackers=()").trackers == ()
+
+
+def test_a_class_of_the_config_file_itself(config, tmp_path):
+    own = "\nfrom txjax.nn import Alibi\nclass Mine(Alibi):\n    slope: float = 1.0\n"
+    (tmp_path / "own.py").write_text(Path(config).read_text() + own)
+    assert load(tmp_path / "own.py", "--config.model.positions=Mine(slope=2)").model.positions.slope == 2.0
+
+
+def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
+    flags = ["--config.model.positions=Rotary(theta=500)", '--config.transfer.prefixes={"head": None}']
+    written = json.loads(json.dumps(tree.to_json(load(config, *flags))))
+    assert tree.to_json(tree.from_json(written)) == written
+    points = "\ndef sweep():\n    return [{'model.positions.theta': 700}, {'seed': 1}]\n"
+    (tmp_path / "swept.py").write_text(runs.CONFIG + points)
+    found, _ = resolve(str(tmp_path / "swept.py"), flags)
+    assert [run.experiment.model.positions.theta for run in found] == [700.0, 500.0]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("model.positions=Rotery()", ["config.model.positions", "did you mean Rotary?", "there are Alibi, Learned"]),
+        ("model.positions=AdamW()", ["a class of txjax for Positions", "got 'AdamW'", "there are Alibi"]),
+        ("model.positions=Rotary(thet=5)", ["config.model.positions.thet", "field of Rotary", "did you mean theta?"]),
+        ("model.positions=Rotary(theta='x')", ["config.model.positions.theta: expected a number, got 'x'"]),
+        ("model.positions=Rotary(1, theta=2)", ["config.model.positions.theta: expected one value"]),
+        ("model.positions=Alibi", ["such as Alibi(...)", "got 'Alibi'"]),
+        ("model.positions=None", ["config.model.positions: expected Positions, got None"]),
+        ("model=Decoder(width=3)", ["expected Decoder(width=..., depth=..., heads=..., vocab=...)"]),
+        ("model.positions=Rotary(theta=10**9**9)", ["config.model.positions.theta: expected a number"]),
+        ("model.positions=Rotary(**{})", ["a field of Rotary"]),
+        ("model.positions=(((", ["config.model.positions", "'((('"]),
+        ("transfer.prefixes={'head': 3}", ["config.transfer.prefixes.head: expected a text or None, got 3"]),
+        ("transfer.prefixes={3: 'head'}", ["keys that are texts"]),
+        ("trackers=(1,)", ["config.trackers[0]: expected Tracker, got 1", "TensorBoard"]),
+        ("num_steps=None", ["config.num_steps"]),
+    ],
+)
+def test_a_mistake_is_one_line(config, flag, words):
+    with pytest.raises(UserError) as caught:
+        load(config, f"--config.{flag}")
+    assert all(word in str(caught.value) for word in words), caught.value
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_evaluated(config, tmp_path, capsys):
+    mark = tmp_path / "mark"
+    for text in (
+        f"open({str(mark)!r}, 'w')",
+        f"__import__('pathlib').Path({str(mark)!r}).touch()",
+        f"Rotary(theta=open({str(mark)!r}, 'w'))",
+        f"[Rotary() for _ in [open({str(mark)!r}, 'w')]]",
+        "os.system('true')",
+        "subprocess.Popen(['true'])",
+    ):
+        flag = f"--config.model.positions={text}"
+        assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", flag]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("txjax: config.model.positions") and len(err.splitlines()) == 1, err
+    assert not mark.exists() and not (tmp_path / "run").exists()
+
+
+def load(path, *flags: str):
+    found = config.load(str(path), list(flags))
+    tree.check_settings(found)
+    return found

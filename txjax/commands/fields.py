@@ -1,0 +1,68 @@
+"""What a config can be told: every field of its tree with its flag, its value, its type and a line of its docstring."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from txjax.components import Slot
+from txjax.tree import children, hide_secrets, settings, type_name
+from txjax.types import some
+
+_COLUMN = 48
+
+
+def fields(tree: Any) -> Iterator[str]:
+    """A line for each field of a config, parents first. Nothing is built or compiled."""
+    yield from _below(Slot("config", type(tree), tree))
+
+
+def _below(slot: Slot) -> Iterator[str]:
+    for step, child in children(slot.now):
+        name = step.strip(".[]")
+        inner = Slot(slot.where + step, slot.kind_of(name), child)
+        (flag,) = hide_secrets([f"--{inner.where}={_shown(child)}"])
+        yield f"{flag:<{_COLUMN}}  {': '.join(filter(None, [_type(slot, name, inner), _about(slot.now, name, child)]))}"
+        yield from _below(inner)
+
+
+def _shown(value: Any) -> str:
+    """As a flag would have it, but for the fields of components, which are listed by themselves."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{key}": {_shown(part)}' for key, part in value.items()) + "}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_shown, value))}{',' * (len(value) == 1)})"
+    return f"{type(value).__name__}(...)" if hasattr(value, "__dataclass_fields__") else str(value)
+
+
+def _type(parent: Slot, name: str, slot: Slot) -> str:
+    if len(offers := slot.offers() if slot.holds_components else []) > 1:
+        return some([*offers, "None"] if slot.may_be_none else offers, 8)
+    limits = _limits(parent.now, name)
+    if "choices" in limits:
+        return "one of " + ", ".join(map(str, limits["choices"]))
+    words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
+    kind = "" if slot.kind is Any else type_name(slot.kind)
+    return ", ".join(filter(None, [kind, *(f"{words[limit]} {bound}" for limit, bound in limits.items())]))
+
+
+def _limits(node: Any, name: str) -> dict[str, Any]:
+    found = [field for field in settings(node) if field.name == name] if hasattr(node, "__dataclass_fields__") else []
+    return found[0].metadata.get("limits", {}) if found else {}
+
+
+def _about(node: Any, name: str, child: Any) -> str:
+    """The docstring's first sentence on a field; else that on its component, or on the class that has the field."""
+    known = child if hasattr(child, "__dataclass_fields__") else node
+    text = _attributes(type(node)).get(name) or inspect.cleandoc(type(known).__doc__ or "").split("\n\n")[0]
+    return re.split(r"(?<!et al)(?<!eq)(?<!e\.g)\. (?=[A-Z{\"])", " ".join(text.split()))[0].rstrip(".")
+
+
+def _attributes(cls: type) -> dict[str, str]:
+    """What docstrings of a class and of its bases say under "Attributes:"."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
+        entries = re.finditer(r"^  (\w[\w, ]*): (.*(?:\n   +.*)*)", re.split(r"\n(?=\S)", section)[0], re.MULTILINE)
+        found |= {name: entry[2] for entry in entries for name in entry[1].split(", ")}
+    return found

@@ -1,0 +1,36 @@
+"""`--smoke`: the same program for a few steps, to see that training, evaluating and saving go through."""
+
+from typing import TYPE_CHECKING, Any
+
+from txjax.tree import children, walk
+
+if TYPE_CHECKING:
+    from txjax.experiment import Experiment
+
+STEPS = 10
+BATCHES = 2  # of an evaluation
+
+
+def shorten(experiment: "Experiment") -> str:
+    """Shortens a run in place: 10 steps, every row logged, evaluations of two batches and a checkpoint at its end.
+
+    What the optimizer counts in steps (a warmup, a decay) keeps its share of the run.
+
+    Returns:
+      A line that tells each field that was changed.
+    """
+    steps, before = min(STEPS, experiment.num_steps), dict(walk(experiment))
+    for _, part in walk(experiment.optimizer):
+        for name in [step[1:] for step, value in children(part) if step.endswith("_steps") and value]:
+            setattr(part, name, max(1, getattr(part, name) * steps // experiment.num_steps))
+    for evaluation in experiment.evals.values():
+        evaluation.every_steps = steps
+        evaluation.max_batches = min(BATCHES, evaluation.max_batches or BATCHES)
+    experiment.num_steps, experiment.log_every_steps = steps, 1
+    experiment.checkpoint.every_steps = steps
+    changed = [(path, before[path], now) for path, now in walk(experiment) if _differ(before[path], now)]
+    return "smoke run: " + (", ".join(f"{path}: {old} -> {now}" for path, old, now in changed) or "nothing is shorter")
+
+
+def _differ(before: Any, now: Any) -> bool:
+    return not list(children(now)) and before != now
