@@ -206,9 +206,7 @@ def test_a_prepared_data_set_of_honest_words(evil, squiggles):
 def test_a_name_is_that_of_a_folder(evil, squiggles, monkeypatch, name):
     """No namespace, which runs code or asks the network; no arguments of a builder; no path."""
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
-    with pytest.raises(
-        UserError, match=r"data.name: expected a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
-    ):
+    with pytest.raises(UserError, match=r"data.name: expected a TFDS data set as NAME, NAME/CONFIG"):
         records.check(name, "test", str(squiggles.parents[1]))
 
 
@@ -218,7 +216,7 @@ def test_a_name_is_that_of_a_folder(evil, squiggles, monkeypatch, name):
         ({"name": "squiggles"}, "features.json: expected features of TFDS's own, got 'evil.Features'"),
         (
             {"name": "huggingface:squiggles"},
-            "data.name: expected a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION",
+            "data.name: expected a TFDS data set as NAME, NAME/CONFIG",
         ),
     ],
 )

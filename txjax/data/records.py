@@ -24,9 +24,7 @@ from txjax.types import Failure, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
-ELSEWHERE = (
-    "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir and name it there"
-)
+ELSEWHERE = "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir"
 
 
 class CorruptData(Failure):
@@ -58,9 +56,8 @@ def find(name: str, data_dir: str | None) -> Any:
         classes that aren't TFDS's own.
     """
     if not NAME.fullmatch(name):
-        raise UserError(
-            "data.name", "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION", name, hint=ELSEWHERE
-        )
+        expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
+        raise UserError("data.name", expected, name, hint=ELSEWHERE)
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
