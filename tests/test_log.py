@@ -251,11 +251,11 @@ def test_text_log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     setup_logging(tmp_path)
     setup_logging(tmp_path)  # twice is once
-    logging.getLogger("txjax.data").info("hello")
+    logging.getLogger("txjax.data").info("hello \x1b[2J")
     setup_logging(tmp_path, process_index=1)
     logging.getLogger("txjax").info("quiet")
     logging.getLogger("txjax").warning("loud")
-    assert capsys.readouterr().err == "hello\nloud\n"
-    assert (tmp_path / "logs" / "process_0.log").read_text().endswith(" INFO hello\n")
+    assert capsys.readouterr().err == "hello \\x1b[2J\nloud\n"
+    assert (tmp_path / "logs" / "process_0.log").read_text().endswith(" INFO hello \\x1b[2J\n")
     assert len((tmp_path / "logs" / "process_1.log").read_text().splitlines()) == 2
     logging.getLogger("txjax").handlers[0].close()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
-from rich.text import Text
 
+from txjax.log.table import plain_text
 from txjax.log.trackers import Value, logger
+from txjax.visible import Formatter
 
 
 class Progress:
@@ -27,7 +28,7 @@ class Progress:
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
         """Shows one row."""
         at = f"{step:>{len(str(self.num_steps))}}/{self.num_steps}"
-        line = Text("  ".join([f"step {at}", *self._parts(step, metrics)]))
+        line = plain_text("  ".join([f"step {at}", *self._parts(step, metrics)]))
         scores = [f"{name[5:]} {_short(value)}" for name, value in metrics.items() if name.startswith("eval/")]
         if self.live:
             line.truncate(self.console.width, overflow="ellipsis")
@@ -36,7 +37,7 @@ class Progress:
         else:
             self.console.print(line)
         if scores:
-            self.console.print(Text("  ".join([f"eval {at}", *scores])))
+            self.console.print(plain_text("  ".join([f"eval {at}", *scores])))
 
     def close(self) -> None:
         """Leaves the last line standing."""
@@ -89,10 +90,12 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
         folder = Path(place) / "logs"
         folder.mkdir(parents=True, exist_ok=True)
         file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        file.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file)
     logger.setLevel(logging.INFO)
-    root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
+    stderr = _StderrHandler(logging.WARNING if process_index else logging.INFO)
+    stderr.setFormatter(Formatter())
+    root.addHandler(stderr)
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
 
 
