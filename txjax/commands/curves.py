@@ -15,7 +15,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from txjax.commands.runs import Run
 
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
-WORDS = {"text.parse_math": False}  # a `$` in a name begins no formula
+WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name begins no formula
 SMOOTH_ABOVE = 150  # points of a line, from which on its moving average is drawn over it
 
 
