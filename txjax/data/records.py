@@ -152,7 +152,7 @@ class Records:
             return self._features.deserialize_example_np(self._records[index])
         except Exception as error:
             raise CorruptData(
-                f"{self._place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
+                f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
             ) from error
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
@@ -163,7 +163,8 @@ class Records:
         except Exception:  # one by one, to name the record at fault
             return [self[index] for index in indices]
 
-    def _place(self, index: int) -> str:
+    def place(self, index: int) -> str:
+        """Record `index` for people: its file, and its number in that."""
         for shard in self._shards:
             if index < shard.take:
                 return f"{shard.filename}: record {shard.skip + index}"
