@@ -85,7 +85,7 @@ def test_a_label_of_no_class_has_no_weight(label, weight, fine):
 
 
 def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
-    flags = [f"--config={root / 'configs/vision/vit_digits.py'}", f"--workdir={tmp_path / 'run'}", "--dry_run"]
+    flags = [f"--config={root / 'configs/vision/vit_digits.py'}", f"--workdir={tmp_path / 'run'}"]
     assert main(["train", *flags, "--config.model.classes=5"]) == 2
     assert "config.model.classes: expected at least 10, the classes of config.data, got 5" in capsys.readouterr().err
 
