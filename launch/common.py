@@ -17,6 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,8 +53,10 @@ class Flags(argparse.ArgumentParser):
         """The launcher's own flags, and those of `txjax train` as they were typed: `--config.a.b=value` ...
 
         Raises:
-          Mistake: a flag that the launcher doesn't have.
+          Mistake: a flag that the launcher doesn't have, or a control character.
         """
+        for word in argv:
+            check_plain(word)
         overrides = [word for word in argv if is_trains(word)]
         flags, rest = self.parse_known_args([word for word in argv if not is_trains(word)])
         if rest:
@@ -67,6 +70,12 @@ class Flags(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """What argparse calls for every mistake."""
         raise Mistake(message)
+
+
+def check_plain(word: str) -> None:
+    """Raises Mistake for a character that is not text: a line break would begin a new line of the script."""
+    if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in word):
+        raise Mistake(f"{word.partition('=')[0]!a}: expected a word without control characters, got {word!a}")
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -171,13 +180,15 @@ def prepare(workdir: Path | None, config: str) -> Launch:
     """Looks at checkout, config and workdir (None: it is on other machines); writes nothing yet.
 
     Raises:
-      Mistake: no such config, no checkout, a workdir that can't be written.
+      Mistake: no such config, no checkout, a workdir that can't be written, control characters in a path.
     """
     source, variant = config_file(config)
     if workdir is None:
         workdir = ROOT
     else:
         check_writable(workdir)
+    for path in (workdir, source.resolve()):  # where a link or the current folder led
+        check_plain(str(path))
     now = datetime.datetime.now(datetime.UTC)
     folder = workdir / "launch" / now.strftime("%Y%m%dT%H%M%S.%f")[:-3]
     changed = git("diff", "--name-only", "HEAD").splitlines()

@@ -48,8 +48,12 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
         raise Mistake(f"--sweep: expected a file with one line of flags for every run, got {file}")
     found: list[list[str]] = []
     for number, line in enumerate(file.read_text().splitlines(), 1):
-        words = shlex.split(line, comments=True)
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise Mistake(f"{file} line {number}: expected words as a shell reads them; {error}") from None
         for word in words:
+            common.check_plain(word)
             if not word.startswith("--workdir=") and not (common.is_trains(word) and common.is_whole(word)):
                 raise Mistake(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
         if words:

@@ -310,13 +310,13 @@ def test_text_log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     setup_logging(tmp_path)
     setup_logging(tmp_path)  # twice is once
-    logging.getLogger("txjax.data").info("hello")
+    logging.getLogger("txjax.data").info("hello \x1b[2J")
     logging.getLogger("txjax").debug("how it was set up")
     setup_logging(tmp_path, process_index=1)
     logging.getLogger("txjax").info("quiet")
     logging.getLogger("txjax").warning("loud")
-    assert capsys.readouterr().err == "hello\nloud\n"
+    assert capsys.readouterr().err == "hello \\x1b[2J\nloud\n"
     first, second = (tmp_path / "logs" / "process_0.log").read_text().splitlines()
-    assert first.endswith(" INFO hello") and second.endswith(" DEBUG how it was set up")
+    assert first.endswith(" INFO hello \\x1b[2J") and second.endswith(" DEBUG how it was set up")
     assert len((tmp_path / "logs" / "process_1.log").read_text().splitlines()) == 2
     logging.getLogger("txjax").handlers[0].close()

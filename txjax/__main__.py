@@ -9,6 +9,7 @@ import sys
 
 from txjax import commands
 from txjax.types import Failure, UserError, near_misses
+from txjax.visible import Formatter, visible
 
 
 def names() -> list[str]:
@@ -29,7 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     """
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's notes are not the user's
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    stderr = logging.StreamHandler()
+    stderr.setFormatter(Formatter())
+    logging.basicConfig(handlers=[stderr], level=logging.WARNING)
     try:
         return _run(argv)
     except BrokenPipeError:
@@ -42,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
             processes.fail(error)
         if not isinstance(error, UserError | Failure):
             raise
-        print(f"txjax: {error}", file=sys.stderr)
+        print(f"txjax: {visible(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else error.code
 
 

@@ -24,15 +24,21 @@ def evict(path: Path) -> None:
         os.close(handle)
 
 
+def leaves(path: Path, folder: Path) -> bool:
+    """Whether a path that begins in a folder ends elsewhere, by links."""
+    return not path.resolve().is_relative_to(folder.resolve())
+
+
 def replace_text(path: Path, text: str) -> None:
     """Replaces a whole file in one step."""
     replace_bytes(path, text.encode())
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Replaces a whole file in one step."""
+    """Replaces a whole file in one step; of a link the link itself, not what it points to."""
     temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as file:  # a new one: a link that lies there is not followed
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -1,11 +1,13 @@
 """Why two runs differ, found in runs that differ in known ways."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from txjax.__main__ import main
 from txjax.commands import diff
 from txjax.types import UserError
 
@@ -82,6 +84,26 @@ def test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: 
     lines = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines()]
     assert ["config: new", "", "(none)", "3"] in lines
     assert ["metrics: train/lr", "1", "0.1", "0.3"] in lines
+
+
+WORDS = "[/INST] [red]x[/red] :smile: \x1b[31m\x9b2J\r\u202egnp.exe\na|b"
+SHOWN = r"[/INST] [red]x[/red] :smile: \x1b[31m\x9b2J\r\u202egnp.exe\na|b"
+
+
+def test_words_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    """No markup, no escape sequence: `[/INST]` is a token of chats, and a config may come from anybody."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    name = "run [bold] \x1b]0;title\x07"
+    a = make_run(tmp_path / name, CONFIG | {"data": WORDS}, MANIFEST, ROWS)
+    b = make_run(tmp_path / "b", CONFIG | {WORDS: 1}, MANIFEST, ROWS)
+    assert main(["diff", a, b]) == 0
+    out = capsys.readouterr().out
+    assert f"config: data │               │ {SHOWN} " in re.sub(" +│", " │", out).replace("│ │", "│               │")
+    assert f"config: {SHOWN} " in out and r"run [bold] \x1b]0;title\x07" in out
+    assert main(["diff", a, a]) == 2
+    err = capsys.readouterr().err
+    assert r"run [bold] \x1b]0;title\x07" in err and err.count("\n") == 1
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 import base64
 import html.parser
 import json
+import logging
 import math
+import os
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from txjax.__main__ import main
 from txjax.commands import report
 from txjax.commands.curves import DARK, LIGHT, draw
 from txjax.commands.runs import Run, read_runs
@@ -149,6 +152,65 @@ def test_pictures_and_samples_of_every_run(tmp_path: Path) -> None:
     shown = [int(word) for word in re.findall(r"&lt;text (\d+)&gt;", text)]
     assert shown == [40, 39, 31, 23, 16, 8, 1] and "<h3>a valid</h3>" in text and "b valid" not in text
     assert "<h2>Pictures</h2>" not in page_of(b)
+
+
+def test_links_that_leave_the_workdir(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    """A page is made to be shared: nothing of this machine but the run's own folder gets into it, or is written."""
+    run = make_run(tmp_path / "run")
+    (tmp_path / "outside").mkdir()
+    secret = tmp_path / "outside" / "10.txt"
+    secret.write_text("the secret")
+    for name in ("a", "b"):
+        (run / "samples" / name).mkdir(parents=True)
+    (run / "samples" / "a" / "10.txt").symlink_to("../../kept.txt")
+    (run / "kept.txt").write_text("its own text")
+    (run / "samples" / "b" / "10.txt").symlink_to(secret)
+    (run / "samples" / "c").symlink_to(secret.parent)
+    os.mkfifo(run / "samples" / "b" / "20.txt")
+    (run / "pictures").symlink_to(secret.parent.parent)
+    (run / "samples" / "\x1b[2J").symlink_to(secret.parent)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as outside of pytest
+    assert main(["report", str(run)]) == 0
+    page = (run / "report" / "index.html").read_text()
+    assert "the secret" not in page and "its own text" in page
+    warned = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in warned] == [f"left out, since links lead out of {run}"] * 2
+    assert r"samples/\x1b[2J/10.txt" in warned[1]
+
+
+@pytest.mark.parametrize("name", ["config.json", "manifest.json", "metrics.jsonl", "goodput.json", "report"])
+def test_a_run_told_by_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    run = make_run(tmp_path / "run")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "index.html").write_text("of somebody else")
+    target = tmp_path / "outside" if name == "report" else tmp_path / "outside" / "secret.json"
+    if name != "report":
+        target.write_text('{"password": "x"}')
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(target)
+    assert main(["report", str(run)]) == 2
+    assert "a link that leaves the folder is not followed" in capsys.readouterr().err
+    assert (tmp_path / "outside" / "index.html").read_text() == "of somebody else"
+    if name != "report":
+        assert not (run / "report").exists()
+
+
+def test_pictures_are_never_written_through_a_link(tmp_path: Path) -> None:
+    run, victim = make_run(tmp_path / "run"), tmp_path / "victim"
+    victim.write_text("untouched")
+    (run / "report").mkdir()
+    names = ("curves.png", ".curves.png.tmp", "index.html", ".index.html.tmp")
+    for path in (*(run / "report" / name for name in names), run / "curves.png", run / ".curves.png.tmp"):
+        path.symlink_to(victim)
+    assert page_of(run).startswith("<!doctype html>")
+    assert report.plot_curves([run], run / "curves.png").read_bytes().startswith(PNG)
+    assert (run / "report" / "curves.png").read_bytes().startswith(PNG)
+    assert victim.read_text() == "untouched"
+
+
+def test_names_with_dollars_are_no_formulas(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / "a$\\frac{$", **{r"eval/$x^$/accuracy": 0.5}), make_run(tmp_path / "b")]
+    assert report.run([*map(str, runs)]) == 0
 
 
 def page_of(run: Path) -> str:

@@ -87,19 +87,150 @@ def test_in_a_config(straight_run, tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "imported").exists() and "evil" not in sys.modules
 
 
-def test_in_a_prepared_data_set(tmp_path, monkeypatch):
-    """TFDS imports what `features.json` names."""
-    (tmp_path / "evil.py").write_text(f"import os; os.mkdir({str(tmp_path / 'imported')!r})")
-    monkeypatch.syspath_prepend(str(tmp_path))
+@pytest.fixture
+def evil(tmp_path, monkeypatch):
+    """A package whose import makes a folder, which must not be there at the end."""
+    (tmp_path / "modules" / "evil").mkdir(parents=True)
+    (tmp_path / "modules" / "evil" / "__init__.py").write_text(f"import os; os.mkdir({str(tmp_path / 'imported')!r})")
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    yield "evil.Features"
+    assert not (tmp_path / "imported").exists() and "evil" not in sys.modules
+
+
+@pytest.fixture
+def squiggles(tmp_path):
+    """The folder of a prepared data set whose code is not installed."""
     Records("txjax_digits", "test", None, ["label"])
-    new = tmp_path / "squiggles" / "1.0.0"
+    new = tmp_path / "data" / "squiggles" / "1.0.0"
     shutil.copytree(records.folder("txjax_digits", None) / "txjax_digits" / "1.0.0", new)
-    text = (new / "features.json").read_text()
-    named = json.loads(text)["pythonClassName"]
-    (new / "features.json").write_text(text.replace(f'"{named}"', '"evil.Features"'))
-    with pytest.raises(UserError, match=r"features.json: expected features of TFDS's own, got 'evil.Features'"):
-        records.check("squiggles", "test", str(tmp_path))
-    assert not (tmp_path / "imported").exists()
+    info = json.loads((new / "dataset_info.json").read_text())
+    (new / "dataset_info.json").write_text(json.dumps(info | {"name": "squiggles"}))
+    for path in list(new.iterdir()):
+        path.rename(path.with_name(path.name.replace("txjax_digits", "squiggles")))
+    return new
+
+
+DICT = "tensorflow_datasets.core.features.features_dict.FeaturesDict"
+FOREIGN = {
+    "protobuf's JSON name": '{"pythonClassName": "evil.Features", "featuresDict": {}}',
+    "protobuf's own name": '{"python_class_name": "evil.Features", "features_dict": {}}',
+    "an escape in the key": '{"python\\u0043lassName": "evil.Features", "featuresDict": {}}',
+    "an escape in the value": '{"pythonClassName": "\\u0065vil.Features", "featuresDict": {}}',
+    "TFDS's older form": '{"type": "evil.Features", "content": {}}',
+    "the first of two": f'{{"pythonClassName": "evil.Features", "pythonClassName": "{DICT}", "featuresDict": {{}}}}',
+    "the last of two": f'{{"pythonClassName": "{DICT}", "pythonClassName": "evil.Features", "featuresDict": {{}}}}',
+    "a nested feature": json.dumps(
+        {"pythonClassName": DICT, "featuresDict": {"features": {"x": {"python_class_name": "evil.Features"}}}}
+    ),
+    "the older form, nested": json.dumps({"type": DICT, "content": {"x": {"type": "evil.Features", "content": {}}}}),
+    "JSON in a text": json.dumps(
+        {"pythonClassName": DICT, "jsonFeature": {"json": json.dumps({"x": {"type": "evil.Features", "content": {}}})}}
+    ),
+    "JSON in the older form's text": json.dumps(
+        {
+            "type": DICT,
+            "proto_cls": "tensorflow_datasets.FeaturesDict",
+            "content": json.dumps({"features": {"x": {"pythonClassName": "evil.Features", "text": {}}}}),
+        }
+    ),
+    "a module inside TFDS": '{"pythonClassName": "tensorflow_datasets.core.features.test_feature.Custom"}',
+    "a class of TFDS that is no feature": '{"pythonClassName": "tensorflow_datasets.core.DatasetBuilder"}',
+}
+
+
+@pytest.mark.parametrize("form", FOREIGN)
+@pytest.mark.parametrize("checked", ["before TFDS", "by TFDS"])
+def test_in_a_prepared_data_set(evil, squiggles, monkeypatch, form, checked):
+    """TFDS imports what `features.json` names: no foreign class comes through either of two gates."""
+    (squiggles / "features.json").write_text(FOREIGN[form])
+    if checked == "by TFDS":
+        if form == "the first of two":
+            pytest.skip("the last one counts, and is TFDS's")
+        monkeypatch.setattr("txjax.data.feature_classes.check_file", lambda path: None)
+    with pytest.raises(UserError, match=r"/squiggles.*: expected features of TFDS's own, got ") as error:
+        records.check("squiggles", "test", str(squiggles.parents[1]))
+    assert "\n" not in str(error.value)
+    assert "tensorflow_datasets.core.features.test_feature" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "place", ["1.0.0/dataset_info.json", "fine/1.0.0/features.json", "fine/1.0.0/dataset_info.json"]
+)
+def test_in_every_file_of_a_prepared_data_set(evil, squiggles, place):
+    """`dataset_info.json` has a field `features`, and `moduleName`, which is only shown."""
+    shutil.copytree(squiggles, squiggles.parent / "fine" / "1.0.0")
+    file = squiggles.parent / place
+    found = json.loads(file.read_text())
+    told = {"features": {"pythonClassName": evil, "featuresDict": {}}, "moduleName": "evil.builder"}
+    file.write_text(json.dumps(found | (told if file.name == "dataset_info.json" else told["features"])))
+    with pytest.raises(UserError, match=rf"{file}: expected features of TFDS's own, got 'evil.Features'"):
+        records.check("squiggles", "test", str(squiggles.parents[1]))
+
+
+def test_where_a_file_leads_tfds_elsewhere(evil, squiggles):
+    """The name of the default config is a path, too."""
+    hidden = squiggles.parent / "a" / "b" / "1.0.0"
+    hidden.parent.mkdir(parents=True)
+    squiggles.rename(hidden)
+    (hidden / "features.json").write_text(FOREIGN["protobuf's JSON name"])
+    (squiggles.parent / ".config").mkdir()
+    (squiggles.parent / ".config" / "metadata.json").write_text('{"default_config_name": "a/b"}')
+    with pytest.raises(UserError, match=r"squiggles: expected features of TFDS's own, got 'evil.Features'"):
+        records.check("squiggles", "test", str(squiggles.parents[1]))
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"a": 1}]', "[" * 100_000, "\ufeff{}"])
+def test_a_prepared_data_set_without_json(squiggles, text):
+    (squiggles / "features.json").write_text(text)
+    with pytest.raises(UserError, match=r"squiggles/1.0.0/features.json: expected JSON; \w+Error: ") as error:
+        records.check("squiggles", "test", str(squiggles.parents[1]))
+    assert "\n" not in str(error.value)
+
+
+def test_a_prepared_data_set_of_honest_words(evil, squiggles):
+    """Names of features and texts may be any; a module's name is only shown."""
+    text = {"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}
+    fields = dict.fromkeys(("type", "content", "pythonClassName"), text | {"description": '{"not": json'})
+    features = {"pythonClassName": DICT, "featuresDict": {"features": fields}}
+    (squiggles / "features.json").write_text(json.dumps(features))
+    info = json.loads((squiggles / "dataset_info.json").read_text())
+    (squiggles / "dataset_info.json").write_text(json.dumps(info | {"moduleName": "evil.builder"}))
+    assert set(records.check("squiggles", "test", str(squiggles.parents[1]))) == set(fields)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["huggingface:evil/features", "mlcroissant:evil", "kaggle:evil", "evil:squiggles/1", "squiggles/data_dir=elsewhere",
+     "Squiggles", "../squiggles", "squiggles/..:1.0.0"],
+)  # fmt: skip
+def test_a_name_is_that_of_a_folder(evil, squiggles, monkeypatch, name):
+    """No namespace, which runs code or asks the network; no arguments of a builder; no path."""
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
+    with pytest.raises(UserError, match=r"data.name: expected a TFDS data set as NAME, NAME/CONFIG"):
+        records.check(name, "test", str(squiggles.parents[1]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "squiggles"}, "features.json: expected features of TFDS's own, got 'evil.Features'"),
+        (
+            {"name": "huggingface:squiggles"},
+            "data.name: expected a TFDS data set as NAME, NAME/CONFIG",
+        ),
+    ],
+)
+def test_in_the_data_that_a_config_names(evil, squiggles, straight_run, tmp_path, capsys, settings, message):
+    """A workdir's `config.json` says which data `evaluate` opens."""
+    (squiggles / "features.json").write_text(FOREIGN["protobuf's own name"])
+    workdir = tmp_path / "run"
+    shutil.copytree(straight_run, workdir)
+    written = json.loads((workdir / "config.json").read_text())
+    written["evals"]["valid"]["data"] |= {"data_dir": str(squiggles.parents[1])} | settings
+    (workdir / "config.json").write_text(json.dumps(written))
+    assert main(["evaluate", f"--workdir={workdir}"]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
 
 
 def test_in_tokenizer_files(marker, tmp_path):

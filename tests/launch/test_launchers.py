@@ -121,6 +121,8 @@ def test_a_mistake_is_one_line(name, flags, words):
         ("--config.seed=1\n--confg.seed=2\n", ["line 2", "--confg.seed=2"]),
         ("# none\n", ["a run"]),
         ("--workdir=a\n--workdir=a\n", ["folders of their own"]),
+        ("--workdir='a\nb'\n", ["line 1", "No closing quotation"]),
+        ("--config.name='points.txt \x1b[2J'\n", ["without control characters", r"\x1b[2J"]),
     ],
 )
 def test_a_mistake_in_a_sweep_is_one_line(tmp_path, text, words):
@@ -128,6 +130,31 @@ def test_a_mistake_in_a_sweep_is_one_line(tmp_path, text, words):
     done = launch("slurm.py", f"--config={CONFIG}", f"--workdir={tmp_path}/run", f"--sweep={tmp_path}/points.txt")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert "points.txt" in done.stderr and all(word in done.stderr for word in words), done.stderr
+
+
+@pytest.mark.parametrize("name", ["slurm.py", "kubernetes.py", "tpu.py"])
+@pytest.mark.parametrize(
+    "word",
+    ["--workdir=/runs/a\n#SBATCH --wrap=x\ntouch it_ran\n#", "--config.seed=1\ntouch it_ran", "--name=a\rb",
+     "--setup=true\ntouch it_ran", "--image=a\x1b[2J", "--tpu=v6e-16\u2028touch", "--workdir=/runs/\u202eb"],
+)  # fmt: skip
+def test_control_characters_are_refused(name, word):
+    """A line break in a comment of the script would begin a line that the shell runs."""
+    if name == "slurm.py" and word.startswith(("--image", "--tpu")) or name == "kubernetes.py" and "setup" in word:
+        pytest.skip("another launcher's flag")
+    flags = {"slurm.py": [], "kubernetes.py": [*KUBERNETES, "--gpu=a"], "tpu.py": TPU}[name]
+    done = launch(name, f"--config={CONFIG}", "--workdir=/runs/gpt", *flags, word, "--dry_run")
+    assert (done.returncode, done.stdout) == (2, ""), done.stdout
+    assert "without control characters" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_control_characters_of_the_current_folder_are_refused(tmp_path):
+    """A relative --workdir is made whole with it."""
+    folder = tmp_path / "a\ntouch it_ran"
+    folder.mkdir()
+    words = [sys.executable, ROOT / "launch" / "slurm.py", f"--config={CONFIG}", "--workdir=run", "--dry_run"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "") and "without control characters" in done.stderr
 
 
 def test_without_slurm_nothing_is_written(tmp_path):

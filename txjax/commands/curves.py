@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -14,6 +15,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from txjax.commands.runs import Run
 
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
+WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name begins no formula
 SMOOTH_ABOVE = 150  # points of a line, from which on its moving average is drawn over it
 
 
@@ -66,6 +68,7 @@ class Line:
     measured: bool = False
 
 
+@rc_context(WORDS)
 def draw(runs: Sequence[Run], theme: Theme) -> Figure:
     """The picture: train and eval losses, other scores, learning rate, gradient norm, throughput."""
     speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"

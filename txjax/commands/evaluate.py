@@ -19,6 +19,7 @@ def run(argv: list[str]) -> int:
     from txjax.log.table import table
     from txjax.train.run_eval import evaluator
     from txjax.types import UserError
+    from txjax.visible import visible
 
     processes.start(flags.coordinator_address, flags.process_count, flags.process_index)
     experiment = read(flags)
@@ -37,5 +38,5 @@ def run(argv: list[str]) -> int:
         rows = [[name, metric, f"{value:.4f}"] for name, values in scores.items() for metric, value in values.items()]
         title = f"step {found.step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
         table(title, ["set", "metric", "value"], rows)
-        print("\n".join(files))
+        print("\n".join(map(visible, files)))
     return 0

@@ -32,17 +32,19 @@ def run(argv: list[str]) -> int:
 
     from txjax.commands.curves import DARK, LIGHT, draw
     from txjax.commands.page import page, png, scores, shown
-    from txjax.commands.runs import read_runs
-    from txjax.files import replace_text
+    from txjax.commands.runs import check_inside, read_runs
+    from txjax.files import replace_bytes, replace_text
     from txjax.log import plain
     from txjax.log.table import table
 
     runs = read_runs(flags.runs)
     out = flags.out or runs[0].workdir / "report"
+    if flags.out is None:
+        check_inside("--out", out, runs[0].workdir)
     out.mkdir(parents=True, exist_ok=True)
     picture, html = out / "curves.png", out / "index.html"
     light = png(draw(runs, LIGHT))
-    picture.write_bytes(light)
+    replace_bytes(picture, light)
     replace_text(html, page(runs, light, png(draw(runs, DARK))))
     if flags.json:
         told = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
@@ -58,7 +60,9 @@ def run(argv: list[str]) -> int:
 def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
     """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
     from txjax.commands.curves import LIGHT, draw
+    from txjax.commands.page import png
     from txjax.commands.runs import read_runs
+    from txjax.files import replace_bytes
 
-    draw(read_runs(workdirs), LIGHT).savefig(path, format="png")
+    replace_bytes(Path(path), png(draw(read_runs(workdirs), LIGHT)))
     return Path(path)

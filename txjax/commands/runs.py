@@ -2,13 +2,17 @@
 
 import dataclasses
 import json
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.files import leaves
 from txjax.log import Row, Value, read_metrics
-from txjax.types import UserError
+from txjax.types import UserError, some
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
@@ -43,18 +47,31 @@ class Run:
         return {key: next(row[key] for row in reversed(self.rows) if key in row) for key in self.metrics()}
 
     def made(self, kind: str) -> dict[str, dict[int, Path]]:
-        """The files `KIND/NAME/STEP.*` of the run by name and step, increasing, up to the last row of its log."""
+        """The files `KIND/NAME/STEP.*` of the run by name and step, increasing, up to the last row of its log.
+
+        Links that leave the workdir are left out, with a warning: they would bring any file of this machine along.
+        """
         end = int(self.rows[-1]["step"]) if self.rows else 0
-        found = {}
+        found, foreign = {}, []
         for folder in sorted((self.workdir / kind).glob("*/")):
-            files = {int(path.stem): path for path in folder.iterdir() if path.stem.isdecimal()}
-            found[folder.name] = {step: files[step] for step in sorted(files) if step <= end}
+            files = {int(path.stem): path for path in folder.iterdir() if path.stem.isdecimal() and path.is_file()}
+            foreign += [path for path in files.values() if leaves(path, self.workdir)]
+            kept = (step for step in sorted(files) if step <= end and files[step] not in foreign)
+            found[folder.name] = {step: files[step] for step in kept}
+        if foreign:
+            logger.warning("left out, since links lead out of %s: %s", self.workdir, some(list(map(str, foreign))))
         return {name: files for name, files in found.items() if files}
 
 
 def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
-    """The runs in these folders. Raises UserError for a folder that holds no run, or two times the same one."""
+    """The runs in these folders.
+
+    Raises:
+      UserError: a folder holds no run, is given twice, or a file that tells of its run is a link that leaves it.
+    """
     paths = [Path(workdir).resolve() for workdir in workdirs]
+    for file in (file for path in paths for file in path.glob("*.json*")):
+        check_inside(str(file), file, file.parent)
     for path in paths:
         if paths.count(path) > 1:
             raise UserError("RUN", "different runs", str(path), hint="it is given twice")
@@ -71,6 +88,13 @@ def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
         )
         for path in paths
     ]
+
+
+def check_inside(field: str, path: Path, folder: Path) -> None:
+    """Raises UserError where links lead from a path in a folder out of it."""
+    if leaves(path, folder):
+        hint = "a link that leaves the folder is not followed"
+        raise UserError(field, f"to stay in {folder}", str(path.resolve()), hint=hint)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

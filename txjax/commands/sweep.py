@@ -159,6 +159,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
 def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
     """Runs what is left, tells how it ended, and returns the exit code."""
     from txjax.sweep.local import Local
+    from txjax.visible import visible
 
     seconds, jobs = None if flags.max_hours is None else 3600 * flags.max_hours, flags.jobs or 1
     if flags.executor == "slurm":
@@ -186,7 +187,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         ended = Local(work, groups, jobs, seconds).run()
     for name, end in ended.items():
         if end.state == "failed":
-            print(f"failed: {name}: {end.cause}", file=sys.stderr)
+            print(visible(f"failed: {name}: {end.cause}"), file=sys.stderr)
     states = [end.state for end in ended.values()]
     print(f"{len(work.points) - len(work.left())} of {len(work.points)} points finished in {work.folder.path}")
     if "failed" in states:

@@ -4,12 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from txjax.commands.curves import Theme, dress
+from txjax.commands.curves import WORDS, Theme, dress
 from txjax.commands.sweep_table import SEED, Group
 
 WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
@@ -22,6 +22,7 @@ def axes_of(groups: Sequence[Group]) -> list[str]:
     return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
 
 
+@rc_context(WORDS)
 def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = False) -> Figure:
     """One panel an axis: every mean with its standard error, and a line through the best at each value.
 
@@ -51,6 +52,7 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
     return figure
 
 
+@rc_context(WORDS)
 def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     """Parallel coordinates: a line is a mean over seeds, its colour its rank; good ones are dark and lie on top.
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from txjax.commands.curves import LIGHT
 from txjax.commands.page import png, shown
+from txjax.commands.runs import check_inside
 from txjax.commands.sweep_plots import axes_of, parallel, per_axis
 from txjax.commands.sweep_table import Group, grouped, metric_of, read, to_json
+from txjax.files import replace_bytes
 from txjax.log.table import table
 from txjax.sweep.names import labels
 
@@ -20,12 +22,14 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     groups = grouped(rows, metric, most)
     pictures = []
     if any(math.isfinite(group.mean) for group in groups):
+        if out.parent == folder:
+            check_inside("--out", out, folder)
         out.mkdir(parents=True, exist_ok=True)
         drawn = {"axes.png": per_axis(groups, metric, LIGHT, most)}
         if axes_of([group for group in groups if math.isfinite(group.mean)]):
             drawn["parallel.png"] = parallel(groups, metric, LIGHT)
         for name, figure in drawn.items():
-            (out / name).write_bytes(png(figure))
+            replace_bytes(out / name, png(figure))
             pictures.append(str(out / name))
     if as_json:
         print(json.dumps(to_json(rows, groups, metric) | {"pictures": pictures}))

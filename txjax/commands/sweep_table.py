@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.runs import Run, read_runs
+from txjax.commands.runs import Run, check_inside, read_runs
 from txjax.log import METRICS, Value, plain
 from txjax.sweep.folder import Folder, Planned, finished
 from txjax.tree import flatten
@@ -56,8 +56,10 @@ class Group:
 
 
 def read(folder: Path) -> list[Row]:
-    """The points of a sweep's folder, in its order. Raises UserError where it is none."""
+    """The points of a sweep's folder, in its order. Raises UserError where it is none, or a point lies outside."""
     points = Folder(folder).points()
+    for point in points:
+        check_inside(str(folder / point.name), folder / point.name, folder)
     runs = [_run(point, folder / point.name) for point in points]
     axes = {}
     for path in dict.fromkeys(path for point in points for path in point.values):

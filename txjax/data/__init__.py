@@ -2,6 +2,7 @@
 
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import Images
+from txjax.data.limits import Limits
 from txjax.data.loader import eval_batches, fingerprint, train_batches
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.mixture import Mixture
@@ -35,6 +36,7 @@ __all__ = [
     "Flip",
     "Images",
     "LabelledText",
+    "Limits",
     "Mixing",
     "Mixture",
     "Mixup",

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import rich.console
+import rich.markup
 import rich.progress
 
 from txjax import digest
 from txjax.files import flush
 from txjax.types import UserError
+from txjax.visible import visible
 
 logger = logging.getLogger(__name__)
 
@@ -102,5 +104,5 @@ def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
         console=rich.console.Console(stderr=True),
         disable=not sys.stderr.isatty(),
     ) as bar:
-        task = bar.add_task(description, total=total)
+        task = bar.add_task(rich.markup.escape(visible(description)), total=total)
         yield lambda count: bar.advance(task, count)

@@ -92,7 +92,7 @@ class ImageSource:
         if images.subset is not None:
             labels = read(images.label_feature)
             self._numbers = images.subset.choose(
-                lambda number: int(labels[number][images.label_feature]), len(labels), images.classes
+                lambda number: self._label(labels, number, labels[number]), len(labels), images.classes
             )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
@@ -137,5 +137,14 @@ class ImageSource:
 
     def _decoded(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """An image as the set holds it, uint8 [H W C], and its label, int32 []."""
-        record = self._records[index if self._numbers is None else int(self._numbers[index])]
-        return record[self._images.image_feature], np.array(record[self._images.label_feature], np.int32)
+        number = index if self._numbers is None else int(self._numbers[index])
+        record = self._records[number]
+        return record[self._images.image_feature], np.array(self._label(self._records, number, record), np.int32)
+
+    def _label(self, source: records.Records, number: int, record: Example) -> int:
+        """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
+        label = int(record[self._images.label_feature])
+        if not -1 <= label < self._images.classes:
+            expected = f"labels from 0 to {self._images.classes - 1} in {source.name}, or -1 for none"
+            raise UserError("data.label_feature", expected, f"{label} in {source.place(number)}")
+        return label

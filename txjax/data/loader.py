@@ -14,6 +14,7 @@ import numpy as np
 from txjax.data.buckets import Ragged, order
 from txjax.data.dataset import Example, Source
 from txjax.data.keys import example_rng
+from txjax.data.limits import Limits
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
@@ -28,6 +29,7 @@ def train_batches(
     seed: int,
     start_step: int = 0,
     rows: Sequence[int] | None = None,
+    limits: Limits | None = None,
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
@@ -39,6 +41,7 @@ def train_batches(
       seed: of the order and of every random draw in an example.
       start_step: the first batch to give.
       rows: of the global batch, those that this process holds; None = all.
+      limits: what the ids may be; a batch with another is a failure to read. None = anything.
       threads: batches made at a time.
       prefetch: batches made ahead, at least 1.
 
@@ -53,7 +56,7 @@ def train_batches(
         return _example(source, example, epoch, seed)
 
     width = _width(source, lambda positions: [index(position)[0] for position in positions])
-    return _batches(row, width, batch_size, rows, start_step, sys.maxsize, threads, prefetch)
+    return _batches(row, width, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch)
 
 
 def eval_batches(
@@ -61,6 +64,7 @@ def eval_batches(
     *,
     batch_size: int,
     rows: Sequence[int] | None = None,
+    limits: Limits | None = None,
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
@@ -76,7 +80,7 @@ def eval_batches(
         return _example(source, position, 0, 0) if position < count else padding
 
     width = _width(source, lambda positions: [position for position in positions if position < count])
-    return _batches(row, width, batch_size, rows, 0, -(-count // batch_size), threads, prefetch)
+    return _batches(row, width, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
 
 
 def fingerprint(ids: np.ndarray, step: int) -> int:
@@ -99,8 +103,17 @@ def fingerprint(ids: np.ndarray, step: int) -> int:
 class _Rows:
     """Grain's view of the batches: item i is some rows of batch `start` + i."""
 
-    def __init__(self, row: Row, width: Width, batch_size: int, rows: Sequence[int], start: int, stop: int):
-        self._row, self._width, self._batch_size = row, width, batch_size
+    def __init__(
+        self,
+        row: Row,
+        width: Width,
+        batch_size: int,
+        rows: Sequence[int],
+        limits: Limits | None,
+        start: int,
+        stop: int,
+    ):
+        self._row, self._width, self._batch_size, self._limits = row, width, batch_size, limits
         self._rows, self._start, self._stop = rows, start, stop
 
     def __len__(self) -> int:
@@ -112,6 +125,8 @@ class _Rows:
         width = self._width(range(first, first + self._batch_size))
         batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
+        if self._limits is not None:
+            self._limits.check(batch)
         return batch
 
 
@@ -135,6 +150,7 @@ def _batches(
     width: Width,
     batch_size: int,
     rows: Sequence[int] | None,
+    limits: Limits | None,
     start: int,
     stop: int,
     threads: int,
@@ -142,7 +158,7 @@ def _batches(
 ) -> Generator[Batch]:
     import grain  # slow to import; configs needn't wait for it
 
-    source = _Rows(row, width, batch_size, range(batch_size) if rows is None else rows, start, stop)
+    source = _Rows(row, width, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:

@@ -18,10 +18,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from txjax.data import feature_classes
 from txjax.data.cache import cache_dir, lock
 from txjax.types import Failure, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
+NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
+ELSEWHERE = "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir"
 
 
 class CorruptData(Failure):
@@ -49,27 +52,34 @@ def find(name: str, data_dir: str | None) -> Any:
     """The TFDS builder of a data set, prepared or not; of a prepared folder alone where its code isn't installed.
 
     Raises:
-      UserError: there is neither code nor a folder of that name.
+      UserError: it is no name of a data set, there is neither code nor a folder of that name, or the folder names
+        classes that aren't TFDS's own.
     """
+    if not NAME.fullmatch(name):
+        expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
+        raise UserError("data.name", expected, name, hint=ELSEWHERE)
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
         importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
-    _check_classes(root / _base(name))
+    for path in _files(root / _base(name)):
+        feature_classes.check_file(path)
     try:
-        return tfds.builder(name, data_dir=root)
+        with feature_classes.no_others(root / _base(name)):
+            return tfds.builder(name, data_dir=root)
+    except UserError:
+        raise
     except Exception as error:  # of many kinds; the one for an unknown name prints TFDS's whole catalogue
         known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
         raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
 
 
-def _check_classes(prepared: Path) -> None:
-    """TFDS imports the module of every feature that a prepared folder names: a file must not choose what runs."""
-    for path in (*prepared.glob("*/features.json"), *prepared.glob("*/*/features.json")):
-        for named in re.findall(r'"pythonClassName"\s*:\s*"([^"]*)"', path.read_text(errors="replace")):
-            if not named.startswith("tensorflow_datasets."):
-                raise UserError(str(path), "features of TFDS's own", named)
+def _files(prepared: Path) -> list[Path]:
+    """Those of all prepared versions, in VERSION and CONFIG/VERSION, that can name classes."""
+    patterns = [depth + name for depth in ("*/", "*/*/") for name in feature_classes.FILES]
+    found = [path for pattern in patterns for path in prepared.glob(pattern)]
+    return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
 
 
 def check(name: str, split: str, data_dir: str | None) -> Any:
@@ -142,7 +152,7 @@ class Records:
             return self._features.deserialize_example_np(self._records[index])
         except Exception as error:
             raise CorruptData(
-                f"{self._place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
+                f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
             ) from error
 
     def read(self, start: int, stop: int) -> list[dict[str, Any]]:
@@ -153,7 +163,8 @@ class Records:
         except Exception:  # one by one, to name the record at fault
             return [self[index] for index in indices]
 
-    def _place(self, index: int) -> str:
+    def place(self, index: int) -> str:
+        """Record `index` for people: its file, and its number in that."""
         for shard in self._shards:
             if index < shard.take:
                 return f"{shard.filename}: record {shard.skip + index}"

@@ -172,7 +172,11 @@ class LabelledSource(SentenceSource):
 
 
 def open_labels(text: LabelledText) -> np.ndarray:
-    """The label of every record, [N], float64, from the cache: decoding a record costs more than the whole example."""
+    """The label of every record, [N], float64, from the cache: decoding a record costs more than the whole example.
+
+    Raises:
+      UserError: one is no class of the set and not `unlabelled`, or no finite number; names the record.
+    """
     source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
     made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
 
@@ -185,7 +189,14 @@ def open_labels(text: LabelledText) -> np.ndarray:
                 advance(len(read))
         np.save(folder / "labels.npy", labels)
 
-    return cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+    labels = cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+    fine = np.isfinite(labels) if text.classes is None else (labels >= 0) & (labels < text.classes)
+    wrong = np.flatnonzero(~fine & (labels != text.unlabelled))
+    if len(wrong):
+        kinds = "finite numbers" if text.classes is None else f"labels from 0 to {text.classes - 1}"
+        expected = f"{kinds} in {source.name}, or data.unlabelled = {text.unlabelled}"
+        raise UserError("data.label_feature", expected, f"{labels[wrong[0]]:g} in {source.place(int(wrong[0]))}")
+    return labels
 
 
 def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def open_tokens(name: str, split: str, data_dir: str | None, feature: str, token
 
 
 def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: Tokenizer) -> None:
-    """Encodes all records into `folder`."""
+    """Encodes all records into `folder`. Raises UserError for an id outside of the vocabulary, naming the record."""
     dtype = np.min_scalar_type(tokenizer.vocab() - 1)
     total = 0
     with (folder / "tokens.bin").open("wb") as tokens, (folder / "documents.bin").open("wb") as documents:
@@ -87,7 +88,10 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
             for start in range(0, len(records), BATCH):
                 texts = [record[feature] for record in records.read(start, min(start + BATCH, len(records)))]
                 ids = tokenizer.encode_batch(texts)
-                np.concatenate(ids).astype(dtype).tofile(tokens)
+                joined = np.concatenate(ids)
+                if len(joined) and not 0 <= joined.min() <= joined.max() < tokenizer.vocab():
+                    _refuse(ids, tokenizer.vocab(), records, start)
+                joined.astype(dtype).tofile(tokens)
                 ends = total + np.cumsum([len(text) for text in ids], dtype=np.int64)
                 ends.tofile(documents)
                 total = int(ends[-1])
@@ -95,6 +99,15 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
     if total == 0:
         raise UserError("data.feature", f"text in {records.name} {split}", feature)
     (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
+
+
+def _refuse(ids: list[np.ndarray], vocab: int, records: Records, start: int) -> NoReturn:
+    """Names the first record, of those from `start` on, with an id outside of the vocabulary."""
+    for number, text in enumerate(ids, start):
+        if outside := [int(i) for i in text if not 0 <= i < vocab]:
+            expected = f"a tokenizer with ids from 0 to {vocab - 1}, as its vocab() says"
+            raise UserError("data.tokenizer", expected, f"{outside[0]} in {records.place(number)}")
+    raise AssertionError("all ids are inside")
 
 
 def _load(folder: Path) -> Tokens:

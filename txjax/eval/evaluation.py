@@ -34,7 +34,7 @@ class Evaluation(Evaluator):
         sums = context.program(f"sums of {objective}", sums_of(context.model, objective, context.seed))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            return means(context.over(sums, variables, context.source, self.max_batches))
+            return means(context.over(sums, variables, context.source, self.max_batches, objective.needs))
 
         return evaluate
 

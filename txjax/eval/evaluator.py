@@ -4,7 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, processes
-from txjax.data import Dataset, Source, eval_batches
+from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.files import replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
@@ -87,17 +87,27 @@ class Context:
         return self.programs[name]
 
     def over(
-        self, program: Program, variables: PyTree, source: Source, max_batches: int | None = None
+        self,
+        program: Program,
+        variables: PyTree,
+        source: Source,
+        max_batches: int | None = None,
+        needs: Sequence[str] = (),
     ) -> Iterator[PyTree]:
         """program(variables, batch) of each batch of a source as numpy arrays, the same on every host.
 
         A result is read while the devices work on the next ones, so they never wait for the host, and the host never
         runs far ahead of them.
+
+        Args:
+          needs: keys of a batch that the program holds against what the model says, such as `label`: an id that the
+            model doesn't know is a UserError. (One in `tokens` always is.)
         """
         batches = eval_batches(
             source,
             batch_size=self.batch_size,
             rows=processes.rows(self.sharding, self.batch_size),
+            limits=Limits.of(f"config.evals.{self.name}.data", self.model, needs),
         )
         started: collections.deque[PyTree] = collections.deque()
         with contextlib.closing(batches):

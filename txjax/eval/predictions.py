@@ -110,7 +110,7 @@ class Predictions(Evaluator):
         program = context.program(f"predictions of {answer} by {objective}", predictions)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            rows = list(context.over(program, variables, context.source, self.max_batches))
+            rows = list(context.over(program, variables, context.source, self.max_batches, (self._answer(),)))
             answers, predicted, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
             return scores(answers[weights > 0], predicted[weights > 0], {name: known[name] for name in self.metrics})
 

@@ -13,7 +13,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from txjax.log.table import plain_text
 from txjax.log.trackers import Value, logger
+from txjax.visible import Formatter
 
 REFRESHES_PER_SECOND = 2
 BAR = 10  # characters
@@ -46,9 +48,9 @@ class Progress:
             self._start(self.live)
             self.live.refresh()
         else:
-            self.console.print(Text("  ".join(filter(None, [self._at(), *self.parts, self.left]))))
+            self.console.print(plain_text("  ".join(filter(None, [self._at(), *self.parts, self.left]))))
         if scores:
-            self.console.print(Text("  ".join([self._at("eval"), *scores])))
+            self.console.print(plain_text("  ".join([self._at("eval"), *scores])))
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
@@ -84,7 +86,7 @@ class Progress:
             if len(longer) > self.console.width:
                 break
             line = longer
-        return Text(line, no_wrap=True, overflow="crop")
+        return plain_text(line, no_wrap=True, overflow="crop")
 
     def _bar(self) -> str:
         return f"[{'=' * (BAR * self.step // self.num_steps):<{BAR}}]"
@@ -150,10 +152,12 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
         folder = Path(place) / "logs"
         folder.mkdir(parents=True, exist_ok=True)
         file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        file.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file)
     logger.setLevel(logging.DEBUG)
-    root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
+    stderr = _StderrHandler(logging.WARNING if process_index else logging.INFO)
+    stderr.setFormatter(Formatter())
+    root.addHandler(stderr)
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
     while _announced:
         logger.info(_announced.pop(0))

@@ -4,13 +4,21 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from txjax.visible import visible
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints rows of text; all columns but the first stand right."""
-    drawn = Table(title=title, title_justify="left", header_style="bold", show_edge=False)
+    """Prints rows of text as it is, without markup; all columns but the first stand right."""
+    drawn = Table(title=plain_text(title), title_justify="left", header_style="bold", show_edge=False)
     for i, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        drawn.add_column(plain_text(column), justify="left" if i == 0 else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(plain_text, row))
     Console().print(drawn)
+
+
+def plain_text(text: str) -> Text:
+    """Words of others for rich, which would take `[red]` in a string for markup; control characters are shown."""
+    return Text(visible(text))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from txjax.processes.agreement import barrier
 from txjax.processes.identity import exit_code, first, index, name, said, several
 from txjax.types import Failure, UserError
+from txjax.visible import visible
 
 LOOK_SECONDS = 0.5  # between two looks at what the others say
 FAILURES = "failures.jsonl"
@@ -64,14 +65,14 @@ def fail(error: BaseException) -> None:
     if failure is not None and failure["process"] != index():
         _echo(failure)
     if isinstance(error, UserError | Failure):
-        print(f"txjax: {error}", file=sys.stderr)
+        print(f"txjax: {visible(str(error))}", file=sys.stderr)
     else:
         traceback.print_exception(error)
     leave(exit_code(error), said(error))
 
 
 def _echo(failure: dict[str, Any]) -> NoReturn:
-    print(f"txjax: {name(failure['process'])}: {failure['message']}", file=sys.stderr)
+    print(f"txjax: {name(failure['process'])}: {visible(failure['message'])}", file=sys.stderr)
     _end(failure["code"])
 
 

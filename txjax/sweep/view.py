@@ -11,9 +11,9 @@ from datetime import timedelta
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from txjax.log import Row, Value
+from txjax.log.table import plain_text
 from txjax.sweep.folder import Planned, Tail
 from txjax.sweep.work import Work
 
@@ -60,7 +60,7 @@ class View:
         self.states[point.name] = state
         if not self.live:
             self.tails[point.name].read()
-            self.console.print(Text("  ".join(part for part in (self._line(point, state), more) if part)))
+            self.console.print(plain_text("  ".join(part for part in (self._line(point, state), more) if part)))
 
     def look(self, force: bool = False) -> None:
         """Reads the logs of running points and draws the table, once a second."""
@@ -107,12 +107,13 @@ class View:
         table = Table(show_edge=False, header_style="bold")
         table.add_column("point", overflow="ellipsis", no_wrap=True)
         for name in ("", "step", *names):
-            table.add_column(name, justify="right")
+            table.add_column(plain_text(name), justify="right")
         for point in points[:room]:
             found = scores(self.tails[point.name].last)
             at = f"{self.step(point)}/{point.num_steps}"
-            table.add_row(point.name, self.states[point.name], at, *(found.get(name, "") for name in names))
-        return Group(table, Text(self._summary(len(points) - room)))
+            cells = [point.name, self.states[point.name], at, *(found.get(name, "") for name in names)]
+            table.add_row(*map(plain_text, cells))
+        return Group(table, plain_text(self._summary(len(points) - room)))
 
     def _summary(self, hidden: int) -> str:
         counts = Counter(self.states.values())

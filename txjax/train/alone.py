@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax import backend, processes
 from txjax.checkpoint import Store
-from txjax.data import Source, train_batches
+from txjax.data import Limits, Source, train_batches
 from txjax.experiment import Experiment
 from txjax.train.init_from import Origin
 from txjax.train.run_eval import place
@@ -84,7 +84,9 @@ class Alone:
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.experiment.batch_size
         rows = processes.rows(self.layout.batch, size)
-        return train_batches(self.sources[0], batch_size=size, seed=self.experiment.seed, start_step=start, rows=rows)
+        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
+        seed = self.experiment.seed
+        return train_batches(self.sources[0], batch_size=size, seed=seed, start_step=start, rows=rows, limits=limits)
 
     def batch_of(self, member: int, batch: HostBatch) -> HostBatch:
         return batch

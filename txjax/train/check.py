@@ -29,6 +29,7 @@ def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin 
     """
     check_layout(experiment, jax.device_count())
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
+    _check_classes(experiment)
     for name, evaluator in experiment.evals.items():
         needs = evaluator.needs(experiment.objective)
         _check_data(f"config.evals.{name}.data", experiment, evaluator.data, evaluator, needs)
@@ -103,6 +104,12 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
     vocab, known = data.vocab(), getattr(experiment.model, "vocab", None)
     if vocab is not None and known is not None and known < vocab:
         raise UserError("config.model.vocab", f"at least {vocab}, the tokens of {field}", known)
+
+
+def _check_classes(experiment: Experiment) -> None:
+    classes, known = (getattr(part, "classes", None) for part in (experiment.data, experiment.model))
+    if "label" in experiment.objective.needs and classes is not None and known is not None and known < classes:
+        raise UserError("config.model.classes", f"at least {classes}, the classes of config.data", known)
 
 
 def _check_best(experiment: Experiment) -> None:

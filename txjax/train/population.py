@@ -20,7 +20,7 @@ from jax.sharding import NamedSharding
 from txjax import backend, sharding, tree
 from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
-from txjax.data import Source, train_batches
+from txjax.data import Limits, Source, train_batches
 from txjax.data.buckets import Ragged
 from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment
@@ -183,10 +183,12 @@ class Population:
 
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.first.batch_size
+        limits = Limits.of("config.data", self.first.model, self.first.objective.needs)
         with contextlib.ExitStack() as stack:
             streams = []
             for name, seed in self.orders:
-                stream = train_batches(self.opened[name], batch_size=size, seed=seed, start_step=start)
+                opened = self.opened[name]
+                stream = train_batches(opened, batch_size=size, seed=seed, start_step=start, limits=limits)
                 streams.append(stack.enter_context(contextlib.closing(stream)))
             while True:
                 batches = [next(stream) for stream in streams]

@@ -49,6 +49,7 @@ def run(argv: list[str]) -> int:
 def show(found: "Study", told: dict[str, Any]) -> None:
     """Prints a law as tables."""
     from txjax.log.table import table
+    from txjax.visible import visible
 
     spans = told["intervals"]
     rows = [[name, short(value), span(spans.get(name))] for name, value in told["parameters"].items()]
@@ -75,6 +76,6 @@ def show(found: "Study", told: dict[str, Any]) -> None:
             f"{test['mean_absolute_error']:.2%} on average, {test['largest_absolute_error']:.2%} at most"
         )
     for row in told["rows_dropped"]:
-        print(f"left out: {row['row']}: {row['reason']}")
+        print(visible(f"left out: {row['row']}: {row['reason']}"))
     for warning in told["warnings"]:
         print(f"warning: {warning}")

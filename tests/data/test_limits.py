@@ -1,0 +1,160 @@
+"""Ids that a model has no row for are named by data set and record, before they become a NaN or a weight of zero."""
+
+import dataclasses
+import json
+import shutil
+from functools import partial
+
+import numpy as np
+import pytest
+from wrong_ids import WRONG, WrongIds
+
+from txjax.__main__ import main
+from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
+from txjax.data import records as tfds_records
+from txjax.models import ViT
+from txjax.objectives import Classification, MaskedPatch
+from txjax.types import UserError
+
+import made_sentences
+import runs
+
+WRONG_CONFIG = runs.CONFIG.replace(" data=NextTokenWindows(", " data=WrongIds(").replace(
+    "import NextTokenWindows", "import NextTokenWindows\nfrom wrong_ids import WrongIds"
+)
+
+
+def test_a_run_names_the_example_of_a_token_that_is_none(tmp_path, capsys):
+    config = tmp_path / "wrong.py"
+    config.write_text(WRONG_CONFIG)
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]) == 2
+    err = capsys.readouterr().err.splitlines()[-1]
+    expected = "config.data: expected tokens from 0 to 255 (config.model.vocab is 256), got '256 in example 5'"
+    assert err == f"txjax: {expected}"
+
+
+def test_an_evaluation_names_its_data(straight_run, tmp_path, capsys):
+    workdir = tmp_path / "run"
+    shutil.copytree(straight_run, workdir)
+    written = json.loads((workdir / "config.json").read_text())
+    data = written["evals"]["valid"]["data"]
+    data |= {"class": "wrong_ids.WrongIds", "key": "targets", "number": -1, "weight": 1.0}
+    (workdir / "config.json").write_text(json.dumps(written))
+    assert main(["evaluate", f"--workdir={workdir}", "--trust=wrong_ids"]) == 2
+    assert "config.evals.valid.data: expected targets from 0 to 255" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "weight", "fine"),
+    [
+        ("tokens", 255, 1.0, True),
+        ("tokens", 256, 0.0, False),
+        ("tokens", -1, 0.0, False),
+        ("targets", 256, 0.0, False),  # NaN * 0 is NaN
+        ("targets", -1, 1.0, False),
+        ("targets", -100, 0.0, True),
+        ("targets", -257, 0.0, False),
+    ],
+)
+def test_which_ids_are_refused(key, number, weight, fine):
+    source = WrongIds(length=16, key=key, number=number, weight=weight).open()
+    limits = Limits("config.data", {"tokens": 256, "targets": 256, "label": 10})
+    message = rf"config.data: expected {key} from 0 to 255 .*'{number} in example {WRONG}'"
+    for read in (partial(train_batches, seed=0), eval_batches):
+        batches = read(source, batch_size=8, limits=limits)
+        seen = (next(batches)["id"] for _ in range(3))
+        if fine:
+            assert sorted(i for ids in seen for i in ids) == list(range(24))
+        else:
+            with pytest.raises(UserError, match=message):
+                list(seen)
+        batches.close()
+
+
+@pytest.mark.parametrize(("label", "weight", "fine"), [(-1, 0, True), (9, 1, True), (-1, 1, False), (10, 0, False)])
+def test_a_label_of_no_class_has_no_weight(label, weight, fine):
+    batch = {"id": np.arange(2), "label": np.array([3, label], np.int32), "weights": np.array([1, weight], np.float32)}
+    limits = Limits("config.data", {"label": 10})
+    if fine:
+        limits.check(batch)
+    else:
+        with pytest.raises(
+            UserError, match=rf"label from 0 to 9 \(config.model.classes is 10\), got '{label} in example 1'"
+        ):
+            limits.check(batch)
+
+
+def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
+    flags = [f"--config={root / 'configs/vision/vit_digits.py'}", f"--workdir={tmp_path / 'run'}"]
+    assert main(["train", *flags, "--config.model.classes=5"]) == 2
+    assert "config.model.classes: expected at least 10, the classes of config.data, got 5" in capsys.readouterr().err
+
+
+def test_limits_are_what_the_model_says():
+    sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
+    model = ViT(classes=7, **sizes)
+    assert Limits.of("data", model, Classification.needs).ends == {"label": 7, "other_label": 7}
+    assert Limits.of("data", model, MaskedPatch.needs).ends == {}
+    assert Limits.of("data", ViT(classes=None, **sizes), Classification.needs).ends == {}
+
+
+@pytest.fixture(scope="module")
+def few_classes(tmp_path_factory):
+    """The digits, prepared by one who said that there are five of them."""
+    tfds_records.Records("txjax_digits", "test", None, ["label"])
+    folder = tmp_path_factory.mktemp("tfds")
+    new = folder / "squiggles" / "1.0.0"
+    shutil.copytree(tfds_records.folder("txjax_digits", None) / "txjax_digits" / "1.0.0", new)
+    for path in list(new.iterdir()):
+        path.rename(path.with_name(path.name.replace("txjax_digits", "squiggles")))
+    info = json.loads((new / "dataset_info.json").read_text())
+    (new / "dataset_info.json").write_text(json.dumps(info | {"name": "squiggles"}))
+    features = (new / "features.json").read_text()
+    (new / "features.json").write_text(features.replace('"numClasses": "10"', '"numClasses": "5"'))
+    for names in new.glob("*.labels.txt"):
+        names.write_text("\n".join("01234"))
+    return str(folder)
+
+
+@pytest.mark.parametrize("subset", [None, Subset(per_class=20)])
+def test_labels_of_images(few_classes, subset):
+    images = Images("squiggles", "train", few_classes, classes=5, subset=subset)
+    place = r"[5-9] in .*squiggles-train.array_record-00000-of-00001: record \d+'"
+    with pytest.raises(UserError, match=rf"expected labels from 0 to 4 in squiggles/1.0.0, or -1.*{place}"):
+        source = images.open()
+        for index in range(len(source)):
+            source.example(index, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"unlabelled": None},
+            r"labels from 0 to 2 in made_sentences/.*'-1 in .*made_sentences-train.*: record 6'",
+        ),
+        ({"unlabelled": 1.0}, r"labels from 0 to 2 .*'-1 in .*: record 6'"),
+    ],
+)
+def test_labels_of_sentences(tmp_path_factory, settings, message):
+    folder = made_sentences.prepare(tmp_path_factory.getbasetemp() / "made_sentences")
+    text = LabelledText("made_sentences", "train", folder, features=("first",), classes=3, length=30)
+    assert len(text.open()) == 60
+    with pytest.raises(UserError, match=rf"data.label_feature: expected {message}"):
+        dataclasses.replace(text, **settings).open()
+
+
+@dataclasses.dataclass
+class OneMore(Bytes):
+    """A tokenizer that gives an id that it says it hasn't."""
+
+    def encode(self, text):
+        ids = super().encode(text).astype(np.int32)
+        return np.where(ids == ord("~"), 256, ids)
+
+
+def test_tokens_of_a_tokenizer_that_errs():
+    """They would be another token in the cache: 256 in a byte is 0."""
+    windows = NextTokenWindows(split="validation", length=16, tokenizer=OneMore())
+    with pytest.raises(UserError, match=r"data.tokenizer: .* 0 to 255, .*'256 in .*txjax_python_text-.*: record \d+'"):
+        windows.open()

@@ -1,0 +1,35 @@
+"""A data set with one id that no model has."""
+
+import dataclasses
+
+from txjax.data import NextTokenWindows, Source
+
+WRONG = 5  # the example
+
+
+@dataclasses.dataclass
+class WrongIds(NextTokenWindows):
+    """NextTokenWindows; but the third number in `key` of one example is another one."""
+
+    key: str = "tokens"
+    number: int = 256
+    weight: float = 1.0
+
+    def open(self) -> Source:
+        return WrongSource(self, super().open())
+
+
+class WrongSource:
+    def __init__(self, settings, source):
+        self.settings, self.source, self.fingerprint = settings, source, source.fingerprint
+
+    def __len__(self):
+        return 24
+
+    def example(self, index, epoch, rng):
+        example = self.source.example(index, epoch, rng)
+        if index == WRONG:
+            example[self.settings.key] = example[self.settings.key].copy()
+            example[self.settings.key][2] = self.settings.number
+            example["weights"][2] = self.settings.weight
+        return example

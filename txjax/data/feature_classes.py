@@ -1,0 +1,95 @@
+"""The classes that the files of a prepared data set may name: TFDS's own features, and nothing else.
+
+TFDS imports the module of whatever class `features.json` or `dataset_info.json` names, so that a file would choose what
+runs. `check_file` refuses such a file before TFDS sees it; inside `no_others`, TFDS itself finds its own classes only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from txjax.types import UserError
+
+FILES = ("features.json", "dataset_info.json")  # the second has a field `features`, too
+NAMED_BY = ("pythonClassName", "python_class_name")  # protobuf reads both
+EXPECTED = "features of TFDS's own"
+
+_patching = threading.Lock()
+
+
+@functools.cache
+def own() -> dict[str, Any]:
+    """TFDS's feature classes, by every name that files have for them."""
+    import tensorflow_datasets as tfds
+
+    found = {}
+    for kind in vars(tfds.features).values():
+        if isinstance(kind, type) and issubclass(kind, tfds.features.FeatureConnector):
+            names = (f"{kind.__module__}.{kind.__name__}", *vars(kind).get("ALIASES", ()))
+            found.update(dict.fromkeys(names, kind))
+    return found
+
+
+def check_file(path: Path) -> None:
+    """Reads a JSON file of a prepared data set.
+
+    Every object counts, at any depth, also one whose key is given twice, and those in texts that are JSON themselves.
+
+    Raises:
+      UserError: it cannot be read, or names another class than TFDS's own.
+    """
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = {key for key, _ in pairs}
+        for key, value in pairs:
+            legacy = key == "type" and "content" in keys  # {"type": CLASS, "content": ...} of TFDS before 4.6
+            if isinstance(value, str) and (key in NAMED_BY or legacy) and value not in own():
+                raise UserError(str(path), EXPECTED, value)
+            walk(value)
+        return dict(pairs)
+
+    def walk(value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                walk(item)
+        if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+            with contextlib.suppress(json.JSONDecodeError):
+                json.loads(value, object_pairs_hook=look)
+
+    try:
+        json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=look)
+    except UserError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(str(path), "JSON", hint=f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+
+@contextlib.contextmanager
+def no_others(folder: Path) -> Iterator[None]:
+    """While it lasts, a name in a file of this folder finds TFDS's own classes and imports nothing.
+
+    It takes the place of `FeatureConnector.cls_from_name`, the one way from a name to a class.
+
+    Raises:
+      UserError: inside, where TFDS asks for another class.
+    """
+    from tensorflow_datasets.core.features.feature import FeatureConnector
+
+    def find(name: str) -> Any:
+        if name not in own():
+            raise UserError(str(folder), EXPECTED, name)
+        return own()[name]
+
+    with _patching:
+        replaced = vars(FeatureConnector)["cls_from_name"]
+        FeatureConnector.cls_from_name = staticmethod(find)
+        try:
+            yield
+        finally:
+            FeatureConnector.cls_from_name = replaced
