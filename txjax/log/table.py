@@ -1,6 +1,7 @@
 """Tables on a terminal."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     Console().print(drawn)
 
 
-def plain_text(text: str) -> Text:
+def plain_text(text: str, **options: Any) -> Text:
     """Words of others for rich, which would take `[red]` in a string for markup; control characters are shown."""
-    return Text(visible(text))
+    return Text(visible(text), **options)
