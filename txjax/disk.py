@@ -2,11 +2,15 @@
 
 import contextlib
 import errno
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from txjax.types import Failure, UserError
+
+# TensorStore raises ValueError where a file can't be written; its text begins with the status, such as DATA_LOSS.
+_STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")
 
 
 @contextlib.contextmanager
@@ -25,8 +29,9 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
     except Exception as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise _full(folder, what, safe()) from error
-        if isinstance(error, OSError):
-            raise Failure(f"{what} could not be saved: {error}; {safe()}") from error
+        if isinstance(error, OSError) or _STATUS.match(str(error)):
+            told = (str(error).splitlines() or [type(error).__name__])[0][:300]
+            raise Failure(f"{what} could not be saved: {told}; {safe()}") from error
         raise
 
 

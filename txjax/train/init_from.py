@@ -10,7 +10,7 @@ import jax
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.checkpoint import Store, split
+from txjax.checkpoint import Store, is_step, split
 from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
@@ -131,6 +131,6 @@ def _parse(text: str) -> tuple[Path, str]:
     workdir, at, which = text.rpartition("@")
     if not at or Path(text).is_dir():
         return Path(text), "last"
-    if which not in ("last", "best") and not which.isdigit():
+    if which not in ("last", "best") and not is_step(which):
         raise UserError(FIELD, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
     return Path(workdir), which
