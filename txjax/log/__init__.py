@@ -1,7 +1,7 @@
 """The log of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
 
 from txjax.log.console import Progress, setup_logging
-from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of
+from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of, spare
 from txjax.log.trackers import Row, Sink, TensorBoard, Tracker, Value, WandB
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "read_metrics",
     "rows_of",
     "setup_logging",
+    "spare",
 ]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from txjax.files import replace_text
 from txjax.log.console import Progress
+from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers import Feed, Row, Tracker, Value
 from txjax.types import UserError
 
@@ -22,7 +22,8 @@ class Log:
 
     Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
     step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
-    only number 0 writes; the others may call everything. The console sees the rows that are `shown`.
+    only number 0 writes; the others may call everything. The console sees the rows that are `shown`. `extent` is what
+    that checkpoint's record has of this log: rows that were lost or changed since are told (`recovery`).
 
     Attributes:
       reached: the last step that the log had before it was cut, 0 if there was none.
@@ -36,6 +37,7 @@ class Log:
         start_step: int = 0,
         process_index: int = 0,
         shown: bool = True,
+        extent: Mapping[str, Value] | None = None,
     ):
         for tracker in trackers:
             tracker.check()
@@ -45,7 +47,8 @@ class Log:
             return
         path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.last_step, self.reached = _cut(path, start_step)
+        kept = cut_back(path, start_step, extent, _step)
+        self.last_step, self.reached, self._extent = kept.last, kept.reached, Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
         self.progress = Progress(num_steps) if shown else None
@@ -63,11 +66,17 @@ class Log:
         assert step > self.last_step, f"step {step} after step {self.last_step}"
         self.last_step = step
         row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
-        self.file.write(json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n")
+        line = json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n"
+        self.file.write(line)
+        self._extent.add(line.encode())
         for feed in self.feeds:
             feed.put((step, row))
         if self.progress:
             self.progress.show(step, row)
+
+    def extent(self) -> dict[str, int | str]:
+        """The number and the digest of all rows so far, for a checkpoint's record."""
+        return {} if self.file is None else self._extent.told()
 
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
@@ -108,7 +117,8 @@ def read_metrics(workdir: Path | str) -> list[Row]:
         if row is not None:
             rows.append(row)
         elif line.endswith("\n"):
-            raise UserError(f"{path}:{number}", "one JSON object", line[:80])
+            hint = "a row is a step, which is a whole number, and numbers or texts"
+            raise UserError(f"{path}:{number}", "one JSON object", line[:80], hint=hint)
     return rows
 
 
@@ -136,28 +146,21 @@ def _row(line: str) -> Row | None:
     """The row of a whole line, None for anything else."""
     try:
         row = json.loads(line) if line.endswith("\n") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or "step" not in row:
+    if not isinstance(row, dict) or type(row.get("step")) is not int:
+        return None
+    if not all(isinstance(value, int | float | str) for value in row.values()):
         return None
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _cut(path: Path, start_step: int) -> tuple[int, int]:
-    """Cuts the file back to the rows of steps <= start_step, atomically.
+def spare(workdir: Path, step: int) -> None:
+    """Copies a log that reached this step, for a checkpoint that can't be read for now and knows all these rows."""
+    spare_log(Path(workdir) / METRICS, step, _step)
 
-    Returns:
-      The last step that stays, -1 if none does; and the last that there was, 0 if there was none.
-    """
-    last, kept = -1, ""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = text.splitlines(keepends=True)
-    reached = next((int(row["step"]) for row in map(_row, reversed(lines)) if row), 0)
-    for line in lines if start_step else []:
-        row = _row(line)
-        if row is None or int(row["step"]) > start_step:
-            break
-        last, kept = int(row["step"]), kept + line
-    if kept != text:
-        replace_text(path, kept)
-    return last, reached
+
+def _step(line: bytes) -> int | None:
+    """The step of a whole row, None for any other line."""
+    row = _row(line.decode(errors="replace"))
+    return None if row is None else int(row["step"])
