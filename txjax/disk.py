@@ -2,6 +2,8 @@
 
 import contextlib
 import errno
+import functools
+import logging
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +13,8 @@ from txjax.types import Failure, UserError
 
 # TensorStore raises ValueError where a file can't be written; its text begins with the status, such as DATA_LOSS.
 _STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")
+
+log = logging.getLogger("txjax")
 
 
 @contextlib.contextmanager
@@ -33,6 +37,20 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
             told = (str(error).splitlines() or [type(error).__name__])[0][:300]
             raise Failure(f"{what} could not be saved: {told}; {safe()}") from error
         raise
+
+
+@contextlib.contextmanager
+def dispensable(path: Path) -> Iterator[None]:
+    """What is written inside the block is no reason to stop a run: if the disk fails, a warning says so, once."""
+    try:
+        yield
+    except OSError as error:
+        _warn(path, error.strerror or str(error))
+
+
+@functools.cache
+def _warn(path: Path, why: str) -> None:
+    log.warning("%s could not be written: %s; the run goes on without it", path, why)
 
 
 def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) -> None:

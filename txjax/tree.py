@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib.util
+import json
 import math
 import re
 import sys
 import types
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from txjax.types import UserError, near_misses
@@ -186,7 +188,12 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
     for name in fields:
         if name not in known:
             raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
-    return component(**fields)
+    try:
+        return component(**fields)
+    except UserError:
+        raise
+    except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
+        raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
 
 
 def _component(path: str, trusted: tuple[str, ...], where: str) -> type:
@@ -211,6 +218,27 @@ def _importable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def read_json(path: Path, hint: str = "") -> dict[str, Any]:
+    """The object that a JSON file of a run holds.
+
+    Args:
+      hint: what to do where it holds none.
+
+    Raises:
+      UserError: the file can't be read, or it is cut off or damaged.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:
+        told = f"the file is damaged: {str(error)[:100]}"
+        raise UserError(str(path), "JSON", hint="; ".join(filter(None, (told, hint)))) from None
+    if not isinstance(found, dict):
+        raise UserError(str(path), "a JSON object", type(found).__name__, hint=hint)
+    return found
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """Runs as their workdirs tell of them: metrics, config and manifest."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from txjax.log import Row, Value, read_metrics
+from txjax.tree import read_json
 from txjax.types import UserError
 
 
@@ -66,15 +66,8 @@ def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
             name="/".join(path.parts[-depth:]),
             workdir=path,
             rows=read_metrics(path),
-            config=_read_json(path / "config.json"),
-            manifest=_read_json(path / "manifest.json"),
+            config=read_json(path / "config.json") if (path / "config.json").exists() else {},
+            manifest=read_json(path / "manifest.json") if (path / "manifest.json").exists() else {},
         )
         for path in paths
     ]
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text()) if path.exists() else {}
-    except ValueError as error:
-        raise UserError(str(path), "JSON", hint=str(error)) from None

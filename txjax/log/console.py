@@ -1,5 +1,6 @@
 """What a run shows while it runs: a progress line on the console, messages on stderr and in `workdir/logs`."""
 
+import contextlib
 import logging
 import math
 import sys
@@ -25,7 +26,11 @@ class Progress:
         self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
-        """Shows one row."""
+        """Shows one row, unless the terminal is gone."""
+        with contextlib.suppress(OSError):
+            self._show(step, metrics)
+
+    def _show(self, step: int, metrics: Mapping[str, Value]) -> None:
         at = f"{step:>{len(str(self.num_steps))}}/{self.num_steps}"
         line = Text("  ".join([f"step {at}", *self._parts(step, metrics)]))
         scores = [f"{name[5:]} {_short(value)}" for name, value in metrics.items() if name.startswith("eval/")]
@@ -41,7 +46,8 @@ class Progress:
     def close(self) -> None:
         """Leaves the last line standing."""
         if self.live:
-            self.live.stop()
+            with contextlib.suppress(OSError):
+                self.live.stop()
 
     def _parts(self, step: int, metrics: Mapping[str, Value]) -> list[str]:
         shown = {"train/loss": "loss", "train/lr": "lr"}
@@ -81,14 +87,14 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
     Its stderr handler takes the place of the one that `logging.basicConfig` gave to the root logger.
     """
     root = logging.getLogger()
-    for owner, kinds in ((logger, (logging.FileHandler,)), (root, (logging.StreamHandler, _StderrHandler))):
+    for owner, kinds in ((logger, (_File,)), (root, (logging.StreamHandler, _StderrHandler))):
         for handler in [h for h in owner.handlers if type(h) in kinds]:
             owner.removeHandler(handler)
             handler.close()
     for place in (workdir, *beside):
         folder = Path(place) / "logs"
         folder.mkdir(parents=True, exist_ok=True)
-        file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
+        file = _File(folder / f"process_{process_index}.log", encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file)
     logger.setLevel(logging.INFO)
@@ -100,4 +106,13 @@ class _StderrHandler(logging.Handler):
     """Looks sys.stderr up at each message: the live line replaces it to print above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(self.format(record), file=sys.stderr)
+
+
+class _File(logging.FileHandler):
+    """A file that is given up, with one warning, when its disk fails."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, the name is logging's
+        logger.removeHandler(self)
+        logger.warning("%s could not be written; messages are on stderr alone", self.baseFilename)

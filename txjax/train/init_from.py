@@ -11,6 +11,7 @@ from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
+from txjax.disk import dispensable
 from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
@@ -78,7 +79,9 @@ class Origin:
             for row in self.rows
         ]
         facts = {"from": str(self.store.folder.parent), "step": self.step, "numbers": numbers, "arrays": rows}
-        replace_text(workdir / "transfer.json", json.dumps(facts, indent=1) + "\n")
+        path = workdir / "transfer.json"
+        with dispensable(path):
+            replace_text(path, json.dumps(facts, indent=1) + "\n")
 
 
 def _weights(state: TrainState) -> dict[str, PyTree]:
