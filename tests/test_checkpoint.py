@@ -7,12 +7,11 @@ import shutil
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from saved import abstract, assert_same, make, save
 
 from txjax import digest
 from txjax.checkpoint import Checkpoints, Store, split
 from txjax.types import Failure, UserError
-
-from saved import abstract, assert_same, make, save
 
 
 @pytest.fixture

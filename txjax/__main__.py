@@ -58,7 +58,16 @@ def _run(argv: list[str]) -> int:
     return run(rest)
 
 
-_OF_FILES = (errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE)
+_OF_FILES = (
+    errno.EIO,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.EMFILE,
+    errno.ENFILE,
+)
 
 
 def _disk(error: BaseException) -> UserError | Failure | None:

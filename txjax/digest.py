@@ -10,8 +10,8 @@ import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from txjax.files import evict, flush, replace_text
 from txjax.types import Failure
@@ -42,7 +42,7 @@ def _digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[BufferedReader]:
     try:
         with path.open("rb") as file:
             yield file

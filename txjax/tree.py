@@ -189,11 +189,31 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
         if name not in known:
             raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
     try:
-        return component(**fields)
+        made = component(**fields)
     except UserError:
         raise
     except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
         raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
+    for name, kind in declared(made).items():
+        if name in fields and not _fits(fields[name], kind):
+            got = type(fields[name]).__name__ if dataclasses.is_dataclass(fields[name]) else fields[name]
+            raise UserError(f"{where}.{name}", type_name(kind), got)
+    return made
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value that was read can stand where a component, or components in a tuple or a dict, are declared."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, option) for option in inner)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
+    if origin is tuple:
+        return isinstance(value, tuple) and (inner[1:] != (...,) or all(_fits(v, inner[0]) for v in value))
+    if not dataclasses.is_dataclass(kind):
+        return True
+    foreign = dataclasses.is_dataclass(value) and not type(value).__module__.startswith("txjax.")
+    return foreign or isinstance(value, typing.cast(type, kind))
 
 
 def _component(path: str, trusted: tuple[str, ...], where: str) -> type:

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import jax
 import pytest
+from saved import abstract, assert_same, make, save
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
 from txjax.types import Failure, UserError
-
-from saved import abstract, assert_same, make, save
 
 UNREADABLE = "/proc/self/mem"  # its first page: opening succeeds, reading is an Input/output error
 
@@ -116,7 +115,9 @@ def test_all_steps_away_is_one_line_of_train(broken, config, away, capsys):
 def test_a_disk_that_refuses_the_arrays_is_one_line(store):
     """No file may grow past some bytes: TensorStore meets the error, and raises a ValueError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    large = dataclasses.replace(make(40), params={"layer": {"kernel": jax.random.normal(jax.random.key(0), (200, 200))}})
+    large = dataclasses.replace(
+        make(40), params={"layer": {"kernel": jax.random.normal(jax.random.key(0), (200, 200))}}
+    )
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
         with pytest.raises(Failure, match="step 40 could not be saved: .*; step 30 is safe") as caught:

@@ -60,10 +60,10 @@ def run(argv: list[str]) -> int:
     with leaving() if not processes.several() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0 and processes.first():
-        picture = flags.workdir / "curves.png"
+        picture, told = flags.workdir / "curves.png", ""
         with dispensable(picture):
-            plot_curves([flags.workdir], picture)
-        print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
+            told = f"; curves in {plot_curves([flags.workdir], picture)}"
+        print(f"done: step {flags.until or experiment.num_steps}{told}")
     return code
 
 

@@ -27,8 +27,10 @@ class Progress:
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
         """Shows one row, unless the terminal is gone."""
-        with contextlib.suppress(OSError):
+        try:
             self._show(step, metrics)
+        except OSError:
+            self.console.quiet, self.live = True, None
 
     def _show(self, step: int, metrics: Mapping[str, Value]) -> None:
         at = f"{step:>{len(str(self.num_steps))}}/{self.num_steps}"
@@ -113,6 +115,6 @@ class _StderrHandler(logging.Handler):
 class _File(logging.FileHandler):
     """A file that is given up, with one warning, when its disk fails."""
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, the name is logging's
+    def handleError(self, record: logging.LogRecord) -> None:
         logger.removeHandler(self)
         logger.warning("%s could not be written; messages are on stderr alone", self.baseFilename)

@@ -128,4 +128,4 @@ def _parsed(path: Path) -> dict[str, float] | None:
     except UserError:
         return None
     known = (*KINDS, "starts", "lost_steps")
-    return {k: v for k, v in found.items() if k in known and isinstance(v, int | float) and 0 <= v < 1e12}
+    return {k: v for k, v in found.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}

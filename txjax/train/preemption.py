@@ -1,4 +1,4 @@
-"""SIGTERM, SIGHUP and Ctrl-C: finish the step, save, leave; before the first step just leave. A second one leaves at once."""
+"""SIGTERM, SIGHUP, Ctrl-C: end the step, save, leave; before the first step just leave. A second one leaves at once."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PATIENCE = 10  # times as long for what takes longer than a step
 class Watchdog:
     """Inside the `with` block a thread ends the process when `beat` hasn't been called for too long.
 
-    Time is what this thread was awake, by its own ticks: that a process was stopped, or its machine asleep, is no fault.
+    Time is what this thread was awake, by its own ticks: a process that was stopped for a while is not stuck.
 
     The stacks of all threads go to `logs/stuck_process_N.txt`: a stuck process can't be asked any more.
     """
