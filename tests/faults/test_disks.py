@@ -72,6 +72,7 @@ def test_a_passing_outage_sets_nothing_aside(store, away, caplog, name):
     away[30] = getattr(errno, name)
     assert store.restore(abstract(make(0)))[1]["step"] == 20
     assert "checkpoint 30 is passed over and stays as it is" in caplog.text and len(caplog.messages) == 1
+    assert store.choose("last") == 20
     away.clear()
     assert store.restore(abstract(make(0)))[1]["step"] == 30 and store.steps() == [10, 20, 30]
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import shutil
 
@@ -9,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from txjax.__main__ import main
+from txjax.log import Log, setup_logging
 from txjax.train import ledger
 from txjax.train.ledger import Ledger
 
@@ -140,3 +142,25 @@ def test_other_files_that_fail_are_one_line(run, config, monkeypatch, capsys):
     monkeypatch.setattr(workdir, "replace_text", fail)
     assert main(["train", f"--config={config}", f"--workdir={run}"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == f"txjax: {run}/config.json: Input/output error"
+
+
+def test_a_full_disk_at_a_row_names_the_log(tmp_path):
+    with pytest.raises(OSError, match="metrics.jsonl") as caught, Log(tmp_path, (), 10) as log:
+        log.file.close()
+        log.file = open("/dev/full", "w", buffering=1)  # noqa: SIM115, closed by the log
+        log.write(1, {})
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_log_of_messages_that_cannot_be_written_is_given_up(tmp_path, monkeypatch, capsys):
+    """One that can't be opened, and one whose disk is full later."""
+    for name in ("", "txjax"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    (tmp_path / "file").write_text("")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "process_0.log").symlink_to("/dev/full")
+    setup_logging(tmp_path, beside=[tmp_path / "file"])
+    for word in ("one", "two"):
+        logging.getLogger("txjax").info(word)
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == ["one", "two"] and len(told) == 4 and all("messages are on stderr alone" in x for x in told[:2])

@@ -104,9 +104,10 @@ class Steps:
         """
         strangers = []
         for path in self._there():
+            if is_step(path.name) and digest.is_complete(path):
+                continue
             if is_made(path):
-                if not digest.is_complete(path):
-                    shutil.rmtree(path)
+                shutil.rmtree(path)
             elif not (path.name.startswith(".") or path.name.endswith(".bad")):
                 strangers.append(path.name)
         if strangers:

@@ -93,14 +93,18 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
         for handler in [h for h in owner.handlers if type(h) in kinds]:
             owner.removeHandler(handler)
             handler.close()
-    for place in (workdir, *beside):
-        folder = Path(place) / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
-        file = _File(folder / f"process_{process_index}.log", encoding="utf-8")
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger.addHandler(file)
     logger.setLevel(logging.INFO)
     root.addHandler(_StderrHandler(logging.WARNING if process_index else logging.INFO))
+    for place in (workdir, *beside):
+        path = Path(place) / "logs" / f"process_{process_index}.log"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = _File(path, encoding="utf-8")
+        except OSError as error:
+            logger.warning(_NO_FILE, path, error.strerror)
+            continue
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(file)
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
 
 
@@ -112,9 +116,14 @@ class _StderrHandler(logging.Handler):
             print(self.format(record), file=sys.stderr)
 
 
+_NO_FILE = "%s could not be written (%s); messages are on stderr alone"
+
+
 class _File(logging.FileHandler):
     """A file that is given up, with one warning, when its disk fails."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         logger.removeHandler(self)
-        logger.warning("%s could not be written; messages are on stderr alone", self.baseFilename)
+        with contextlib.suppress(OSError):
+            self.close()
+        logger.warning(_NO_FILE, self.baseFilename, sys.exc_info()[1])

@@ -1,10 +1,11 @@
 """metrics.jsonl, the record of a run: one JSON object a line, `{"step": updates done, "time": unix seconds, ...}`."""
 
+import contextlib
 import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -45,7 +46,7 @@ class Log:
         self.reached = 0
         if process_index > 0:
             return
-        path = Path(workdir) / METRICS
+        self.path = path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = cut_back(path, start_step, extent, _step)
         self.last_step, self.reached, self._extent = kept.last, kept.reached, Extent(kept.text)
@@ -67,7 +68,8 @@ class Log:
         self.last_step = step
         row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
         line = json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n"
-        self.file.write(line)
+        with self._named():
+            self.file.write(line)
         self._extent.add(line.encode())
         for feed in self.feeds:
             feed.put((step, row))
@@ -81,16 +83,31 @@ class Log:
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
         if self.file is not None:
-            self.file.flush()
-            os.fsync(self.file.fileno())
+            with self._named():
+                self.file.flush()
+                os.fsync(self.file.fileno())
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error of the disk says which file it was."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
 
     def close(self) -> None:
         """Syncs, and gives the trackers a few seconds to finish."""
         if self.file is None:
             return
-        self.sync()
-        self.file.close()
-        self.file = None
+        try:
+            with self._named(), self.file:
+                self.sync()
+        finally:
+            self.file = None
+            self._close_others()
+
+    def _close_others(self) -> None:
         if self.progress:
             self.progress.close()
         deadline = time.monotonic() + CLOSE_SECONDS

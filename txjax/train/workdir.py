@@ -17,6 +17,7 @@ import jax
 import txjax
 from txjax import tree
 from txjax.checkpoint import Checkpoints
+from txjax.disk import dispensable
 from txjax.files import replace_text
 from txjax.processes import agree
 from txjax.train.lock import locked
@@ -164,7 +165,8 @@ def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int
         "data": known | data,
         **counts,
     }
-    replace_text(path, json.dumps(manifest, indent=2) + "\n")
+    with dispensable(path):
+        replace_text(path, json.dumps(manifest, indent=2) + "\n")
 
 
 def _git() -> dict[str, Any] | None:
