@@ -4,38 +4,14 @@ import dataclasses
 import json
 import shutil
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding, PartitionSpec
+from saved import abstract, assert_same, make, save
 
 from txjax import digest
 from txjax.checkpoint import Checkpoints, Store, split
-from txjax.types import Failure, TrainState, UserError, flat_paths
-
-
-def make(step: int, fsdp: int = 8) -> TrainState:
-    mesh = jax.make_mesh((fsdp, 8 // fsdp), ("fsdp", "rest"))
-    place = NamedSharding(mesh, PartitionSpec("fsdp"))
-    weight = jax.device_put(jax.random.normal(jax.random.key(step), (8, 4)), place)
-    return TrainState(
-        step=jnp.int32(step),
-        params={"layer": {"kernel": weight}},
-        frozen={"head": {"bias": jnp.arange(3.0)}},
-        model_state={},
-        opt_state=({"layer": {"kernel": weight * 2}}, jnp.int32(step)),
-        skipped=jnp.zeros((2,), jnp.int32),
-    )
-
-
-def abstract(state: TrainState) -> TrainState:
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
-
-
-def assert_same(a: TrainState, b: TrainState) -> None:
-    for name, x in flat_paths(a).items():
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(flat_paths(b)[name]), err_msg=name)
+from txjax.types import Failure, UserError
 
 
 @pytest.fixture
@@ -152,11 +128,6 @@ def test_a_save_that_fails_in_the_background_is_told_at_the_next_step(store, mon
         store.wait()
     store.poll()  # told once
     assert store.steps() == [2, 3, 4] and not store.path(5).exists()
-
-
-def save(store: Store, step: int) -> None:
-    store.save(step, make(step), {"data": {}, "metrics": {"eval/valid/loss": 9.0}})
-    store.wait()
 
 
 def test_a_disk_that_gives_back_other_bits_costs_no_older_step(store, monkeypatch):

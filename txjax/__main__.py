@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except (Exception, KeyboardInterrupt) as caught:
-        error = _full_disk(caught) or caught
+        error = _disk(caught) or caught
         if "txjax.processes" in sys.modules:  # else nothing needed it, and there are no others
             from txjax import processes
 
@@ -61,9 +61,27 @@ def _run(argv: list[str]) -> int:
     return run(rest)
 
 
-def _full_disk(error: BaseException) -> UserError | None:
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(str(error.filename or "the disk"), "room to write", "a full disk")
+_OF_FILES = (
+    errno.EIO,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+
+
+def _disk(error: BaseException) -> UserError | Failure | None:
+    """What a disk that is full or fails comes to in one line; None for any other error."""
+    if not isinstance(error, OSError):
+        return None
+    name = str(error.filename or "the disk")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError(name, "room to write", "a full disk")
+    if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
+        return Failure(f"{name}: {error.strerror}")
     return None
 
 

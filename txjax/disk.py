@@ -2,11 +2,19 @@
 
 import contextlib
 import errno
+import functools
+import logging
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from txjax.types import Failure, UserError
+
+# TensorStore raises ValueError where a file can't be written; its text begins with the status, such as DATA_LOSS.
+_STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")
+
+log = logging.getLogger("txjax")
 
 
 @contextlib.contextmanager
@@ -25,9 +33,24 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
     except Exception as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise _full(folder, what, safe()) from error
-        if isinstance(error, OSError):
-            raise Failure(f"{what} could not be saved: {error}; {safe()}") from error
+        if isinstance(error, OSError) or _STATUS.match(str(error)):
+            told = (str(error).splitlines() or [type(error).__name__])[0][:300]
+            raise Failure(f"{what} could not be saved: {told}; {safe()}") from error
         raise
+
+
+@contextlib.contextmanager
+def dispensable(path: Path) -> Iterator[None]:
+    """What is written inside the block is no reason to stop a run: if the disk fails, a warning says so, once."""
+    try:
+        yield
+    except OSError as error:
+        _warn(path, error.strerror or str(error))
+
+
+@functools.cache
+def _warn(path: Path, why: str) -> None:
+    log.warning("%s could not be written: %s; the run goes on without it", path, why)
 
 
 def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) -> None:

@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib.util
+import json
 import math
 import re
 import sys
 import types
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from txjax.types import UserError, near_misses
@@ -192,7 +194,32 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
     for name in fields:
         if name not in known:
             raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
-    return component(**fields)
+    try:
+        made = component(**fields)
+    except UserError:
+        raise
+    except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
+        raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
+    for name, kind in declared(made).items():
+        if name in fields and not _fits(fields[name], kind):
+            got = type(fields[name]).__name__ if dataclasses.is_dataclass(fields[name]) else fields[name]
+            raise UserError(f"{where}.{name}", type_name(kind), got)
+    return made
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value that was read can stand where a component, or components in a tuple or a dict, are declared."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, option) for option in inner)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(v, inner[1]) for v in value.values())
+    if origin is tuple:
+        return isinstance(value, tuple) and (inner[1:] != (...,) or all(_fits(v, inner[0]) for v in value))
+    if not dataclasses.is_dataclass(kind):
+        return True
+    foreign = dataclasses.is_dataclass(value) and not type(value).__module__.startswith("txjax.")
+    return foreign or isinstance(value, typing.cast(type, kind))
 
 
 def _component(path: str, trusted: tuple[str, ...], where: str) -> type:
@@ -217,6 +244,27 @@ def _importable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def read_json(path: Path, hint: str = "") -> dict[str, Any]:
+    """The object that a JSON file of a run holds.
+
+    Args:
+      hint: what to do where it holds none.
+
+    Raises:
+      UserError: the file can't be read, or it is cut off or damaged.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
+    except (ValueError, RecursionError) as error:
+        told = f"the file is damaged: {str(error)[:100]}"
+        raise UserError(str(path), "JSON", hint="; ".join(filter(None, (told, hint)))) from None
+    if not isinstance(found, dict):
+        raise UserError(str(path), "a JSON object", type(found).__name__, hint=hint)
+    return found
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:

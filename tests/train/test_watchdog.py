@@ -1,7 +1,10 @@
 """A run that stands still ends, and tells where it stood; one that is slow for a reason goes on."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
 CODE = """
 import sys, time
@@ -30,3 +33,15 @@ def test_where_it_stood_is_told(tmp_path):
     assert "process 0 is stuck: waiting for data for" in line and "stuck_process_0.txt" in line
     told = (tmp_path / "logs" / "stuck_process_0.txt").read_text()
     assert "waiting for data" in told and "slow_reader" in told and "Thread" in told
+
+
+def test_a_process_that_was_stopped_is_not_stuck(tmp_path):
+    """SIGSTOP for longer than a step may take, then SIGCONT: only time that it was awake counts."""
+    code = CODE.replace('watchdog.beat("waiting for data")\n    slow_reader()', 'time.sleep(0.2)\nprint("done")')
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "so far\n"
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(process.pid, signal.SIGCONT)
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "done\n")

@@ -3,15 +3,20 @@
 import dataclasses
 import json
 import logging
+import os
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from txjax import digest
-from txjax.types import Failure, UserError, setting
+from txjax.digest import Unavailable
+from txjax.types import Failure, UserError, setting, some
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
+_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.tmp$|\.nfs")  # in a step
 
 
 @dataclasses.dataclass
@@ -37,28 +42,36 @@ class Steps:
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         self.folder = Path(workdir).resolve() / FOLDER
         self.options = options or Checkpoints()
+        self.passed_over: list[int] = []  # steps that could not be read for now, as `_newest` found
 
     def path(self, step: int) -> Path:
         return self.folder / str(step)
 
     def steps(self) -> list[int]:
         """Steps whose save was finished, oldest first."""
-        if not self.folder.is_dir():
+        return sorted(int(p.name) for p in self._there() if is_step(p.name) and digest.is_complete(p))
+
+    def _there(self) -> list[Path]:
+        """What lies in the folder; nothing where there is none. Raises Failure where it can't be looked into."""
+        try:
+            return sorted(self.folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        found = [int(p.name) for p in self.folder.iterdir() if p.name.isdigit() and digest.is_complete(p)]
-        return sorted(found)
+        except OSError as error:
+            raise digest.unavailable(error) or Failure(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
         """What was written beside the arrays of a step.
 
         Raises:
-          Failure: it is no record.
+          Failure: it is no record. Unavailable: it can't be read for now.
         """
         try:
             found = json.loads((self.path(step) / "record.json").read_text())
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise unreadable(step, error) from error
+            outage = digest.unavailable(error) if isinstance(error, OSError) else None
+            raise outage or unreadable(step, error) from error
 
     def faults(self, step: int) -> list[str]:
         """What is wrong with a step's files, a line each; empty if every bit is right."""
@@ -68,7 +81,7 @@ class Steps:
         """The step that `which` names: `last` (newest good one), `best`, or a number.
 
         Raises:
-          UserError: there is no such step, or it is damaged.
+          UserError: there is no such step, or it is damaged. Unavailable: it can't be read for now.
         """
         steps = self.steps()
         if not steps:
@@ -76,11 +89,11 @@ class Steps:
             hint = f"there is none in {self.folder}: the run has not saved yet, or they were removed"
             raise UserError("--workdir", expected, str(self.folder.parent), hint=hint)
         if which == "last":
-            good = next((step for step in reversed(steps) if not self.faults(step)), None)
+            good = self._newest(lambda step: not self.faults(step))
         elif which == "best":
             good = self.best()
         else:
-            good = int(which) if which.isdigit() and int(which) in steps else None
+            good = next((step for step in steps if str(step) == which), None)
         if good is None:
             raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
         faults = self.faults(good)
@@ -89,14 +102,20 @@ class Steps:
         return good
 
     def clean(self) -> None:
-        """Removes what a killed save left behind. Only the process that holds the workdir may call it."""
-        for path in self.folder.glob("*") if self.folder.is_dir() else ():
-            if (
-                path.name.partition(".")[0].isdigit()
-                and not path.name.endswith(".bad")
-                and not digest.is_complete(path)
-            ):
+        """Removes what a killed save left behind, and names what is not txjax's, which stays.
+
+        Only the process that holds the workdir may call it.
+        """
+        strangers = []
+        for path in self._there():
+            if is_step(path.name) and digest.is_complete(path):
+                continue
+            if is_made(path):
                 shutil.rmtree(path)
+            elif not (path.name.startswith(".") or path.name.endswith(".bad")):
+                strangers.append(path.name)
+        if strangers:
+            log.warning("left alone in %s, for txjax did not make them: %s", self.folder, some(strangers, 10))
 
     def best(self) -> int | None:
         """The finished step with the best value of `options.best`; None if no step has one."""
@@ -104,17 +123,26 @@ class Steps:
         for step in self.steps() if self.options.best else ():
             try:
                 value = self.record(step).get("metrics", {}).get(self.options.best)
+            except Unavailable:
+                raise
             except Failure:  # a damaged step is nobody's best, and no reason to stop
                 continue
             if isinstance(value, float | int):
                 scores[step] = value if self.options.best_mode == "min" else -value
         return min(scores, key=lambda step: (scores[step], step)) if scores else None
 
-    def forget_old(self) -> None:
-        """Called when the newest step was read back: whatever befell the others, one good step stays."""
-        steps = self.steps()
-        keep = {*steps[-self.options.keep :], self.best()}
-        self._forget([step for step in steps if step not in keep])
+    def forget_old(self, step: int) -> None:
+        """Called when this step was read back: whatever befell the others, one good step stays.
+
+        Later ones, which could not be read when the run began, are none of its business.
+        """
+        steps = [other for other in self.steps() if other <= step]
+        try:
+            keep = {*steps[-self.options.keep :], self.best()}
+        except Unavailable as error:  # nobody knows which is the best
+            log.warning("no older checkpoint is removed: %s", error)
+            return
+        self._forget([other for other in steps if other not in keep])
 
     def go_back(self, step: int) -> None:
         """Forgets the steps after this one."""
@@ -129,24 +157,46 @@ class Steps:
         """Removes what a killed save left behind, sets bad steps aside."""
         self.clean()
         tried = self.steps()
-        for step in reversed(tried):
-            if self.sound(step):
-                if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
-                    raise UserError(
-                        "--workdir",
-                        "a run that can go on",
-                        f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
-                        hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
-                    )
-                return step
-        if tried:
+        step = self._newest(self.sound)
+        if step is None:
+            if tried:
+                hint = "remove the folder to start anew"
+                raise UserError(str(self.folder), "an undamaged step", f"{tried}, all damaged", hint=hint)
+            return None
+        if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
             raise UserError(
-                str(self.folder), "an undamaged step", f"{tried}, all damaged", hint="remove the folder to start anew"
+                "--workdir",
+                "a run that can go on",
+                f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
+                hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
             )
+        return step
+
+    def _newest(self, good: Callable[[int], bool]) -> int | None:
+        """The newest step that is good, None if none is. One that can't be read for now is passed over and stays.
+
+        Raises:
+          Unavailable: none is good, and one of them can't be read for now: what comes next must not begin anew.
+        """
+        outage: Unavailable | None = None
+        for step in reversed(self.steps()):
+            try:
+                if good(step):
+                    return step
+            except Unavailable as error:
+                log.warning("checkpoint %d is passed over and stays as it is: %s", step, error)
+                outage = error
+                self.passed_over.append(step)
+        if outage is not None:
+            raise Unavailable(f"no checkpoint is to be had: {outage}; start the same command again later")
         return None
 
     def sound(self, step: int) -> bool:
-        """Whether every bit of a step is right; one that isn't is reported and set aside."""
+        """Whether every bit of a step is right; one that isn't is reported and set aside.
+
+        Raises:
+          Unavailable: it can't be read for now.
+        """
         faults = self.faults(step)
         if faults:
             self.set_aside(step, faults)
@@ -157,6 +207,19 @@ class Steps:
         log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
         shutil.rmtree(aside, ignore_errors=True)
         self.path(step).rename(aside)
+
+
+def is_step(name: str) -> bool:
+    """Whether a text is the number of a step, as a checkpoint's folder is called."""
+    return re.fullmatch("0|[1-9][0-9]*", name) is not None
+
+
+def is_made(path: Path) -> bool:
+    """Whether this is the folder of a step as a save makes it, whole or cut off: nothing of anybody else's is in it."""
+    try:
+        return is_step(path.name) and not path.is_symlink() and all(map(_SAVED.match, os.listdir(path)))
+    except OSError:
+        return False
 
 
 def unreadable(step: int, error: Exception) -> Failure:

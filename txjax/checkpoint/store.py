@@ -9,6 +9,7 @@ A step is the folder `checkpoints/STEP/`:
 
 import contextlib
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -20,10 +21,10 @@ from orbax.checkpoint import v1 as ocp
 
 from txjax import digest, disk, processes
 from txjax.checkpoint.arrays import check_arrays, read_arrays
-from txjax.checkpoint.steps import Checkpoints, Steps
+from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.files import replace_text
 from txjax.processes import agree
-from txjax.types import Failure, PyTree, TrainState, flat_paths
+from txjax.types import Failure, PyTree, TrainState, UserError, flat_paths
 
 SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
 
@@ -82,7 +83,7 @@ class Store(Steps):
                 if processes.first():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
                     if _all_there(meet):
-                        self._guarded(step, self.forget_old)
+                        self._guarded(step, lambda: self.forget_old(step))
                 processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
@@ -113,10 +114,15 @@ class Store(Steps):
         return f"step {kept[-1]} is safe" if kept else "no step was saved yet"
 
     def _make_room(self, step: int, parts: PyTree) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        disk.check_room(self.folder, sum(x.nbytes for x in jax.tree.leaves(parts)), f"step {step}", self._safe)
-        shutil.rmtree(self.path(step), ignore_errors=True)
-        self.path(step).mkdir(parents=True)
+        with disk.writing(self.folder, f"step {step}", self._safe):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            disk.check_room(self.folder, sum(x.nbytes for x in jax.tree.leaves(parts)), f"step {step}", self._safe)
+            if is_made(self.path(step)):
+                shutil.rmtree(self.path(step))
+            if os.path.lexists(self.path(step)):
+                hint = f"txjax did not make what is there: move it elsewhere; {self._safe()}"
+                raise UserError(str(self.path(step)), f"a free place for step {step}", hint=hint)
+            self.path(step).mkdir(parents=True)
 
     def wait(self) -> None:
         """Until the save under way is finished. Raises what went wrong in it."""

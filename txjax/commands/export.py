@@ -1,6 +1,5 @@
 """txjax export: a step of a run as a folder that Hugging Face's transformers loads."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ def run(argv: list[str]) -> int:
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.train.workdir import read_checkpoints, read_config
+    from txjax.tree import read_json
 
     prepare(cache_dir() / "programs")
     found = read_config(flags.workdir, tuple(flags.trust))
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     step = store.choose(flags.step)
     kept = flags.workdir / "huggingface"  # what `txjax import` laid there
     if (kept / "config.json").is_file():
-        facts = json.loads((kept / "config.json").read_text()) | facts
+        facts = read_json(kept / "config.json") | facts
     huggingface.save(model, weights(store, step), flags.to, facts)
     for path in sorted(kept.glob("*")) or tokenizer(found):
         if path.name != "config.json":

@@ -73,7 +73,9 @@ def scores(run: Run) -> dict[str, Value]:
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
     goodput = ledger.told(ledger.read(run.workdir))  # newer than the log's: it has what a kill cut off
     step = int(run.rows[-1]["step"]) if run.rows else 0
-    foretold = registered.score(run.workdir, last if step >= run.config.get("num_steps", 0) else {})
+    planned = run.config.get("num_steps")
+    over = step >= (planned if isinstance(planned, int) else 0)
+    foretold = registered.score(run.workdir, last if over else {})
     return {"step": step} | last | best | goodput | told | foretold
 
 
@@ -96,7 +98,7 @@ def png(figure: Figure) -> bytes:
 
 
 def _subtitle(runs: Sequence[Run]) -> str:
-    models = [str(run.config.get("model", {}).get("class", "")).rpartition(".")[2] for run in runs]
+    models = [str(flatten(run.config).get("model.class", "")).rpartition(".")[2] for run in runs]
     dates = [str(run.manifest.get("created", ""))[:10] for run in runs]
     return " · ".join(dict.fromkeys(word for word in (*models, *dates) if word))
 

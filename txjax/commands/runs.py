@@ -1,7 +1,6 @@
 """Runs as their workdirs tell of them: metrics, config and manifest."""
 
 import dataclasses
-import json
 import logging
 import math
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 from txjax.files import leaves
 from txjax.log import Row, Value, read_metrics
+from txjax.tree import read_json
 from txjax.types import UserError, some
 
 logger = logging.getLogger(__name__)
@@ -83,8 +83,8 @@ def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
             name="/".join(path.parts[-depth:]),
             workdir=path,
             rows=read_metrics(path),
-            config=_read_json(path / "config.json"),
-            manifest=_read_json(path / "manifest.json"),
+            config=read_json(path / "config.json") if (path / "config.json").exists() else {},
+            manifest=read_json(path / "manifest.json") if (path / "manifest.json").exists() else {},
         )
         for path in paths
     ]
@@ -95,10 +95,3 @@ def check_inside(field: str, path: Path, folder: Path) -> None:
     if leaves(path, folder):
         hint = "a link that leaves the folder is not followed"
         raise UserError(field, f"to stay in {folder}", str(path.resolve()), hint=hint)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text()) if path.exists() else {}
-    except ValueError as error:
-        raise UserError(str(path), "JSON", hint=str(error)) from None

@@ -51,6 +51,7 @@ def run(argv: list[str]) -> int:
         follow()
         from txjax import processes
         from txjax.commands.report import plot_curves
+        from txjax.disk import dispensable
         from txjax.log import announce
         from txjax.train.loop import train
         from txjax.tree import check_settings
@@ -70,8 +71,10 @@ def run(argv: list[str]) -> int:
     with leaving() if not processes.several() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0 and processes.first():
-        picture = plot_curves([flags.workdir], flags.workdir / "curves.png")
-        print(f"done: step {flags.until or experiment.num_steps}; curves in {picture}")
+        picture, told = flags.workdir / "curves.png", ""
+        with dispensable(picture):
+            told = f"; curves in {plot_curves([flags.workdir], picture)}"
+        print(f"done: step {flags.until or experiment.num_steps}{told}")
     return code
 
 

@@ -13,6 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, processes
 from txjax.data import Dataset, Limits, Source, eval_batches
+from txjax.disk import dispensable
 from txjax.files import replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
@@ -128,8 +129,9 @@ class Context:
         if self.folder is None or not processes.first():
             return
         path = self.folder / kind / self.name / f"{step}.{ending}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_bytes(path, content)
+        with dispensable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_bytes(path, content)
 
 
 @dataclasses.dataclass

@@ -1,7 +1,7 @@
 """The log of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
 
 from txjax.log.console import Progress, announce, setup_logging
-from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of
+from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of, spare
 from txjax.log.trackers import Row, Sink, TensorBoard, Tracker, Value, WandB
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "read_metrics",
     "rows_of",
     "setup_logging",
+    "spare",
 ]

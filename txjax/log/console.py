@@ -41,8 +41,14 @@ class Progress:
         )
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
-        """Shows one row."""
+        """Shows one row, unless the terminal is gone."""
         self.step, self.parts, self.left = step, _parts(metrics), self._time_left(step)
+        try:
+            self._show(metrics)
+        except OSError:
+            self.console.quiet, self.live = True, None
+
+    def _show(self, metrics: Mapping[str, Value]) -> None:
         scores = [f"{name[5:]} {_short(value)}" for name, value in metrics.items() if name.startswith("eval/")]
         if self.live:
             self._start(self.live)
@@ -66,7 +72,8 @@ class Progress:
     def close(self) -> None:
         """Leaves the last line standing."""
         if self.live:
-            self.live.stop()
+            with contextlib.suppress(OSError):
+                self.live.stop()
 
     def _start(self, live: Live) -> None:
         if not live.is_started:
@@ -144,20 +151,24 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
     Its stderr handler takes the place of the one that `logging.basicConfig` gave to the root logger.
     """
     root = logging.getLogger()
-    for owner, kinds in ((logger, (logging.FileHandler,)), (root, (logging.StreamHandler, _StderrHandler))):
+    for owner, kinds in ((logger, (_File,)), (root, (logging.StreamHandler, _StderrHandler))):
         for handler in [h for h in owner.handlers if type(h) in kinds]:
             owner.removeHandler(handler)
             handler.close()
-    for place in (workdir, *beside):
-        folder = Path(place) / "logs"
-        folder.mkdir(parents=True, exist_ok=True)
-        file = logging.FileHandler(folder / f"process_{process_index}.log", encoding="utf-8")
-        file.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger.addHandler(file)
     logger.setLevel(logging.DEBUG)
     stderr = _StderrHandler(logging.WARNING if process_index else logging.INFO)
     stderr.setFormatter(Formatter())
     root.addHandler(stderr)
+    for place in (workdir, *beside):
+        path = Path(place) / "logs" / f"process_{process_index}.log"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = _File(path, encoding="utf-8")
+        except OSError as error:
+            logger.warning(_NO_FILE, path, error.strerror)
+            continue
+        file.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(file)
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
     while _announced:
         logger.info(_announced.pop(0))
@@ -167,4 +178,18 @@ class _StderrHandler(logging.Handler):
     """Looks sys.stderr up at each message: the live line replaces it to print above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print(self.format(record), file=sys.stderr)
+
+
+_NO_FILE = "%s could not be written (%s); messages are on stderr alone"
+
+
+class _File(logging.FileHandler):
+    """A file that is given up, with one warning, when its disk fails."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        logger.removeHandler(self)
+        with contextlib.suppress(OSError):
+            self.close()
+        logger.warning(_NO_FILE, self.baseFilename, sys.exc_info()[1])

@@ -5,12 +5,12 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from txjax.files import replace_text
 from txjax.log.console import Progress
+from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers import Feed, Row, Tracker, Value
 from txjax.types import UserError
 
@@ -23,7 +23,8 @@ class Log:
 
     Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
     step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
-    only number 0 writes; the others may call everything. The console sees the rows that are `shown`.
+    only number 0 writes; the others may call everything. The console sees the rows that are `shown`. `extent` is what
+    that checkpoint's record has of this log: rows that were lost or changed since are told (`recovery`).
 
     Attributes:
       reached: the last step that the log had before it was cut, 0 if there was none.
@@ -37,6 +38,7 @@ class Log:
         start_step: int = 0,
         process_index: int = 0,
         shown: bool = True,
+        extent: Mapping[str, Value] | None = None,
     ):
         for tracker in trackers:
             tracker.check()
@@ -45,9 +47,10 @@ class Log:
         self.reached = 0
         if process_index > 0:
             return
-        path = Path(workdir) / METRICS
+        self.path = path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.last_step, self.reached = _cut(path, start_step)
+        kept = cut_back(path, start_step, extent, _step)
+        self.last_step, self.reached, self._extent = kept.last, kept.reached, Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
         self.progress = Progress(num_steps, start_step=start_step) if shown else None
@@ -65,7 +68,10 @@ class Log:
         assert step > self.last_step, f"step {step} after step {self.last_step}"
         self.last_step = step
         row: Row = {name: v if isinstance(v, int | str) else float(v) for name, v in metrics.items()}
-        self.file.write(json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n")
+        line = json.dumps(plain({"step": step, "time": time.time(), **row})) + "\n"
+        with self._named():
+            self.file.write(line)
+        self._extent.add(line.encode())
         for feed in self.feeds:
             feed.put((step, row))
         if self.progress:
@@ -75,19 +81,38 @@ class Log:
         """The console tells what the block does, which is no step."""
         return self.progress.busy(what) if self.progress else contextlib.nullcontext()
 
+    def extent(self) -> dict[str, int | str]:
+        """The number and the digest of all rows so far, for a checkpoint's record."""
+        return {} if self.file is None else self._extent.told()
+
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
         if self.file is not None:
-            self.file.flush()
-            os.fsync(self.file.fileno())
+            with self._named():
+                self.file.flush()
+                os.fsync(self.file.fileno())
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """An error of the disk says which file it was."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
 
     def close(self) -> None:
         """Syncs, and gives the trackers a few seconds to finish."""
         if self.file is None:
             return
-        self.sync()
-        self.file.close()
-        self.file = None
+        try:
+            with self._named(), self.file:
+                self.sync()
+        finally:
+            self.file = None
+            self._close_others()
+
+    def _close_others(self) -> None:
         if self.progress:
             self.progress.close()
         deadline = time.monotonic() + CLOSE_SECONDS
@@ -114,7 +139,8 @@ def read_metrics(workdir: Path | str) -> list[Row]:
         if row is not None:
             rows.append(row)
         elif line.endswith("\n"):
-            raise UserError(f"{path}:{number}", "one JSON object", line[:80])
+            hint = "a row is a step, which is a whole number, and numbers or texts"
+            raise UserError(f"{path}:{number}", "one JSON object", line[:80], hint=hint)
     return rows
 
 
@@ -142,28 +168,21 @@ def _row(line: str) -> Row | None:
     """The row of a whole line, None for anything else."""
     try:
         row = json.loads(line) if line.endswith("\n") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict) or "step" not in row:
+    if not isinstance(row, dict) or type(row.get("step")) is not int:
+        return None
+    if not all(isinstance(value, int | float | str) for value in row.values()):
         return None
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _cut(path: Path, start_step: int) -> tuple[int, int]:
-    """Cuts the file back to the rows of steps <= start_step, atomically.
+def spare(workdir: Path, step: int) -> None:
+    """Copies a log that reached this step, for a checkpoint that can't be read for now and knows all these rows."""
+    spare_log(Path(workdir) / METRICS, step, _step)
 
-    Returns:
-      The last step that stays, -1 if none does; and the last that there was, 0 if there was none.
-    """
-    last, kept = -1, ""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = text.splitlines(keepends=True)
-    reached = next((int(row["step"]) for row in map(_row, reversed(lines)) if row), 0)
-    for line in lines if start_step else []:
-        row = _row(line)
-        if row is None or int(row["step"]) > start_step:
-            break
-        last, kept = int(row["step"]), kept + line
-    if kept != text:
-        replace_text(path, kept)
-    return last, reached
+
+def _step(line: bytes) -> int | None:
+    """The step of a whole row, None for any other line."""
+    row = _row(line.decode(errors="replace"))
+    return None if row is None else int(row["step"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.log import METRICS, read_metrics
-from txjax.tree import flatten
+from txjax.tree import flatten, read_json
 from txjax.types import UserError
 
 # What a run's record is called in a table, where --columns doesn't say otherwise.
@@ -107,8 +107,8 @@ def _runs(folder: Path, curves: bool) -> Records:
 
 
 def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
-    config = _read(workdir / "config.json")
-    manifest = _read(workdir / "manifest.json")
+    config = read_json(workdir / "config.json")
+    manifest = read_json(workdir / "manifest.json")
     if not (workdir / METRICS).exists():
         raise UserError(name, "a run that was started", hint=f"it has no {METRICS}")
     log = read_metrics(workdir)
@@ -138,10 +138,3 @@ def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
     """Of a run whose manifest doesn't say: tokens of a batch."""
     length = config.get("data", {}).get("length")
     return config["batch_size"] * length if length and "batch_size" in config else None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(str(path), "JSON", hint=str(error)) from None

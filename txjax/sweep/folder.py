@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,8 @@ from typing import Any
 from txjax import digest
 from txjax.files import replace_text
 from txjax.log import METRICS, Row, rows_of
+from txjax.train.lock import held, take
+from txjax.tree import read_json
 from txjax.types import UserError
 
 NAME = "sweep.json"
@@ -52,19 +53,6 @@ def finished(workdir: Path, num_steps: int) -> bool:
     return digest.is_complete(workdir / "checkpoints" / str(num_steps))
 
 
-def held(workdir: Path) -> bool:
-    """Whether a process is in this run's folder."""
-    path = workdir / ".lock"
-    if not path.exists():
-        return False
-    with path.open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
 class Folder:
     """A sweep's folder."""
 
@@ -80,10 +68,7 @@ class Folder:
         path = self.path / NAME
         if not path.is_file():
             raise UserError("--workdir", f"the folder of a sweep (with a {NAME})", str(self.path))
-        try:
-            return json.loads(path.read_text())
-        except ValueError as error:
-            raise UserError(str(path), "JSON", hint=str(error)) from None
+        return read_json(path)
 
     def points(self) -> list[Planned]:
         """The points of `sweep.json`."""
@@ -106,12 +91,7 @@ class Folder:
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
         with (self.run(name) / ".claim").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            yield not held(self.run(name))
+            yield take(lock.fileno(), self.run(name)) and not held(self.run(name))
 
 
 class Tail:

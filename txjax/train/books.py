@@ -8,7 +8,7 @@ from pathlib import Path
 from txjax import processes
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
-from txjax.log import Log
+from txjax.log import Log, spare
 from txjax.types import Failure, PyTree
 
 log = logging.getLogger("txjax")
@@ -42,7 +42,10 @@ class Books:
     def open(self, start: int, shown: bool) -> None:
         """Opens the log at this step. `shown`: its rows go to the console too."""
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
-        self.log = Log(self.folder, trackers, num_steps, start, processes.index(), shown)
+        known = self.store.record(start) if start and processes.first() else {}
+        if self.store.passed_over:
+            spare(self.folder, max(self.store.passed_over))
+        self.log = Log(self.folder, trackers, num_steps, start, processes.index(), shown, known.get("log"))
 
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model for the row of this step."""

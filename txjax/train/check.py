@@ -61,6 +61,8 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
       UserError: for the first mistake.
     """
     check_settings(experiment)
+    if not callable(getattr(experiment.model, "init", None)):
+        raise UserError("config.model", "a model, which is a Linen module", type(experiment.model).__name__)
     _check_names(experiment)
     mesh = experiment.mesh
     mesh.sizes(num_devices)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C before there is anything to save: just leave. It imports nothing that takes long."""
+"""SIGTERM, SIGHUP and Ctrl-C before there is anything to save: just leave. It imports nothing that takes long."""
 
 import contextlib
 import logging
@@ -10,6 +10,12 @@ from types import FrameType
 
 EXIT_CODE = 75  # EX_TEMPFAIL: start me again
 log = logging.getLogger("txjax")
+
+
+def signals() -> list[signal.Signals]:
+    """What asks a process to stop. Without SIGHUP where it is ignored: `nohup` did that, for the run to stay."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
 
 
 def leave(number: int, frame: FrameType | None) -> None:
@@ -26,8 +32,8 @@ def leave(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def leaving() -> Iterator[None]:
-    """Inside the block both signals make the process leave. Call it in the main thread."""
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    """Inside the block any of `signals` makes the process leave. Call it in the main thread."""
+    before = {number: signal.signal(number, leave) for number in signals()}
     try:
         yield
     finally:

@@ -10,7 +10,8 @@ import jax
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.checkpoint import Store, split
+from txjax.checkpoint import Store, is_step, split
+from txjax.disk import dispensable
 from txjax.experiment import Experiment
 from txjax.files import replace_text
 from txjax.log.table import table
@@ -78,7 +79,9 @@ class Origin:
             for row in self.rows
         ]
         facts = {"from": str(self.store.folder.parent), "step": self.step, "numbers": numbers, "arrays": rows}
-        replace_text(workdir / "transfer.json", json.dumps(facts, indent=1) + "\n")
+        path = workdir / "transfer.json"
+        with dispensable(path):
+            replace_text(path, json.dumps(facts, indent=1) + "\n")
 
 
 def _weights(state: TrainState) -> dict[str, PyTree]:
@@ -131,6 +134,6 @@ def _parse(text: str) -> tuple[Path, str]:
     workdir, at, which = text.rpartition("@")
     if not at or Path(text).is_dir():
         return Path(text), "last"
-    if which not in ("last", "best") and not which.isdigit():
+    if which not in ("last", "best") and not is_step(which):
         raise UserError(FIELD, "WORKDIR, WORKDIR@last, WORKDIR@best or WORKDIR@STEP", text)
     return Path(workdir), which

@@ -2,12 +2,17 @@
 
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from txjax import tree
+from txjax.disk import dispensable
 from txjax.files import replace_text
+from txjax.types import UserError
 
+log = logging.getLogger("txjax")
 FILE = "goodput.json"
 # What a restored step takes back: of it, what came after that step is lost.
 WORK = ("step", "data", "evaluation")
@@ -61,6 +66,11 @@ class Ledger:
         """
         self._paths = [path / FILE for path in (workdir, *beside)]
         before = read(workdir)
+        for path in self._paths:
+            if _parsed(path) is None:
+                log.warning("%s is damaged and kept as %s.damaged: seconds are counted anew", path, path.name)
+                with dispensable(path):
+                    path.rename(path.with_name(f"{path.name}.damaged"))
         for kind in KINDS:
             self.seconds[kind] += before.get(kind, 0.0)
         for kind in WORK:
@@ -88,7 +98,8 @@ class Ledger:
     def write(self) -> None:
         """Writes the file."""
         for path in self._paths:
-            replace_text(path, json.dumps(self.read() | self._counts(), indent=1) + "\n")
+            with dispensable(path):
+                replace_text(path, json.dumps(self.read() | self._counts(), indent=1) + "\n")
         self._written = time.monotonic()
 
     def _counts(self) -> dict[str, int]:
@@ -107,9 +118,14 @@ def told(totals: dict[str, float]) -> dict[str, float]:
 
 def read(workdir: Path) -> dict[str, float]:
     """What `goodput.json` of a workdir says; {} where there is none, or none that can be read."""
+    return _parsed(Path(workdir) / FILE) or {}
+
+
+def _parsed(path: Path) -> dict[str, float] | None:
+    """The numbers of the file; None where there is one that holds none."""
     try:
-        found = json.loads((Path(workdir) / FILE).read_text())
-    except (OSError, ValueError):
-        return {}
+        found = tree.read_json(path) if path.exists() else {}
+    except UserError:
+        return None
     known = (*KINDS, "starts", "lost_steps")
-    return {k: v for k, v in found.items() if k in known and isinstance(v, int | float)}
+    return {k: v for k, v in found.items() if k in known and type(v) in (int, float) and 0 <= v < 1e12}

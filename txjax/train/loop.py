@@ -294,7 +294,7 @@ class Run:
             meet = Barrier(max(1, len(self.going)))
             for i, book in self.going:
                 position = {"position": step * self.experiment.batch_size, "seed": book.experiment.seed}
-                record = {"data": position, "metrics": scores[i], "seconds": kept}
+                record = {"data": position, "metrics": scores[i], "seconds": kept, "log": book.log.extent()}
                 book.store.save(step, self.machine.state_of(i), record, meet)
 
     def _wait(self) -> None:

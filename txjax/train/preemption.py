@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: finish the step, save, leave; before the first step just leave. A second one leaves at once."""
+"""SIGTERM, SIGHUP, Ctrl-C: end the step, save, leave; before the first step just leave. A second one leaves at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 from jax.experimental import multihost_utils
 
 from txjax import processes
-from txjax.train.early import leave
+from txjax.train.early import leave, signals
 
 
 class Preemption:
@@ -29,11 +29,12 @@ class Preemption:
 
     def __enter__(self) -> Preemption:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
-            if processes.several():
-                self._handle(signal.SIGINT, self._pass_on)
-            else:
-                self._handle(signal.SIGINT, self._on_signal)
-                self._handle(signal.SIGTERM, self._on_signal)
+            several = processes.several()
+            for number in signals():
+                if not several:
+                    self._handle(number, self._on_signal)
+                elif number != signal.SIGTERM:
+                    self._handle(number, self._pass_on)
         return self
 
     def _handle(self, number: int, handler: object) -> None:

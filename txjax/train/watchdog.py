@@ -20,13 +20,15 @@ PATIENCE = 10  # times as long for what takes longer than a step
 class Watchdog:
     """Inside the `with` block a thread ends the process when `beat` hasn't been called for too long.
 
+    Time is what this thread was awake, by its own ticks: a process that was stopped for a while is not stuck.
+
     The stacks of all threads go to `logs/stuck_process_N.txt`: a stuck process can't be asked any more.
     """
 
     def __init__(self, folder: Path, seconds: float):
         self.path = folder / "logs" / f"stuck_process_{processes.index()}.txt"
         self.seconds, self.allowed = seconds, seconds
-        self.doing, self.beaten = "starting", time.monotonic()
+        self.doing, self.awake, self.beaten = "starting", 0.0, 0.0  # seconds awake, now and at the last beat
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -39,7 +41,7 @@ class Watchdog:
 
     def beat(self, doing: str) -> None:
         """The run goes on; next it does this."""
-        self.doing, self.beaten = doing, time.monotonic()
+        self.doing, self.beaten = doing, self.awake
 
     @contextlib.contextmanager
     def patient(self, doing: str) -> Iterator[None]:
@@ -54,8 +56,10 @@ class Watchdog:
             self.allowed = self.seconds
 
     def _watch(self) -> None:
-        while not self._over.wait(min(LOOK_SECONDS, self.seconds / 4)):
-            quiet = time.monotonic() - self.beaten
+        tick = min(LOOK_SECONDS, self.seconds / 4)
+        while not self._over.wait(tick):
+            self.awake += tick
+            quiet = self.awake - self.beaten
             if quiet > self.allowed:
                 self._stop(quiet)
 

@@ -2,12 +2,10 @@
 
 import contextlib
 import datetime
-import fcntl
 import importlib.metadata
 import json
 import os
 import platform
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,8 +17,10 @@ import jax
 import txjax
 from txjax import tree
 from txjax.checkpoint import Checkpoints
+from txjax.disk import dispensable
 from txjax.files import replace_text
 from txjax.processes import agree
+from txjax.train.lock import locked
 from txjax.types import UserError
 
 # What may change when a run goes on: it does not change what is computed (but for rounding).
@@ -60,30 +60,8 @@ def hold(workdir: Path) -> Iterator[Path]:
       UserError: another run is in it.
     """
     with contextlib.ExitStack() as stack:
-        agree("the workdir", lambda: stack.enter_context(_lock(Path(workdir).resolve())))
+        agree("the workdir", lambda: stack.enter_context(locked(Path(workdir).resolve())))
         yield Path(workdir).resolve()
-
-
-@contextlib.contextmanager
-def _lock(workdir: Path) -> Iterator[None]:
-    if workdir.exists() and not workdir.is_dir():
-        raise UserError("--workdir", "a folder", str(workdir))
-    workdir.mkdir(parents=True, exist_ok=True)
-    with (workdir / ".lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise UserError(
-                "--workdir",
-                "a folder that no other run is using",
-                str(workdir),
-                hint=f"{lock.read().strip()} is in it; wait, or take another",
-            ) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-        lock.flush()
-        yield
 
 
 def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
@@ -108,7 +86,8 @@ def check_config(workdir: Path, experiment: Any) -> None:
     path = workdir / "config.json"
     if not path.exists():
         return
-    old = tree.completed(json.loads(path.read_text()), experiment)
+    damaged = "write this command's config in its place by --allow_config_change"
+    old = tree.completed(tree.read_json(path, damaged), experiment)
     found = tree.diff(old, tree.to_json(experiment))
     if differences := [d for d in found if not d[0].startswith(HARMLESS)]:
         shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])
@@ -139,15 +118,17 @@ def read_checkpoints(workdir: Path) -> Checkpoints:
     Raises:
       UserError: there is no config.json.
     """
-    found = _read_json(workdir).get("checkpoint")
-    return tree.from_json(found) if found else Checkpoints()
+    found = tree.from_json(_read_json(workdir).get("checkpoint")) or Checkpoints()
+    if not isinstance(found, Checkpoints):
+        raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", found)
+    return found
 
 
 def _read_json(workdir: Path) -> dict[str, Any]:
     path = Path(workdir) / "config.json"
     if not path.is_file():
         raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
-    return json.loads(path.read_text())
+    return tree.read_json(path)
 
 
 def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int]) -> None:
@@ -159,8 +140,12 @@ def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
-    before = json.loads(path.read_text()) if path.exists() else {}
-    for name, fingerprint in before.get("data", {}).items():
+    anew = "remove it: it is written at every start, and has the date and the data of the first"
+    before = tree.read_json(path, anew) if path.exists() else {}
+    known = before.get("data", {})
+    if not isinstance(known, dict):
+        raise UserError(f"{path}: data", "a JSON object", known, hint=anew)
+    for name, fingerprint in known.items():
         if data.get(name, fingerprint) != fingerprint:
             raise UserError(
                 f"the data of {name}",
@@ -177,10 +162,11 @@ def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int
         "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
         "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
         "processes": jax.process_count(),
-        "data": before.get("data", {}) | data,
+        "data": known | data,
         **counts,
     }
-    replace_text(path, json.dumps(manifest, indent=2) + "\n")
+    with dispensable(path):
+        replace_text(path, json.dumps(manifest, indent=2) + "\n")
 
 
 def _git() -> dict[str, Any] | None:

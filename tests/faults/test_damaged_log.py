@@ -1,0 +1,146 @@
+"""metrics.jsonl on a disk that harms it: good rows stay, what was lost is told, and nothing goes in silence."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from txjax.__main__ import main
+from txjax.checkpoint import Store
+from txjax.log import Log, read_metrics
+
+import runs
+
+
+def write(workdir: Path, steps: range, **more) -> dict:
+    """Logs these steps; gives what a checkpoint after the last of them knows."""
+    with Log(workdir, (), num_steps=100, **more) as log:
+        for step in steps:
+            log.write(step, {"train/loss": step / 3})
+        return log.extent()
+
+
+def steps(workdir: Path) -> list[int]:
+    return [row["step"] for row in read_metrics(workdir)]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A log of 12 rows; a checkpoint knows the first ten of them."""
+    extent = write(tmp_path, range(1, 11))
+    write(tmp_path, range(11, 13), start_step=10, extent=extent)
+    return tmp_path, extent
+
+
+def test_a_whole_log_is_cut_back_and_nothing_else(written, caplog):
+    workdir, extent = written
+    before = (workdir / "metrics.jsonl").read_bytes()
+    write(workdir, range(0), start_step=10, extent=extent)
+    assert (workdir / "metrics.jsonl").read_bytes() == b"".join(before.splitlines(keepends=True)[:10])
+    assert os.listdir(workdir) == ["metrics.jsonl"] and not caplog.messages
+
+
+def flipped(at: int):
+    """A bit of the file's `at`-th row."""
+
+    def harm(text: bytes) -> bytes:
+        lines = text.splitlines(keepends=True)
+        lines[at] = bytes([lines[at][0] ^ 1]) + lines[at][1:]
+        return b"".join(lines)
+
+    return harm
+
+
+HARMS = {
+    "a bit of the first row": (flipped(0), [*range(2, 11)], "9 of the 10 rows"),
+    "a bit of a row": (flipped(4), [1, 2, 3, 4, 6, 7, 8, 9, 10], "9 of the 10 rows"),
+    "a digit": (lambda text: text.replace(b'"train/loss": 1.0,', b"").replace(b"1.666", b"1.667"), None, "are not as"),
+    "a larger step": (lambda text: text.replace(b'"step": 2,', b'"step": 9,'), [1, *range(3, 11)], "9 of the 10 rows"),
+    "a smaller step": (lambda text: text.replace(b'"step": 9,', b'"step": 1,'), [*range(1, 9), 10], "9 of the 10 rows"),
+    "a text for a step": (
+        lambda text: text.replace(b'"step": 7,', b'"step":"7",'),
+        [1, 2, 3, 4, 5, 6, 8, 9, 10],
+        "9 of the 10 rows",
+    ),
+    "half of it": (lambda text: text[: len(text) // 2], [1, 2, 3, 4, 5, 6], "6 of the 10 rows"),
+    "zeros": (lambda text: b"\0" * len(text), [], "0 of the 10 rows"),
+    "nothing in it": (lambda text: b"", [], "0 of the 10 rows"),
+}
+
+
+@pytest.mark.parametrize("name", HARMS)
+def test_good_rows_stay_and_the_loss_is_told(written, caplog, name):
+    (workdir, extent), (harm, left, told) = written, HARMS[name]
+    path = workdir / "metrics.jsonl"
+    path.write_bytes(harmed := harm(path.read_bytes()))
+    extent = write(workdir, range(11, 14), start_step=10, extent=extent)
+    assert steps(workdir) == [*(range(1, 11) if left is None else left), 11, 12, 13]
+    (line,) = caplog.messages
+    assert told in line and "up to step 10" in line
+    if harmed:
+        assert (workdir / "metrics.jsonl.damaged-1").read_bytes() == harmed and "metrics.jsonl.damaged-1" in line
+    write(workdir, range(14, 15), start_step=13, extent=extent)  # told once
+    assert len(caplog.messages) == 1
+
+
+def test_a_log_that_is_gone_is_told(written, caplog):
+    workdir, extent = written
+    (workdir / "metrics.jsonl").unlink()
+    write(workdir, range(11, 12), start_step=10, extent=extent)
+    assert steps(workdir) == [11] and "missing or empty: 0 of the 10 rows" in caplog.text
+
+
+def test_without_a_record_of_its_rows_the_good_ones_stay(written, caplog):
+    """As older releases wrote checkpoints."""
+    workdir, _ = written
+    path = workdir / "metrics.jsonl"
+    path.write_bytes(flipped(4)(path.read_bytes()))
+    write(workdir, range(11, 12), start_step=10)
+    assert steps(workdir) == [1, 2, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert "9 rows up to step 10 are good" in caplog.text
+
+
+def test_rows_come_back_from_a_copy_that_has_them(written, caplog):
+    workdir, extent = written
+    path = workdir / "metrics.jsonl"
+    (workdir / "metrics.jsonl.mended").write_bytes(path.read_bytes())
+    path.write_bytes(flipped(4)(path.read_bytes()))
+    write(workdir, range(11, 12), start_step=10, extent=extent)
+    assert steps(workdir) == [*range(1, 12)] and "are those of metrics.jsonl.mended" in caplog.text
+
+
+@pytest.fixture
+def train(config, straight_run, tmp_path):
+    """A copy of a whole run, and a function that starts it again."""
+    workdir = shutil.copytree(straight_run, tmp_path / "run")
+    return workdir, lambda *flags: main(["train", f"--config={config}", f"--workdir={workdir}", *flags])
+
+
+def test_a_flipped_bit_in_the_log_of_a_run(train, straight_run, caplog):
+    workdir, start = train
+    path = workdir / "metrics.jsonl"
+    path.write_bytes(flipped(4)(path.read_bytes()))
+    assert start() == 0
+    assert [row for row in runs.rows(straight_run) if row["step"] != 5] == runs.rows(workdir)
+    assert "39 of the 40 rows up to step 40 are good and stay" in caplog.text
+
+
+def test_an_outage_of_the_newest_step_costs_no_row(train, straight_run, monkeypatch, caplog):
+    """The run goes on from step 30 and is stopped at 31; step 40, when it can be read again, has all of its rows."""
+    workdir, start = train
+    really = Path.open
+    with monkeypatch.context() as patched:
+
+        def opened(self, *args, **kwargs):
+            if "/40/arrays/" in str(self):
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self))
+            return really(self, *args, **kwargs)
+
+        patched.setattr(Path, "open", opened)
+        assert start("--until=31") == 0
+    assert "checkpoint 40 is passed over" in caplog.text and steps(workdir) == [*range(1, 32)]
+    assert Store(workdir).steps() == [20, 30, 31, 40]
+    assert start() == 0
+    assert runs.rows(workdir) == runs.rows(straight_run)

@@ -1,0 +1,160 @@
+"""Disks that fail: what can't be read or written costs one interval at most, is one line, and harms nothing else."""
+
+import dataclasses
+import errno
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import jax
+import pytest
+from saved import abstract, assert_same, make, save
+
+from txjax.__main__ import main
+from txjax.checkpoint import Checkpoints, Store
+from txjax.types import Failure, UserError
+
+UNREADABLE = "/proc/self/mem"  # its first page: opening succeeds, reading is an Input/output error
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    for step in (10, 20, 30):
+        save(Store(folder, Checkpoints(keep=3)), step)
+    return folder
+
+
+@pytest.fixture
+def store(saved, tmp_path):
+    return Store(shutil.copytree(saved, tmp_path / "run"), Checkpoints(keep=3))
+
+
+@pytest.fixture
+def broken(straight_run, tmp_path):
+    """A whole run of 40 steps, to be harmed."""
+    return shutil.copytree(straight_run, tmp_path / "run")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["record.json", "digests.json"])
+def test_a_step_that_cannot_be_read_is_a_damaged_one(store, caplog, name):
+    file = store.path(30) / name
+    file.unlink()
+    file.symlink_to(UNREADABLE)
+    state, record = store.restore(abstract(make(0)))
+    assert record["step"] == 20
+    assert_same(state, make(20))
+    assert f"checkpoint 30 is damaged ({name} cannot be read: Input/output error); set aside as 30.bad" in caplog.text
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """The error numbers with which files of a step can't be opened, by step."""
+    errors, really = {}, Path.open
+
+    def opened(self, *args, **kwargs):
+        for step, number in errors.items():
+            if f"/{step}/arrays/" in str(self):
+                raise OSError(number, os.strerror(number), str(self))
+        return really(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", opened)
+    return errors
+
+
+@pytest.mark.parametrize("name", ["ESTALE", "EMFILE", "ETIMEDOUT", "EHOSTDOWN", "ENOTCONN"])
+def test_a_passing_outage_sets_nothing_aside(store, away, caplog, name):
+    away[30] = getattr(errno, name)
+    assert store.restore(abstract(make(0)))[1]["step"] == 20
+    assert "checkpoint 30 is passed over and stays as it is" in caplog.text and len(caplog.messages) == 1
+    assert store.choose("last") == 20
+    away.clear()
+    assert store.restore(abstract(make(0)))[1]["step"] == 30 and store.steps() == [10, 20, 30]
+
+
+def test_no_step_goes_for_one_that_cannot_be_read_for_now(store, away):
+    """The run goes on from step 20 and saves 25: that one and those before it stay, whatever step 30 is."""
+    store.options.keep = 1
+    away[30] = errno.ESTALE
+    store.restore(abstract(make(0)))
+    save(store, 25)
+    assert store.steps() == [25, 30]
+    away.clear()
+    save(store, 30)
+    assert store.steps() == [30] and not store.faults(30)
+
+
+def test_an_outage_of_everything_never_begins_anew(broken, config, capsys):
+    """Too many open files, for real: one line; when they can be read, the run goes on from where it was."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    store, before = Store(broken), names(broken / "checkpoints")
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        with pytest.raises(Failure, match="Too many open files"):
+            store.newest_good()
+        with pytest.raises(Failure, match="Too many open files"):
+            store.choose("last")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert names(broken / "checkpoints") == before and store.choose("last") == 40
+
+
+def test_all_steps_away_is_one_line_of_train(broken, config, away, capsys):
+    away |= {20: errno.ESTALE, 30: errno.ESTALE, 40: errno.ESTALE}
+    before = (broken / "metrics.jsonl").read_bytes()
+    assert main(["train", f"--config={config}", f"--workdir={broken}"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("txjax: no checkpoint is to be had") and "start the same command again" in last
+    assert Store(broken).steps() == [20, 30, 40] and (broken / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_disk_that_refuses_the_arrays_is_one_line(store):
+    """No file may grow past some bytes: TensorStore meets the error, and raises a ValueError."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = dataclasses.replace(
+        make(40), params={"layer": {"kernel": jax.random.normal(jax.random.key(0), (200, 200))}}
+    )
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        with pytest.raises(Failure, match="step 40 could not be saved: .*; step 30 is safe") as caught:
+            store.save(40, large, {})
+            store.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert isinstance(caught.value.__cause__, ValueError) and "\n" not in str(caught.value)
+    assert store.steps() == [10, 20, 30] and not store.path(40).exists()
+    save(store, 40)
+
+
+def test_what_others_laid_among_the_checkpoints_stays(store, caplog):
+    (store.folder / "50.mine").mkdir()
+    (store.folder / "50.mine" / "notes").write_text("mine")
+    (store.folder / "40.tar").write_text("mine")
+    (store.folder / "35").write_text("mine")
+    (store.folder / "60").mkdir()
+    (store.folder / "60" / "notes").write_text("mine")
+    for copy in ("0045", "²"):
+        shutil.copytree(store.path(30), store.folder / copy)
+    (store.folder / "45").mkdir()  # what a killed save left: this one is txjax's
+    before = names(store.folder) - {"45"}
+    assert store.restore(abstract(make(0)))[1]["step"] == 30
+    assert names(store.folder) == before and (store.folder / "50.mine" / "notes").read_text() == "mine"
+    (told,) = caplog.messages
+    assert all(name in told for name in ("50.mine", "40.tar", "35", "60", "0045", "²"))
+    save(store, 40)
+    for step in (35, 60):
+        with pytest.raises(UserError, match=f"a free place for step {step}; .*move it elsewhere; step 40 is safe"):
+            save(store, step)
+    assert before - names(store.folder) <= {"10"} and (store.folder / "60" / "notes").exists()
+
+
+@pytest.mark.parametrize("step", ["²", "٣", "040", "9" * 5000])
+def test_a_step_is_a_number_as_people_write_it(straight_run, capsys, step):
+    assert main(["evaluate", f"--workdir={straight_run}", f"--step={step}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("txjax: --step: expected last, best") and len(err.splitlines()) == 1

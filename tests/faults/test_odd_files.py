@@ -1,0 +1,166 @@
+"""Files of a workdir that are cut off, odd or can't be written: one line, or a warning where a run can do without."""
+
+import errno
+import json
+import logging
+import os
+import shutil
+
+import pytest
+from matplotlib.figure import Figure
+
+from txjax.__main__ import main
+from txjax.log import Log, setup_logging
+from txjax.train import ledger
+from txjax.train.ledger import Ledger
+
+import runs
+
+
+@pytest.fixture
+def run(straight_run, tmp_path):
+    return shutil.copytree(straight_run, tmp_path / "run")
+
+
+CUT = '{"a": 1, "b'
+ODD = ["", CUT, "[]", "3", "null", "[" * 100_000, '"x"', "\0\0\0"]
+
+
+def commands(run, config) -> dict[str, list[str]]:
+    return {
+        "train": ["train", f"--config={config}", f"--workdir={run}"],
+        "evaluate": ["evaluate", f"--workdir={run}"],
+        "generate": ["generate", f"--workdir={run}"],
+        "export": ["export", f"--workdir={run}", f"--to={run}/there"],
+        "checkpoint": ["checkpoint", "list", f"--workdir={run}"],
+        "report": ["report", str(run)],
+        "diff": ["diff", str(run), str(run.parent / "other")],
+        "scaling": ["scaling", "fit", f"--data={run}"],
+    }
+
+
+READERS = [
+    ("config.json", name) for name in ("train", "evaluate", "generate", "export", "checkpoint", "report", "diff")
+] + [("manifest.json", name) for name in ("train", "report", "diff")]
+
+
+@pytest.mark.parametrize(("file", "name"), READERS)
+def test_a_file_that_is_no_json_is_one_line(run, straight_run, config, capsys, file, name):
+    words = commands(run, config)[name]
+    (run.parent / "other").symlink_to(straight_run)
+    for text in [CUT] if name == "train" else ODD:
+        (run / file).write_text(text)
+        assert main(words) == 2, text[:9]
+        err = capsys.readouterr().err.splitlines()
+        assert str(run / file) in err[-1] and "Traceback" not in err, err
+        assert len(err) == 1 or name == "train"
+
+
+VALUES = {
+    "config.json": [
+        {},
+        {"class": 3},
+        {"class": "txjax.experiment.Experiment"},
+        {"model": 3, "data": 4, "num_steps": "x", "checkpoint": 5, "evals": []},
+    ],
+    "manifest.json": [{"data": []}, {"created": 3, "versions": 4, "parameters": "x", "git": [], "data": {"train": 1}}],
+}
+
+
+@pytest.mark.parametrize(("file", "name"), READERS)
+def test_json_of_another_kind_is_one_line_at_most(run, straight_run, config, capsys, file, name):
+    words = commands(run, config)[name]
+    (run.parent / "other").symlink_to(straight_run)
+    for value in VALUES[file][-1:] if name == "train" else VALUES[file]:
+        (run / file).write_text(json.dumps(value))
+        assert main(words) in (0, 2), value
+
+
+@pytest.mark.parametrize(
+    "field", ["model", "data", "objective", "optimizer", "mesh", "evals", "checkpoint", "trackers"]
+)
+def test_a_field_of_another_kind_is_one_line(run, capsys, field):
+    config = json.loads((run / "config.json").read_text())
+    for value in (3, "x", None, [], {"class": "txjax.optim.AdamW"}):
+        (run / "config.json").write_text(json.dumps(config | {field: value}))
+        code = main(["evaluate", f"--workdir={run}"])
+        err = capsys.readouterr().err
+        assert code in (0, 2) and len(err.splitlines()) <= 1, (value, err)
+
+
+@pytest.mark.parametrize("row", ['{"step": "x"}', '{"step": 7.5}', '{"step": 50, "a": {}}', '{"step": null}', "[7]"])
+def test_an_odd_row_is_one_line(run, straight_run, capsys, row):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(row + "\n")
+    for words in (["report", str(run)], ["diff", str(run), str(straight_run)]):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert f"metrics.jsonl:41: expected one JSON object, got '{row[:4]}" in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_a_ledger_that_is_damaged_is_begun_anew(tmp_path, caplog, text):
+    (tmp_path / ledger.FILE).write_text(text)
+    book = Ledger()
+    book.go_on(tmp_path, 0, {}, 0)
+    assert ledger.read(tmp_path)["starts"] == 1 and "goodput.json is damaged" in caplog.text
+    assert (tmp_path / "goodput.json.damaged").read_text() == text
+
+
+def test_numbers_that_no_ledger_has_are_left_out(tmp_path):
+    text = '{"step": 1e999, "data": -1, "save": true, "lost": NaN, "restore": 2, "starts": 1' + "0" * 400 + "}"
+    (tmp_path / ledger.FILE).write_text(text)
+    assert ledger.read(tmp_path) == {"restore": 2}
+
+
+def failing(number: int):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_what_is_dispensable_stops_no_run(run, config, monkeypatch, capsys, caplog):
+    """Neither goodput.json nor curves.png can be written; the run goes on to its end."""
+    monkeypatch.setattr(ledger, "replace_text", failing(errno.EIO))
+    monkeypatch.setattr(Figure, "savefig", failing(errno.ENOSPC))
+    shutil.rmtree(run / "checkpoints" / "40")
+    assert main(["train", f"--config={config}", f"--workdir={run}"]) == 0
+    assert [row["step"] for row in runs.rows(run)] == [*range(1, 41)]
+    assert capsys.readouterr().out.endswith("done: step 40\n")
+    for name, number in (("goodput.json", errno.EIO), ("curves.png", errno.ENOSPC)):
+        (told,) = [line for line in caplog.messages if name in line]  # once
+        assert f"could not be written: {os.strerror(number)}; the run goes on" in told
+
+
+def test_other_files_that_fail_are_one_line(run, config, monkeypatch, capsys):
+    from txjax.train import workdir
+
+    def fail(path, _):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr(workdir, "replace_text", fail)
+    assert main(["train", f"--config={config}", f"--workdir={run}"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"txjax: {run}/config.json: Input/output error"
+
+
+def test_a_full_disk_at_a_row_names_the_log(tmp_path):
+    with pytest.raises(OSError, match="metrics.jsonl") as caught, Log(tmp_path, (), 10) as log:
+        log.file.close()
+        log.file = open("/dev/full", "w", buffering=1)  # noqa: SIM115, closed by the log
+        log.write(1, {})
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_a_log_of_messages_that_cannot_be_written_is_given_up(tmp_path, monkeypatch, capsys):
+    """One that can't be opened, and one whose disk is full later."""
+    for name in ("", "txjax"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    (tmp_path / "file").write_text("")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "process_0.log").symlink_to("/dev/full")
+    setup_logging(tmp_path, beside=[tmp_path / "file"])
+    for word in ("one", "two"):
+        logging.getLogger("txjax").info(word)
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == ["one", "two"] and len(told) == 4 and all("messages are on stderr alone" in x for x in told[:2])

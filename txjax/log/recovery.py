@@ -1,0 +1,141 @@
+"""Cutting metrics.jsonl back to what a checkpoint knows: each row once, none missing, none changed in silence.
+
+A checkpoint's record holds the number and the digest of the rows up to it. Where the file doesn't agree, its good rows
+stay, the file as it was found is set aside as `metrics.jsonl.damaged-N`, and a warning tells what was lost.
+"""
+
+import bisect
+import dataclasses
+import hashlib
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from txjax.files import replace_bytes
+
+log = logging.getLogger("txjax")
+StepOf = Callable[[bytes], int | None]
+
+
+class Extent:
+    """How many rows a log has, and their digest."""
+
+    def __init__(self, text: bytes):
+        self.rows = text.count(b"\n")
+        self._digest = hashlib.blake2b(text, digest_size=16)
+
+    def add(self, line: bytes) -> None:
+        """One more row."""
+        self.rows += 1
+        self._digest.update(line)
+
+    def told(self) -> dict[str, int | str]:
+        """For a checkpoint's record."""
+        return {"rows": self.rows, "digest": self._digest.hexdigest()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """A log that was cut back.
+
+    Attributes:
+      text: what stays.
+      last: its last step, -1 if nothing stays.
+      reached: the last step before it was cut, 0 if there was none.
+    """
+
+    text: bytes
+    last: int
+    reached: int
+
+
+def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: StepOf) -> Kept:
+    """Cuts the file back to the rows of steps <= `step`, atomically.
+
+    Args:
+      step: of the checkpoint that the run goes on from; 0 for a run from scratch, when all rows go.
+      extent: what that checkpoint's record tells of the rows up to it; None where it is too old to tell.
+      step_of: the step of a whole row, None for any other line.
+    """
+    text = path.read_bytes() if path.exists() else b""
+    lines = text.splitlines(keepends=True)
+    reached = _last(lines, step_of, 0)
+    if not step:
+        kept = b""
+    elif extent is None:
+        good = _good(lines, step, step_of)
+        kept = b"".join(good)
+        if lines[: len(good)] != good:
+            _tell(path, text, f"{len(good)} rows up to step {step} are good and stay")
+    else:
+        kept = _proved(path, lines, step, extent, step_of)
+    if kept != text:
+        replace_bytes(path, kept)
+    return Kept(kept, _last(kept.splitlines(keepends=True), step_of, -1), reached)
+
+
+def spare_log(path: Path, step: int, step_of: StepOf) -> None:
+    """Copies the log to `metrics.jsonl.until-N` if it reached this step: it is about to be cut back further."""
+    text = path.read_bytes() if path.exists() else b""
+    if _last(text.splitlines(keepends=True), step_of, 0) >= step:
+        log.warning("%s with its rows up to step %d is kept as %s", path, step, _set_aside(path, "until", text))
+
+
+def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
+    """The rows that the extent tells of: from the log, or from a copy that was set aside, or what is left of them."""
+    count = int(extent["rows"])
+    for source in (None, *sorted(path.parent.glob(f"{path.name}.*"))):
+        rows = b"".join((lines if source is None else source.read_bytes().splitlines(keepends=True))[:count])
+        if Extent(rows).told() == extent:
+            if source is not None:
+                log.warning("%s: the rows up to step %d are those of %s", path, step, source.name)
+            return rows
+    good = _good(lines, step, step_of)
+    if len(good) < count:
+        told = f"{len(good)} of the {count} rows up to step {step} are good and stay"
+    else:
+        told = f"the rows up to step {step} are not as they were written, and stay as they are"
+    _tell(path, b"".join(lines), told)
+    return b"".join(good)
+
+
+def _good(lines: Sequence[bytes], step: int, step_of: StepOf) -> list[bytes]:
+    """The rows up to a step. Where some are out of order, as many as can be in order."""
+    found = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
+    # The longest increasing subsequence: `ends[n]` is the place of the smallest step that ends one of n + 1 rows.
+    tails: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for i, (at, _) in enumerate(found):
+        n = bisect.bisect_left(tails, at)
+        before.append(ends[n - 1] if n else -1)
+        tails[n : n + 1], ends[n : n + 1] = [at], [i]
+    kept: list[bytes] = []
+    place = ends[-1] if ends else -1
+    while place >= 0:
+        kept.append(found[place][1])
+        place = before[place]
+    return kept[::-1]
+
+
+def _last(lines: Sequence[bytes], step_of: StepOf, default: int) -> int:
+    """The step of the last row."""
+    return next((found for line in reversed(lines) if (found := step_of(line)) is not None), default)
+
+
+def _tell(path: Path, text: bytes, told: str) -> None:
+    if text:
+        aside = _set_aside(path, "damaged", text)
+        log.warning("%s is damaged: %s; as it was found it is kept as %s", path, told, aside)
+    else:
+        log.warning("%s is missing or empty: %s", path, told)
+
+
+def _set_aside(path: Path, word: str, text: bytes) -> str:
+    """Writes the text beside the log, under a new name, which it gives."""
+    names = (path.with_name(f"{path.name}.{word}-{n}") for n in itertools.count(1))
+    aside = next(name for name in names if not name.exists())
+    replace_bytes(aside, text)
+    return aside.name

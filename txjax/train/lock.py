@@ -1,0 +1,141 @@
+"""One run at a time in a workdir: a lock that ends with its process, however that ends.
+
+It is taken on the file `.lock`, which says who has it, and on the folder itself, so that removing the file admits
+nobody. Some network file systems lock no folders. There a run finds out within seconds that its file was removed: it
+takes the new one, and it leaves where another run has that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from txjax import processes
+from txjax.types import UserError
+
+NAME = ".lock"
+LOOK_SECONDS = 2.0
+log = logging.getLogger("txjax")
+
+
+@contextlib.contextmanager
+def locked(workdir: Path) -> Iterator[None]:
+    """Makes the folder, and keeps other runs out of it until the block ends.
+
+    Raises:
+      UserError: another run is in it, or no such folder can be made, written or locked.
+    """
+    try:
+        workdir.mkdir(parents=True, exist_ok=True)
+        lock = _Lock(workdir)
+    except OSError as error:
+        hint = error.strerror or str(error)
+        raise UserError("--workdir", "a folder that can be made and written", str(workdir), hint=hint) from None
+    over = threading.Event()
+    watch = threading.Thread(target=lock.watch, args=(over,), name="lock", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
+        lock.close()
+
+
+def held(workdir: Path) -> bool:
+    """Whether a process is in this run's folder."""
+    for path, flags in ((workdir / NAME, os.O_RDWR), (workdir, os.O_RDONLY)):
+        with contextlib.suppress(OSError, UserError):  # it isn't there, or can't be locked
+            handle = os.open(path, flags)
+            try:
+                if not take(handle, workdir):
+                    return True
+            finally:
+                os.close(handle)
+    return False
+
+
+def take(handle: int, workdir: Path) -> bool:
+    """Takes the lock of an open file until it is closed. Gives False where another process has it.
+
+    Raises:
+      UserError: the file system locks nothing.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        hint = f"{error.strerror}: mount it with locks (Lustre: -o flock; NFS: its lock service), or take another"
+        raise UserError("--workdir", "a folder of a file system that locks files", str(workdir), hint=hint) from None
+    return True
+
+
+class _Lock:
+    """Both locks of a workdir, until they are closed. Raises what `locked` tells, and OSError."""
+
+    def __init__(self, workdir: Path):
+        self.workdir, self.path = workdir, workdir / NAME
+        self.me = f"process {os.getpid()} on {socket.gethostname()}"
+        self.file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        self.folder = os.open(workdir, os.O_RDONLY)
+        try:
+            if not (take(self.file, workdir) and self._take_folder()):
+                hint = f"{_read(self.file) or 'another process'} is in it; wait, or take another"
+                raise UserError("--workdir", "a folder that no other run is using", str(workdir), hint=hint)
+            self._sign()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self.file)
+        os.close(self.folder)
+
+    def _take_folder(self) -> bool:
+        try:
+            return take(self.folder, self.workdir)
+        except UserError:  # of a file system that locks files alone
+            return True
+
+    def _sign(self) -> None:
+        os.ftruncate(self.file, 0)
+        os.pwrite(self.file, self.me.encode(), 0)
+
+    def watch(self, over: threading.Event) -> None:
+        """Looks whether the file at the path is still the one that was locked."""
+        while not over.wait(LOOK_SECONDS):
+            with contextlib.suppress(OSError, UserError):
+                if not self._is_there():
+                    self._take_again()
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(self.file))
+        except FileNotFoundError:
+            return False
+
+    def _take_again(self) -> None:
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        if take(file, self.workdir):
+            os.close(self.file)
+            self.file = file
+            self._sign()
+            log.warning("%s was removed by somebody; it is locked again", self.path)
+            return
+        other = _read(file)
+        os.close(file)
+        if other:
+            message = f"{self.path} was removed, and {other} has taken the workdir: this run leaves it"
+            log.error(message)
+            processes.leave(1, message)
+
+
+def _read(handle: int) -> str:
+    return os.pread(handle, 1000, 0).decode(errors="replace").strip()
