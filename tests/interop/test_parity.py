@@ -137,6 +137,13 @@ CASES = {
     "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
     "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),
     "vit-bare": Case("ViTModel", vit(), {"pixel_values": image(vit())}, ("last_hidden_state", "pooler_output")),
+    "vit-qkv-bias": Case("ViTForImageClassification", vit(qkv_bias=False), {"pixel_values": image(vit())}, ("logits",)),
+    "mae-qkv-bias": Case(
+        "ViTMAEForPreTraining",
+        mae(qkv_bias=False),
+        {"pixel_values": image(mae()), **NOISE},
+        ("logits", "loss"),
+    ),
     "mae": Case(
         "ViTMAEForPreTraining",
         mae(),
