@@ -7,7 +7,7 @@ import os
 import pkgutil
 import sys
 
-from txjax import commands
+from txjax import commands, libtpu
 from txjax.types import Failure, UserError, near_misses
 
 
@@ -30,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's notes are not the user's
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    libtpu.leave_out()
     try:
         return _run(argv)
     except BrokenPipeError:
