@@ -9,8 +9,8 @@ import pytest
 from txjax.interop import huggingface
 from txjax.nn import Sinusoidal2D
 
-torch = pytest.importorskip("torch", reason="pip install 'txjax[parity]'")
-transformers = pytest.importorskip("transformers", reason="pip install 'txjax[parity]'")
+torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
+transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")
 
 pytestmark = [
     pytest.mark.slow,
