@@ -268,3 +268,37 @@ def test_a_registered_prediction_is_scored_in_the_report(
     assert scores(run)["prediction/interval_low"] == low and scores(run)["prediction/interval_high"] == high
     line = refused(capsys, *words, f"--register={workdir / 'other.json'}")
     assert "a run that has not begun" in line
+
+
+def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = profiles(budgets=5)
+    first, last = (np.flatnonzero(table["flops"] == table["flops"][i]) for i in (0, -1))
+    table["loss"][first[2:]] = table["loss"][first[1]] + 0.2  # below at one size only: a parabola has its vertex beyond
+    table["loss"][last] = np.sort(table["loss"][last])  # the smallest is the best
+    data = write(tmp_path / "runs.csv", renamed(table))
+    words = ("fit", f"--data={data}", "--columns=params=N,tokens=D,flops=FLOPs used,loss=L", "--form=isoflop")
+
+    def ways(*flags: str) -> tuple[list[str | None], str]:
+        found = told(capsys, *words, *flags, "--bootstrap=8")
+        assert all(np.isfinite(found["intervals"]["params_exponent"]))
+        return [m.get("by") for m in found["minima"]], " ".join(found["warnings"])
+
+    by, said = ways()
+    assert by == ["akima", *["parabola"] * 3, None]
+    assert "budget 1e+18: its parabola has no minimum among the sizes; its minimum is by akima" in said
+    by, said = ways("--minima=parabola")
+    assert by == [None, *["parabola"] * 3, None]
+    assert "budget 1e+18: its parabola has no minimum among the sizes; it is left out" in said
+    by, said = ways("--minima=akima")
+    assert by == [*["akima"] * 4, None] and "budget 1e+18" not in said
+    by, said = ways("--keep_edges")
+    assert (
+        by == ["akima", *["parabola"] * 3, "edge"]
+        and "its smallest size (row 29 (line 30)); its minimum is by edge" in said
+    )
+    found = told(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
+    assert found["params"] == table["params"][last[0]] and found["loss"] == pytest.approx(table["loss"][last[0]])
+    assert main(["scaling", *words, "--bootstrap=0", f"--plots={tmp_path / 'plots'}", "--keep_edges"]) == 0
+    assert "minima, 1 by akima, 3 by parabola, 1 by edge" in " ".join(capsys.readouterr().out.split())
+    for flag in ("--minima=akima", "--keep_edges"):
+        assert "expected --form=isoflop beside it" in refused(capsys, *words[:-1], "--form=parametric", flag)
