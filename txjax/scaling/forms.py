@@ -51,8 +51,8 @@ def form_named(
     if name not in FORMS:
         raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
     if name != "isoflop":
-        for field, value in (("--minima", minima), ("--keep_edges", edges)):
-            if value:
+        for field, given in (("--minima", minima), ("--keep_edges", edges)):
+            if given:
                 raise UserError(field, "--form=isoflop beside it", name)
     if name in VALLEYS:
         for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):

@@ -104,7 +104,8 @@ class IsoFLOP(Frontier):
         for name in BETWEEN:
             told = [(valley.flops, valley.found[name]) for valley in good if name in valley.found]
             if len(told) >= 2:
-                exponents[name] = float(np.polyfit(*np.log(told).T, 1)[0])
+                budgets, sizes = np.log(told).T
+                exponents[name] = float(np.polyfit(budgets, sizes, 1)[0])
         if "akima" in exponents:
             details["params_exponent_interpolated"] = exponents["akima"]
         if max(exponents.values(), default=0.0) - min(exponents.values(), default=0.0) > 0.05:

@@ -52,7 +52,10 @@ def show(found: "Study", told: dict[str, Any]) -> None:
     from txjax.log.table import table
 
     spans = told["intervals"]
-    rows = [[name, short(value), span(spans.get(name))] for name, value in told["parameters"].items()]
+    rows = [
+        [name, short(value), span(spans.get(name)) + (" (unidentified)" if name in told["unidentified"] else "")]
+        for name, value in told["parameters"].items()
+    ]
     rows.append(["(objective, summed)", f"{told['objective']:.10g}", ""])
     table(f"{told['form']} of {told['rows_used']} rows", ["parameter", "value", "95%"], rows)
     if "minima" in told:
