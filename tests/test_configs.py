@@ -106,3 +106,9 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
                 lay_out(experiment, built)
         else:
             lay_out(experiment, built)
+
+
+def test_the_readme_shows_the_config_as_it_ships():
+    text = (ROOT / "configs/text/gpt_tiny.py").read_text()
+    printed = re.findall(r"```python\n(def get_config.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert printed == [text[text.index("def get_config") :]]

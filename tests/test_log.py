@@ -227,7 +227,7 @@ def test_wandb_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.Monke
 def test_wandb_missing_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'txjax\[wandb\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[wandb\]'"):
         Log(tmp_path, (WandB(),), 10)
 
 

@@ -157,7 +157,7 @@ def test_every_mesh_gives_the_run_of_one_device(name: str, title: str, capfd: py
     assert "Involuntary full rematerialization" not in said.err
 
 
-needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="pip install '.[plan]'")
 
 
 def program(exp: Experiment, target: Target) -> Program:

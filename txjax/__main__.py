@@ -7,7 +7,7 @@ import os
 import pkgutil
 import sys
 
-from txjax import commands
+from txjax import commands, libtpu
 from txjax.types import Failure, UserError, near_misses
 from txjax.visible import Formatter, visible
 
@@ -33,6 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
     logging.basicConfig(handlers=[stderr], level=logging.WARNING)
+    libtpu.leave_out()
     try:
         return _run(argv)
     except BrokenPipeError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import importlib.util
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -141,6 +142,13 @@ class Failure(RuntimeError):
     """
 
     code = 1
+
+
+def require(module: str, package: str, field: str, extra: str = "vision") -> None:
+    """Raises UserError, with the command that mends it, unless `module` is installed, which that extra brings."""
+    if importlib.util.find_spec(module) is None:
+        hint = f"run in the checkout of txjax: pip install '.[{extra}]'"
+        raise UserError(field, f"the package {package} to be installed", hint=hint)
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.commands import diff
+from txjax.train import workdir
 from txjax.types import UserError
 
 CONFIG = {"class": "txjax.experiment.Experiment", "optimizer": {"peak_lr": 0.1}, "seed": 1}
@@ -27,12 +28,12 @@ ROWS = [
 ]
 
 
-def make_run(workdir: Path, config: dict, manifest: dict, rows: list[dict]) -> str:
-    workdir.mkdir()
-    (workdir / "config.json").write_text(json.dumps(config))
-    (workdir / "manifest.json").write_text(json.dumps(manifest))
-    (workdir / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(workdir)
+def make_run(folder: Path, config: dict, manifest: dict, rows: list[dict]) -> str:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder)
 
 
 def differences(tmp_path: Path, capsys: pytest.CaptureFixture[str], *other: Any) -> list[dict]:
@@ -111,3 +112,32 @@ def test_mistakes(tmp_path: Path) -> None:
         diff.run([str(tmp_path), str(tmp_path / "other")])
     with pytest.raises(UserError, match="required: B"):
         diff.run([str(tmp_path)])
+
+
+def test_the_environment_and_the_compiler_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (make_run(tmp_path / name, CONFIG, {}, ROWS) for name in "ab")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    monkeypatch.setenv("JAX_HUB_TOKEN", "one secret")
+    workdir.write_manifest(Path(a), {}, {}, {"xla_cpu_enable_fast_math": True})
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_x=1 --hub_token=another")
+    monkeypatch.setenv("JAX_HUB_TOKEN", "another secret")
+    workdir.write_manifest(Path(b), {}, {}, {})
+    assert main(["diff", a, b, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out)["differences"] == [
+        {"kind": "environment", "name": "environment.NVIDIA_TF32_OVERRIDE", "a": "0"},
+        {"kind": "environment", "name": "environment.LIBTPU_INIT_ARGS", "b": "--xla_x=1 --hub_token=(hidden)"},
+        {"kind": "compiler", "name": "compiler_options.xla_cpu_enable_fast_math", "a": True},
+    ]
+    (Path(b) / "manifest.json").write_text(json.dumps(MANIFEST))  # of a release that noted neither
+    assert main(["diff", a, b, "--json"]) == 0
+    assert not {"environment", "compiler"} & {d["kind"] for d in json.loads(capsys.readouterr().out)["differences"]}
+
+
+def test_a_run_notes_them(straight_run: Path) -> None:
+    manifest = json.loads((straight_run / "manifest.json").read_text())
+    assert "xla_force_host_platform_device_count" in manifest["environment"]["XLA_FLAGS"]
+    assert "compiler_options" in manifest

@@ -13,7 +13,7 @@ KEYS = {
     "collective_bytes_minimum", "step_seconds", "mfu", "compile_seconds",
 }  # fmt: skip
 WIDTH, LENGTH, BATCH, VOCAB = 16, 16, 8, 256  # of runs.CONFIG
-needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="no libtpu (txjax[plan])")
+needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="pip install '.[plan]'")
 
 
 def plan(*flags: str) -> tuple[int, str, str]:

@@ -216,3 +216,15 @@ def test_names_with_dollars_are_no_formulas(tmp_path: Path) -> None:
 def page_of(run: Path) -> str:
     assert report.run([str(run)]) == 0
     return (run / "report" / "index.html").read_text()
+
+
+def test_speeds_are_folded_away_and_rounded(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "run", **{"perf/step_ms": 0.7299312, "goodput/start_s": 2.26613, "perf/flops_per_s": 7.84488e9}
+    )
+    page = page_of(run)
+    table, _, folded = page.partition("<h2>Final metrics</h2>")[2].partition("<details>")
+    cells = Page(folded.partition("</details>")[0]).cells
+    assert ["perf/step_ms", "0.73"] in cells and ["goodput/start_s", "2.27"] in cells
+    assert ["perf/flops_per_s", "7,840,000,000"] in cells
+    assert "perf/" not in table and "goodput" not in table and "eval/valid/loss" in table

@@ -12,6 +12,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.commands.page import scores
 from txjax.commands.runs import read_runs
+from txjax.scaling.curves import DataConstrained
 from txjax.scaling.records import read_records
 from txjax.scaling.table import read_table
 
@@ -268,3 +269,58 @@ def test_a_registered_prediction_is_scored_in_the_report(
     assert scores(run)["prediction/interval_low"] == low and scores(run)["prediction/interval_high"] == high
     line = refused(capsys, *words, f"--register={workdir / 'other.json'}")
     assert "a run that has not begun" in line
+
+
+def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = profiles(budgets=5)
+    first, last = (np.flatnonzero(table["flops"] == table["flops"][i]) for i in (0, -1))
+    table["loss"][first[2:]] = table["loss"][first[1]] + 0.2  # below at one size only: a parabola has its vertex beyond
+    table["loss"][last] = np.sort(table["loss"][last])  # the smallest is the best
+    data = write(tmp_path / "runs.csv", renamed(table))
+    words = ("fit", f"--data={data}", "--columns=params=N,tokens=D,flops=FLOPs used,loss=L", "--form=isoflop")
+
+    def ways(*flags: str) -> tuple[list[str | None], str]:
+        found = told(capsys, *words, *flags, "--bootstrap=8")
+        assert all(np.isfinite(found["intervals"]["params_exponent"]))
+        return [m.get("by") for m in found["minima"]], " ".join(found["warnings"])
+
+    by, said = ways()
+    assert by == ["akima", *["parabola"] * 3, None]
+    assert "budget 1e+18: its parabola has no minimum among the sizes; its minimum is by akima" in said
+    by, said = ways("--minima=parabola")
+    assert by == [None, *["parabola"] * 3, None]
+    assert "budget 1e+18: its parabola has no minimum among the sizes; it is left out" in said
+    by, said = ways("--minima=akima")
+    assert by == [*["akima"] * 4, None] and "budget 1e+18" not in said
+    by, said = ways("--keep_edges")
+    assert (
+        by == ["akima", *["parabola"] * 3, "edge"]
+        and "its smallest size (row 29 (line 30)); its minimum is by edge" in said
+    )
+    found = told(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
+    assert found["params"] == table["params"][last[0]] and found["loss"] == pytest.approx(table["loss"][last[0]])
+    assert main(["scaling", *words, "--bootstrap=0", "--keep_edges"]) == 0
+    assert "minima, 1 by akima, 3 by parabola, 1 by edge" in " ".join(capsys.readouterr().out.split())
+    for flag in ("--minima=akima", "--keep_edges"):
+        assert "expected --form=isoflop beside it" in refused(capsys, *words[:-1], "--form=parametric", flag)
+
+
+def test_what_the_draws_do_not_tell_is_unidentified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    """Sizes in excess are worth so much here that no row tells how much. No warning of numpy's is let out."""
+    law = LAW | {"R_D": 15.0, "R_N": 1e6}
+    axes = np.geomspace(1e7, 3e9, 4), np.geomspace(1e8, 1e11, 4), np.array([1e8, 1e9, 1e10])
+    n, d, unique = (x.ravel() for x in np.meshgrid(*axes))
+    columns = {"params": n, "tokens": np.maximum(d, unique), "unique_tokens": unique}
+    curve = DataConstrained()
+    made = np.exp(curve.log_loss(curve.theta(law), columns)[0]) * noise(len(n), 0.005)
+    data, saved = write(tmp_path / "runs.csv", columns | {"loss": made}), tmp_path / "law.json"
+    assert (
+        main(["scaling", "fit", f"--data={data}", "--form=data_constrained", "--bootstrap=8", f"--save={saved}"]) == 0
+    )
+    out, found = capsys.readouterr().out, json.loads(saved.read_text())
+    assert found["intervals"]["R_N"][1] > 1e10 and found["unidentified"] == ["R_N"]
+    assert any(w.startswith("R_N is unidentified: 95% of the draws lie between") for w in found["warnings"])
+    assert out.count("(unidentified)") == 1
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import urllib.parse
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +101,39 @@ def test_mistakes(tmp_path, capsys):
     (tmp_path / "sweep.json").write_text("{")
     assert main(["report", str(tmp_path)]) == 2
     assert "JSON" in capsys.readouterr().err
+
+
+def test_the_page(tmp_path, capsys):
+    """A row for every point, best first, which says all digits to what sorts; a link where a point has a page."""
+    folder, elsewhere = tmp_path / "sweep", tmp_path / "elsewhere"
+    for path in (folder, elsewhere):
+        path.mkdir()
+    make_sweep(folder)
+    own = folder / "peak_lr=0.1,seed=0" / "report"
+    own.mkdir()
+    for page in (own, elsewhere):
+        (page / "index.html").write_text("a page")
+    (folder / "peak_lr=0.1,seed=1" / "report").symlink_to(elsewhere)
+    found = told(folder, capsys)
+    text = Path(found["html"]).read_text()
+    body = text[text.index("<h2>Points</h2>") :].partition("<tbody>")[2].partition("</tbody>")[0]
+    names = re.findall(r"</i>(?:<a href=\"[^\"]*\">)?([^<]+)", body)
+    best = [name for group in found["groups"] for name in group["points"]]
+    assert names == best and len(names) == 11
+    losses = {point["name"]: point["metrics"].get("eval/valid/loss") for point in found["points"]}
+    assert f'data-value="{losses["positions=Alibi"]!r}"' in body and 'data-value="">nan' in body
+    links = [
+        link for link in re.findall(r'(?:href|src|srcset)="([^"]*)"', text) if not link.startswith("data:image/png")
+    ]
+    assert [urllib.parse.unquote(link) for link in links] == ["../peak_lr=0.1,seed=0/report/index.html"]
+    assert text.count("<th><button>") > 6 and "aria-sort" in text and "://" not in text
+
+
+def test_names_of_points_are_no_markup(tmp_path, capsys):
+    make_sweep(tmp_path)
+    path = tmp_path / "sweep.json"
+    sweep = json.loads(path.read_text())
+    sweep["points"][0]["values"][LR] = "<script>alert(1)</script>"
+    path.write_text(json.dumps(sweep))
+    page = Path(told(tmp_path, capsys)["html"]).read_text()
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page

@@ -121,7 +121,7 @@ def test_mistakes_are_named():
 
 def test_pillow_is_asked_for_by_name(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pillow to be installed; run: pip install 'txjax\[vision\]'"):
+    with pytest.raises(UserError, match=r"pillow to be installed; run .*: pip install '\.\[vision\]'"):
         Resize(8).check()
 
 

@@ -112,7 +112,7 @@ def test_embedded_sets_are_there_before_they_are_prepared(tmp_path, caplog):
 
 def test_scikit_learn_is_asked_for_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"scikit-learn to be installed; run: pip install 'txjax\[vision\]'"):
+    with pytest.raises(UserError, match=r"scikit-learn to be installed; run .*: pip install '\.\[vision\]'"):
         records.check("txjax_digits", "train", str(tmp_path))
 
 

@@ -97,5 +97,5 @@ def test_mistakes_are_named(path, tmp_path, monkeypatch):
         SentencePieceFile(str(broken)).check()
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"the package sentencepiece.*pip install 'txjax\[sentencepiece\]'"):
+    with pytest.raises(UserError, match=r"the package sentencepiece.*pip install '\.\[sentencepiece\]'"):
         SentencePieceFile(path).check()

@@ -43,6 +43,10 @@ MODELS = {
         {"image": SQUARE},
     ),
     "vit-fixed": (ViT(classes=None, **SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
+    "vit-qkv-bias": (
+        ViT(classes=3, **SMALL, positions=SINES, image_size=(4, 6), attention=Attention(biases=("out",))),
+        {"image": IMAGE},
+    ),
     "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
     "mae-learned": (MAE(**SMALL, **DECODER, positions=Learned(max_length=5)), {"image": SQUARE}),
     "bert": (Bert(**BERT, next_sentence=NextSentence()), {"tokens": TOKENS}),
@@ -153,7 +157,8 @@ def test_forward_speaks_their_names():
             "rope_scaling: expected rotary angles as they are",
         ),
         ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
-        ("vit", {"qkv_bias": False}, "qkv_bias: expected True, got False"),
+        ("vit", {"qkv_bias": False}, r"key\.bias: expected no such tensor"),
+        ("vit-qkv-bias", {"qkv_bias": True}, r"query\.bias: expected a tensor of that name"),
         ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
         ("vit", {"image_size": 8}, r"position_embeddings: expected the shape \[1, 17, 8\]"),
         ("vit", {"id2label": {}, "num_channels": 3}, r"projection\.weight: expected the shape \[8, 3, 2, 2\]"),
@@ -202,6 +207,25 @@ def test_missing_biases_are_zeros(tmp_path):
     assert not block["attention"]["query"]["bias"].any() and not block["norm_mlp"]["bias"].any()
     given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
+
+
+def test_biases_of_some_projections(tmp_path):
+    """Those that the format knows only beside others come back with zeros in the others."""
+    model = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("query", "value")))
+    held = variables(model, TOKENS)
+    assert [name for name, part in held["params"]["layers"]["block"]["attention"].items() if "bias" in part] == [
+        "query",
+        "value",
+    ]
+    huggingface.save(model, held, tmp_path / "x")
+    again, weights = huggingface.load(tmp_path / "x")
+    attention = weights["params"]["layers"]["block"]["attention"]
+    assert attention["query"]["bias"].any() and not attention["key"]["bias"].any() and "bias" in attention["out"]
+    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
+    np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
+    wrong = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("qurey",)))
+    with pytest.raises(UserError, match=r"config\.model\.attention\.biases: .*did you mean query"):
+        wrong.init(jax.random.key(0), TOKENS)
 
 
 def test_names_of_older_files(folders, tmp_path):

@@ -9,8 +9,8 @@ from txjax.nn import TOLD, Capacity, Dropless, GatedExperts, Init, Routing
 
 from made import numbers
 
-torch = pytest.importorskip("torch", reason="pip install 'txjax[parity]'")
-mixtral = pytest.importorskip("transformers.models.mixtral.modeling_mixtral", reason="pip install 'txjax[parity]'")
+torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
+mixtral = pytest.importorskip("transformers.models.mixtral.modeling_mixtral", reason="pip install '.[parity]'")
 
 pytestmark = [
     pytest.mark.slow,

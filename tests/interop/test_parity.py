@@ -9,8 +9,8 @@ import pytest
 from txjax.interop import huggingface
 from txjax.nn import Sinusoidal2D
 
-torch = pytest.importorskip("torch", reason="pip install 'txjax[parity]'")
-transformers = pytest.importorskip("transformers", reason="pip install 'txjax[parity]'")
+torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
+transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")
 
 pytestmark = [
     pytest.mark.slow,
@@ -137,6 +137,13 @@ CASES = {
     "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
     "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),
     "vit-bare": Case("ViTModel", vit(), {"pixel_values": image(vit())}, ("last_hidden_state", "pooler_output")),
+    "vit-qkv-bias": Case("ViTForImageClassification", vit(qkv_bias=False), {"pixel_values": image(vit())}, ("logits",)),
+    "mae-qkv-bias": Case(
+        "ViTMAEForPreTraining",
+        mae(qkv_bias=False),
+        {"pixel_values": image(mae()), **NOISE},
+        ("logits", "loss"),
+    ),
     "mae": Case(
         "ViTMAEForPreTraining",
         mae(),

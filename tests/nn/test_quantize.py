@@ -137,5 +137,5 @@ def test_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"quantize\.paths: expected a pattern .*did you mean attention/key"):
         jax.eval_shape(decoder(Quantize(paths="mpl/.*")).init, jax.random.key(0), BATCH["tokens"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'txjax\[quantize\]'"):
+    with pytest.raises(UserError, match=r"pip install '\.\[quantize\]'"):
         Quantize().product()

@@ -21,13 +21,14 @@ SMOOTH_ABOVE = 150  # points of a line, from which on its moving average is draw
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """Colours of paper, ink and lines."""
+    """Colours of paper, ink and lines, and the map of colours (matplotlib's) from the best of many to the last."""
 
     paper: str
     ink: str
     faint: str
     grid: str
     lines: tuple[str, ...]
+    ranks: str
 
 
 LIGHT = Theme(
@@ -36,6 +37,7 @@ LIGHT = Theme(
     "#6b7785",
     "#e6e9ee",
     ("#2563d9", "#e8590c", "#0b9a8d", "#9440c9", "#c98a00", "#d6336c", "#5c7a29", "#51606f"),
+    "viridis",
 )
 DARK = Theme(
     "#171b21",
@@ -43,6 +45,7 @@ DARK = Theme(
     "#93a0b0",
     "#2b323c",
     ("#6ea8fe", "#ff9257", "#3fd0c0", "#c48cf0", "#f2c14e", "#ff7eb0", "#a9d06a", "#a8b5c4"),
+    "viridis_r",
 )
 
 

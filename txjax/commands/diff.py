@@ -1,4 +1,4 @@
-"""txjax diff A B: why two runs differ: config, code, data, versions, devices, and the first step that shows it."""
+"""txjax diff A B: why two runs differ: config, code, data, versions, surroundings, and the first step that shows it."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from txjax.commands.runs import Run
 
 SUMMARY = "tell why two runs differ"
-MANIFEST = {"code": ["git"], "data": ["data"], "versions": ["python", "versions"], "devices": ["devices"]}
+MANIFEST = {
+    "code": ["git"],
+    "data": ["data"],
+    "versions": ["python", "versions"],
+    "devices": ["devices"],
+    "environment": ["environment"],
+    "compiler": ["compiler_options"],
+}
 FIRST = ("train/batch_hash", "train/loss")  # what differs in these explains the rest
 
 
@@ -47,8 +54,9 @@ def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
 
     yield from (_difference("config", *difference) for difference in diff(a.config, b.config))
     for kind, keys in MANIFEST.items():
-        left, right = ({key: run.manifest[key] for key in keys if key in run.manifest} for run in (a, b))
-        yield from (_difference(kind, *difference) for difference in diff(left, right))
+        known = [key for key in keys if key in a.manifest and key in b.manifest]  # an older release noted less
+        left, right = ({key: run.manifest[key] for key in known} for run in (a, b))
+        yield from (_difference(kind, *difference) for difference in diff(left, right) if {} not in difference)
     rows = {row["step"]: row for row in b.rows}
     pairs = [(plain(row), plain(rows[row["step"]])) for row in a.rows if row["step"] in rows]
     for name in dict.fromkeys([*FIRST, *a.metrics(), *b.metrics()]):

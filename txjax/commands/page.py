@@ -2,6 +2,7 @@
 
 import html
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from txjax.scaling import registered
 from txjax.train import ledger
 from txjax.tree import flatten
 
+_FOLDED = ("perf/", "goodput")  # measured of the machine, not of the model
+
 STYLE = """
 :root { color-scheme: light dark;
   --paper: #f6f7f9; --card: #ffffff; --ink: #1f2933; --faint: #6b7785; --rule: #e6e9ee; }
@@ -25,6 +28,7 @@ STYLE = """
 body { margin: 0 auto; padding: 3rem 1.5rem; max-width: 76rem; background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 h1 { font-size: 1.7rem; margin: 0; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+a { color: inherit; text-decoration-color: var(--faint); text-underline-offset: 0.2em; }
 h2 { font-size: 1.05rem; margin: 2.5rem 0 0.75rem; }
 p { color: var(--faint); margin: 0.25rem 0 1.5rem; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: 12px;
@@ -40,14 +44,10 @@ tr:last-child td { border-bottom: 0; }
 
 def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
     """The page: curves (PNG, for light and dark screens), what evaluators made, scores, configs, versions."""
-    title = " · ".join(run.name for run in runs)
     parts = [
-        f"<h1>{_text(title)}</h1><p>{_text(_subtitle(runs))}</p>",
-        f'<div class="card"><picture><source media="(prefers-color-scheme: dark)" srcset="{png_address(dark)}">'
-        '<img alt="curves of loss, learning rate, gradient norm and throughput" '
-        f'src="{png_address(light)}"></picture></div>',
+        picture("curves of loss, learning rate, gradient norm and throughput", light, dark),
         gallery(runs),
-        _section("Final metrics", runs, [scores(run) for run in runs]),
+        _final(runs, [scores(run) for run in runs]),
     ]
     configs = [flatten(run.config) if run.config else {} for run in runs]
     if len(runs) > 1:
@@ -55,10 +55,24 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
     parts.append(_section("Code, versions and devices", runs, [flatten(_made_by(run)) for run in runs]))
     if len(runs) == 1:
         parts.append(_section("Config", runs, configs))
-    body = "\n".join(parts)
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{_text(title)}</title>'
-    head += f"<style>{STYLE}{GALLERY_STYLE}</style>"
+    return document(" · ".join(run.name for run in runs), _subtitle(runs), parts, GALLERY_STYLE)
+
+
+def document(title: str, subtitle: str, parts: Sequence[str], style: str = "", script: str = "") -> str:
+    """A whole page: a heading and its parts, which are HTML. `style` and `script` go beside what all pages have."""
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{text(title)}</title>'
+    head += f"<style>{STYLE}{style}</style>"
+    body = "\n".join([f"<h1>{text(title)}</h1><p>{text(subtitle)}</p>", *parts])
+    body += f"\n<script>{script}</script>" if script else ""
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def picture(shows: str, light: bytes, dark: bytes) -> str:
+    """A card with a picture, PNG for light and for dark screens, and what it shows in words."""
+    return (
+        f'<div class="card"><picture><source media="(prefers-color-scheme: dark)" srcset="{png_address(dark)}">'
+        f'<img alt="{text(shows)}" src="{png_address(light)}"></picture></div>'
+    )
 
 
 def scores(run: Run) -> dict[str, Value]:
@@ -90,6 +104,14 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def rounded(value: Any) -> str:
+    """A measured value as a table shows it: three digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return shown(value)
+    short = float(f"{value:.3g}")
+    return f"{short:,.0f}" if abs(short) >= 1000 else f"{short:g}"
+
+
 def png(figure: Figure) -> bytes:
     """The picture as the bytes of a PNG file."""
     file = io.BytesIO()
@@ -114,14 +136,27 @@ def _differing(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _section(title: str, runs: Sequence[Run], columns: Sequence[Mapping[str, Any]]) -> str:
+    return f'<h2>{title}</h2>\n<div class="card">{_table(runs, columns)}</div>'
+
+
+def _final(runs: Sequence[Run], columns: Sequence[Mapping[str, Any]]) -> str:
+    """The section of the last values: scores in sight, speeds and seconds folded away and rounded."""
+    scores = [{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in columns]
+    rest = [{name: rounded(x) for name, x in column.items() if name.startswith(_FOLDED)} for column in columns]
+    folded = f"<details><summary>perf/ and goodput/</summary>{_table(runs, rest)}</details>" if any(rest) else ""
+    return f'<h2>Final metrics</h2>\n<div class="card">{_table(runs, scores)}{folded}</div>'
+
+
+def _table(runs: Sequence[Run], columns: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for column in columns for name in column))
     if not names:
-        return f'<h2>{title}</h2>\n<div class="card">none</div>'
-    head = "".join(f"<th>{_text(name)}</th>" for name in ("", *(run.name for run in runs)))
+        return "none"
+    head = "".join(f"<th>{text(name)}</th>" for name in ("", *(run.name for run in runs)))
     cells = [[name, *(shown(column[name]) if name in column else "–" for column in columns)] for name in names]
-    rows = "\n".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in cells)
-    return f'<h2>{title}</h2>\n<div class="card"><table><tr>{head}</tr>\n{rows}</table></div>'
+    rows = "\n".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+    return f"<table><tr>{head}</tr>\n{rows}</table>"
 
 
-def _text(text: str) -> str:
-    return html.escape(text)
+def text(words: str) -> str:
+    """Words as HTML, whatever stands in them."""
+    return html.escape(words)

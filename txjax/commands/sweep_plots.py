@@ -1,19 +1,20 @@
-"""Pictures of a sweep: a metric against each axis, and every point as a line across all axes."""
+"""Pictures of a sweep: a metric against each axis, every point as a line across all axes, and the curves of all."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from txjax.commands.curves import WORDS, Theme, dress
-from txjax.commands.sweep_table import SEED, Group
+from txjax.commands.sweep_table import SEED, Group, Row
 
 WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
-SHADES = colormaps["viridis"]
 
 
 def axes_of(groups: Sequence[Group]) -> list[str]:
@@ -71,7 +72,9 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     last = Scale(means)
     for rank, group in reversed(list(enumerate(groups))):
         values = [scale.share(group.values.get(path)) for scale, path in zip(scales, paths, strict=True)]
-        axes.plot(range(len(paths) + 1), [*values, last.share(group.mean)], color=SHADES(rank / len(groups)), lw=1.6)
+        axes.plot(
+            range(len(paths) + 1), [*values, last.share(group.mean)], color=shade(theme, rank, len(groups)), lw=1.6
+        )
     behind = {"facecolor": theme.paper, "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
     for i, scale in enumerate([*scales, last]):
         axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
@@ -81,6 +84,35 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     axes.tick_params(length=0)
     axes.set_xlim(-0.1, len(paths) + 0.6)
     return figure
+
+
+@rc_context(WORDS)
+def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
+    """One panel a metric, with a line for every point that logged it, coloured by rank; good ones lie on top.
+
+    Args:
+      rows: the best first.
+    """
+    figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=160, facecolor=theme.paper, layout=_layout())
+    for i, metric in enumerate(metrics):
+        axes = figure.add_subplot(1, len(metrics), i + 1)
+        dress(axes, theme, metric)
+        drawn: list[float] = []
+        for rank, row in reversed(list(enumerate(rows))):
+            steps, values = row.run.series(metric)
+            marker = "o" if len(steps) == 1 else ""
+            axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
+            drawn += values
+        low, high = np.percentile(drawn, [0, 98])  # a run that diverges doesn't flatten the others
+        margin = 0.04 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_xlabel("step", fontsize=9, color=theme.faint)
+    return figure
+
+
+def shade(theme: Theme, rank: int, count: int) -> str:
+    """The colour of the point with this rank, 0 the best, among so many."""
+    return to_hex(colormaps[theme.ranks](rank / count))
 
 
 class Scale:

@@ -25,12 +25,14 @@ class Row:
       state: `finished`, `at step N` or `not begun`.
       values: on every axis of the sweep, also on those that only other points set.
       metrics: the last value of each.
+      run: what its folder holds.
     """
 
     name: str
     state: str
     values: dict[str, Any]
     metrics: dict[str, Value]
+    run: Run
 
     def score(self, metric: str) -> float:
         """A metric's last value, NaN where there is none."""
@@ -70,7 +72,7 @@ def read(folder: Path) -> list[Row]:
         step = int(run.rows[-1]["step"]) if run.rows else 0
         begun = f"at step {step}" if step else "not begun"
         state = "finished" if finished(run.workdir, point.num_steps) else begun
-        rows.append(Row(point.name, state, {path: axes[path][i] for path in axes}, run.last()))
+        rows.append(Row(point.name, state, {path: axes[path][i] for path in axes}, run.last(), run))
     return rows
 
 
@@ -147,7 +149,9 @@ def _group(rows: list[Row], metric: str) -> Group:
 
 def to_json(rows: Sequence[Row], groups: Sequence[Group], metric: str) -> dict[str, Any]:
     """All of it as plain JSON, without NaN."""
-    points = [dataclasses.asdict(row) | {"metrics": plain(row.metrics)} for row in rows]
+    points = [
+        {"name": row.name, "state": row.state, "values": row.values, "metrics": plain(row.metrics)} for row in rows
+    ]
     means = [
         {"values": g.values, "mean": _number(g.mean), "standard_error": _number(g.error), "count": g.count}
         | {"points": [row.name for row in g.rows]}

@@ -1,13 +1,10 @@
 """What a dataset is: a config value that describes its examples without data, and opens to a random-access source."""
 
 import dataclasses
-import importlib.util
 from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
-
-from txjax.types import UserError
 
 Example = dict[str, np.ndarray]
 
@@ -77,9 +74,3 @@ class TFDSDataset(Dataset):
     name: str
     split: str
     data_dir: str | None = None
-
-
-def require(module: str, package: str, field: str, extra: str = "vision") -> None:
-    """Raises UserError unless `module`, which that extra of txjax brings, is installed."""
-    if importlib.util.find_spec(module) is None:
-        raise UserError(field, f"the package {package} to be installed", hint=f"run: pip install 'txjax[{extra}]'")

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.dataset import require
 from txjax.data.transforms import Transform, to_array, to_picture
-from txjax.types import setting
+from txjax.types import require, setting
 
 GREY = 128  # what comes in from outside the image
 Operation = Callable[[Any, float], Any]

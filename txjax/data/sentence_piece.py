@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.dataset import require
 from txjax.data.tokenizers import Text, Tokenizer, as_string, find_file, known_parts
-from txjax.types import UserError, near_misses
+from txjax.types import UserError, near_misses, require
 
 
 @dataclasses.dataclass

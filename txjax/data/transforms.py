@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.dataset import require
-from txjax.types import UserError, setting
+from txjax.types import UserError, require, setting
 
 Box = tuple[int, int, int, int]  # top, left, height, width
 

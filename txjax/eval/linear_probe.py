@@ -7,11 +7,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from txjax.data import Dataset
-from txjax.data.dataset import require
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen
 from txjax.objectives import Objective
-from txjax.types import PyTree, setting
+from txjax.types import PyTree, require, setting
 
 
 @dataclasses.dataclass

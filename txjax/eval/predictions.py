@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Num
 
 from txjax.data import Dataset
-from txjax.data.dataset import require
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, UserError, near_misses
+from txjax.types import Batch, PyTree, UserError, near_misses, require
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 

@@ -1,7 +1,7 @@
 """Trackers: copies of the metrics for the eye, each on a thread of its own that training never waits for."""
 
 import dataclasses
-import importlib.util
+import importlib
 import json
 import logging
 import queue
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from txjax.types import UserError, setting
+from txjax.types import require, setting
 
 Value = float | int | str
 Row = dict[str, Value]
@@ -79,8 +79,7 @@ class WandB(Tracker):
     mode: str = setting("online", choices=("online", "offline", "disabled"))
 
     def check(self) -> None:
-        if importlib.util.find_spec("wandb") is None:
-            raise UserError("config.trackers", "the package wandb for WandB", hint="pip install 'txjax[wandb]'")
+        require("wandb", "wandb", "config.trackers", extra="wandb")
 
     def open(self, workdir: Path, start_step: int) -> Sink:
         wandb: Any = importlib.import_module("wandb")

@@ -14,7 +14,9 @@ from txjax.nn.linear import Linear, times
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
 from txjax.nn.remat import keep
-from txjax.types import UserError, setting
+from txjax.types import UserError, near_misses, setting
+
+PROJECTIONS = ("query", "key", "value", "out")
 
 
 @jax.tree_util.register_dataclass
@@ -65,14 +67,15 @@ def head_size(width: int, heads: int, given: int | None = None) -> int:
 class Attention(nn.Module):
     """Multi-head attention, over the input itself or over a memory.
 
-    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], each with a bias unless `use_bias` is off.
+    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it.
     With `context.index`, keys and values are kept in the collection "cache".
 
     Attributes:
       heads: query heads, set by the model.
       kv_heads: key and value heads; set by the model, None = `heads`.
       head_size: None = width / heads.
-      use_bias: the four projections have biases.
+      use_bias: projections have biases, those that `biases` names.
+      biases: of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
       window: a token sees only those less than this many places away (Beltagy et al. 2020); None = no limit.
       keys: how queries meet the keys of other devices, where the mesh splits the length: `Gathered`, `Ring`.
       dropout: of the attention weights.
@@ -83,11 +86,20 @@ class Attention(nn.Module):
     kv_heads: int | None = None
     head_size: int | None = setting(None, at_least=1)
     use_bias: bool = True
+    biases: tuple[str, ...] = PROJECTIONS
     window: int | None = setting(None, at_least=1)
     keys: Keys = dataclasses.field(default_factory=Gathered)
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual: float | None = None
+
+    def has_bias(self, projection: str) -> bool:
+        """Whether one of `PROJECTIONS` has a bias. Raises UserError where `biases` names something else."""
+        for name in self.biases:
+            if name not in PROJECTIONS:
+                expected = "some of " + ", ".join(PROJECTIONS)
+                raise UserError("config.model.attention.biases", expected, name, near_misses(name, PROJECTIONS))
+        return self.use_bias and projection in self.biases
 
     @nn.compact
     def __call__(
@@ -100,10 +112,11 @@ class Attention(nn.Module):
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
 
-        initial, use_bias = self.initial, self.use_bias
+        initial = self.initial
 
         def split(name: str, axis: str, heads: int, source: jax.Array) -> jax.Array:
-            linear = Linear((heads, size), (axis, "head_size"), use_bias=use_bias, initial=initial, name=name)
+            bias = self.has_bias(name)
+            linear = Linear((heads, size), (axis, "head_size"), use_bias=bias, initial=initial, name=name)
             return keep(linear(source), name)
 
         source = x if memory is None else memory
@@ -123,5 +136,5 @@ class Attention(nn.Module):
                 mask = dataclasses.replace(mask, window=self.window)
             out = self.keys(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
-        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, name="out")
+        project = Linear((width,), ("embed",), inputs, self.has_bias("out"), initial, self.residual, name="out")
         return keep(project(out), "attention")

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.util
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import jax
 from jax.typing import DTypeLike
 
 from txjax.nn.linear import Linear
-from txjax.types import UserError, setting
+from txjax.types import UserError, require, setting
 
 _FIELD = "config.model.quantize"
 
@@ -38,8 +37,7 @@ class Quantize:
 
     def product(self) -> Callable[..., jax.Array]:
         """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError where qwix is missing."""
-        if importlib.util.find_spec("qwix") is None:
-            raise UserError(_FIELD, "the package qwix to be installed", hint="run: pip install 'txjax[quantize]'")
+        require("qwix", "qwix", _FIELD, extra="quantize")
         import qwix
 
         rule = qwix.QtRule(weight_qtype=self.dtype, act_qtype=self.dtype, bwd_qtype=self.gradients)

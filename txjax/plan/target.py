@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from txjax.scaling.chips import Chip, chip_named, chip_of
-from txjax.types import UserError, near_misses
+from txjax.types import UserError, near_misses, require
 
 _FAMILIES = ("v4", "v5e", "v5p", "v6e")
 
@@ -45,10 +45,7 @@ def slice_of(topology: str, slices: int = 1) -> Target:
         hint = "the dimensions of the slice stand in the maker's table of that TPU"
         near = near_misses(family, _FAMILIES)
         raise UserError("--topology", "FAMILY:AxB or AxBxC of " + ", ".join(_FAMILIES), topology, near, hint)
-    try:
-        import libtpu  # noqa: F401
-    except ImportError:
-        raise UserError("--topology", "libtpu", "nothing", hint="pip install 'txjax[plan]'") from None
+    require("libtpu", "libtpu", "--topology", extra="plan")
     # libtpu asks the cloud's metadata server where it is, and complains where there is none.
     quiet = {
         "TPU_SKIP_MDS_QUERY": "1",

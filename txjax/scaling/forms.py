@@ -10,6 +10,7 @@ from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, 
 from txjax.scaling.envelope import Envelope
 from txjax.scaling.form import Form, Parameters
 from txjax.scaling.isoflop import IsoFLOP
+from txjax.scaling.minima import BETWEEN
 from txjax.scaling.rates import LearningRate
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import Table
@@ -29,6 +30,8 @@ def form_named(
     fix: Mapping[str, float] | None = None,
     tie: tuple[tuple[str, str], ...] = (),
     breaks: int | None = None,
+    minima: str | None = None,
+    edges: tuple[str, ...] = (),
 ) -> Form:
     """The form of this name for a table of these columns.
 
@@ -39,16 +42,24 @@ def form_named(
       delta: of huber.
       fix, tie: see `Regression`.
       breaks: of a broken law; None = as many as foretell the largest runs best.
+      minima: how isoflop looks for them, by parabola or by akima; None = by akima where the parabola has none.
+      edges: see `IsoFLOP`.
 
     Raises:
       UserError: no such form, or flags that it has no use for.
     """
     if name not in FORMS:
         raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
+    if name != "isoflop":
+        for field, given in (("--minima", minima), ("--keep_edges", edges)):
+            if given:
+                raise UserError(field, "--form=isoflop beside it", name)
     if name in VALLEYS:
         for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):
             if value:
                 raise UserError(field, f"nothing: {name} is fitted by least squares of logarithms", value)
+        if name == "isoflop":
+            return IsoFLOP((minima,) if minima else BETWEEN, edges)
         return VALLEYS[name]()
     if delta <= 0:
         raise UserError("--delta", "a number above 0", delta)

@@ -4,15 +4,15 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import Akima1DInterpolator
 
 from txjax.scaling.form import Fitted, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
+from txjax.scaling.minima import BETWEEN, FINDERS, Minimum, curve_of, fit_parabola
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
 SAME = 1.1  # runs whose FLOPs are nearer than this factor are of one budget
-WINDOW = 4.0  # a parabola is fitted to the sizes within this factor of the best one, if there are four
+WIDE = 30.0  # a parabola over sizes that differ by more is doubtful
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,40 +22,72 @@ class Valley:
     Attributes:
       flops: the budget, the geometric mean of its runs.
       rows: their numbers in the table, by increasing N.
-      used: those that the parabola was fitted to.
-      parabola: log L as a polynomial of log N - log `middle`.
-      params, tokens, loss: at its minimum.
-      interpolated: the minimum's N by an Akima spline through all sizes.
+      minimum: the one that the law goes through; None where there is a problem.
+      tokens: there.
+      found: N at the minimum, by every way that finds one.
+      note: how the minimum was found, where that needs a word; empty else.
       problem: why it has no minimum that can be believed; empty if it has.
     """
 
     flops: float
     rows: np.ndarray
-    used: np.ndarray
-    parabola: np.ndarray
-    middle: float
-    params: float = np.nan
+    minimum: Minimum | None = None
     tokens: float = np.nan
-    loss: float = np.nan
-    interpolated: float = np.nan
+    found: dict[str, float] = dataclasses.field(default_factory=dict)
+    note: str = ""
     problem: str = ""
 
+    @property
+    def params(self) -> float:
+        """N at the minimum."""
+        return self._sure.params
+
+    @property
+    def loss(self) -> float:
+        """The loss at the minimum."""
+        return self._sure.loss
+
+    @property
+    def how(self) -> str:
+        """What found it."""
+        return self._sure.how
+
+    @property
+    def used(self) -> np.ndarray:
+        """The rows that the curve was fitted to."""
+        return self.rows[self._sure.used]
+
     def at(self, params: np.ndarray) -> np.ndarray:
-        """The parabola's loss."""
-        return np.exp(np.polyval(self.parabola, np.log(params / self.middle)))
+        """The curve's loss."""
+        return self._sure.curve(params)
+
+    @property
+    def _sure(self) -> Minimum:
+        assert self.minimum is not None, self.problem
+        return self.minimum
 
 
+@dataclasses.dataclass(frozen=True)
 class IsoFLOP(Frontier):
-    """One parabola of log L in log N for every budget, then N* = k C^a by least squares of the logarithms."""
+    """The minimum of every budget over the sizes, then N* = k C^a by least squares of the logarithms.
+
+    Attributes:
+      minima: how a minimum between the sizes is looked for, names of FINDERS; the first that finds one is taken.
+      edges: the same where the best size is the smallest or the largest one; without any the budget is left out.
+    """
+
+    minima: tuple[str, ...] = BETWEEN
+    edges: tuple[str, ...] = ()
 
     name = "isoflop"
     needs = ("params", "tokens", "flops")
 
     def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
         table.need(self.needs, self.name)
-        found = valleys(table)
+        found = self.valleys(table)
         good = [valley for valley in found if not valley.problem]
         warnings = [f"budget {v.flops:.4g}: {v.problem}; it is left out" for v in found if v.problem]
+        warnings += [f"budget {v.flops:.4g}: {v.note}" for v in good if v.note]
         if len(good) < 2:
             hint = "; ".join(warnings) or "a power law needs two budgets; one point can't tell its exponent"
             budgets = f"{len(good)} of {len(found)}" if len(found) > 1 else f"one budget ({found[0].flops:.4g} FLOPs)"
@@ -67,108 +99,97 @@ class IsoFLOP(Frontier):
         squares = sum(float(np.sum(np.log(v.at(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good)
         if start is None and len(good) == 2:
             warnings.append("there are two budgets with a minimum: the residuals say nothing of the exponents' error")
-        splined = [v for v in good if np.isfinite(v.interpolated)]
         details: dict[str, Any] = {"minima": [_told(valley, table) for valley in found]}
-        if len(splined) >= 2:
-            x, y = (np.log([getattr(v, name) for v in splined]) for name in ("flops", "interpolated"))
-            exponent = float(np.polyfit(x, y, 1)[0])
-            details["params_exponent_interpolated"] = exponent
-            if abs(exponent - laws["params_exponent"]) > 0.05:
-                both = f"{laws['params_exponent']:.3f} by parabolas, {exponent:.3f} by splines"
-                warnings.append(f"the minima depend on how they are found: exponent {both}")
+        exponents = {}
+        for name in BETWEEN:
+            told = [(valley.flops, valley.found[name]) for valley in good if name in valley.found]
+            if len(told) >= 2:
+                budgets, sizes = np.log(told).T
+                exponents[name] = float(np.polyfit(budgets, sizes, 1)[0])
+        if "akima" in exponents:
+            details["params_exponent_interpolated"] = exponents["akima"]
+        if max(exponents.values(), default=0.0) - min(exponents.values(), default=0.0) > 0.05:
+            both = ", ".join(f"{exponent:.3f} by {name}" for name, exponent in exponents.items())
+            warnings.append(f"the minima depend on how they are found: exponent {both}")
         for valley in good:
             sizes = table["params"][valley.used]
             wide = sizes.max() / sizes.min()
-            if wide > 30:
+            if valley.how == "parabola" and wide > WIDE:
                 problem = f"sizes differ by {wide:.0f} times, too wide for a parabola (Czech et al. 2026)"
                 warnings.append(f"budget {valley.flops:.4g}: {problem}")
         return Fitted(laws, squares, details, tuple(warnings))
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        found = valleys(table)
+        found = self.valleys(table)
         last = next(valley for valley in reversed(found) if not valley.problem)
         rows = np.concatenate([valley.rows for valley in found if valley.flops >= last.flops])
         mask = np.isin(np.arange(len(table)), rows)
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
-        """Budgets with replacement, from five on; in each of them the residuals of its parabola, drawn anew.
+        """Budgets with replacement, from five on; in each of them the residuals of a parabola, drawn anew.
+
+        A spline goes through every size, so what a parabola leaves is the noise around it, too.
 
         Four budgets at least are different: with fewer, the law of the loss would have no floor.
         """
-        good = [valley for valley in valleys(table) if not valley.problem]
+        good = [valley for valley in self.valleys(table) if not valley.problem]
         drawn = np.arange(len(good))
         while len(good) >= 5 and len(np.unique(drawn := rng.integers(len(good), size=len(good)))) < 4:
             pass
         rows, losses = [], []
         for valley in (good[i] for i in drawn):
-            fitted = valley.at(table["params"][valley.used])
-            left = np.log(table["loss"][valley.used] / fitted)
+            fitted, n, loss = (
+                valley.at(table["params"][valley.used]),
+                table["params"][valley.rows],
+                table["loss"][valley.rows],
+            )
+            near, middle, parabola = fit_parabola(n, loss)
+            left = np.log(loss[near] / curve_of(middle, parabola)(n[near]))
             free = max(len(left) - 3, 1)  # a parabola's residuals are smaller than the noise
             rows.append(valley.used)
-            losses.append(fitted * np.exp(rng.choice(left, len(left)) * np.sqrt(len(left) / free)))
+            losses.append(fitted * np.exp(rng.choice(left, len(fitted)) * np.sqrt(len(left) / free)))
         budgets = np.repeat(np.arange(1.0, len(rows) + 1), [len(r) for r in rows])
         return table.take(np.concatenate(rows)).adding(loss=np.concatenate(losses), budget=budgets)
 
+    def valleys(self, table: Table) -> list[Valley]:
+        """The budgets of a table, increasing; a column `budget` tells them apart, else the gaps between FLOPs."""
+        order = np.argsort(table["flops"], kind="stable")
+        key = table["budget"] if "budget" in table else np.log(table["flops"])
+        gap = 0.0 if "budget" in table else np.log(SAME)
+        order = np.argsort(key, kind="stable") if "budget" in table else order
+        parts = np.split(order, 1 + np.flatnonzero(np.diff(key[order]) > gap))
+        return sorted((self._valley(table, part) for part in parts), key=lambda valley: valley.flops)
 
-def valleys(table: Table) -> list[Valley]:
-    """The budgets of a table, increasing; a column `budget` tells them apart, else the gaps between FLOPs."""
-    order = np.argsort(table["flops"], kind="stable")
-    key = table["budget"] if "budget" in table else np.log(table["flops"])
-    gap = 0.0 if "budget" in table else np.log(SAME)
-    order = np.argsort(key, kind="stable") if "budget" in table else order
-    parts = np.split(order, 1 + np.flatnonzero(np.diff(key[order]) > gap))
-    return sorted((_valley(table, part) for part in parts), key=lambda valley: valley.flops)
-
-
-def _valley(table: Table, part: np.ndarray) -> Valley:
-    rows = part[np.argsort(table["params"][part], kind="stable")]
-    n, loss = table["params"][rows], table["loss"][rows]
-    flops = float(np.exp(np.mean(np.log(table["flops"][rows]))))
-    sizes, which = np.unique(n, return_inverse=True)
-    best = sizes[which[np.argmin(loss)]]
-    near = rows[(n <= best * WINDOW) & (n >= best / WINDOW)]
-    used = near if len(np.unique(table["params"][near])) >= 4 else rows
-    none = Valley(flops, rows, used, np.zeros(3), best)
-    if len(sizes) < 3:
-        return dataclasses.replace(none, problem=f"{len(sizes)} size(s), a parabola needs 3")
-    if best in (sizes[0], sizes[-1]):
-        which_edge = "smallest" if best == sizes[0] else "largest"
-        row = table.names[rows[np.argmin(loss)]]
-        return dataclasses.replace(none, problem=f"the least loss is at the edge, its {which_edge} size ({row})")
-    log_n = np.log(table["params"][used] / best)
-    parabola = np.polyfit(log_n, np.log(table["loss"][used]), 2)
-    vertex = -parabola[1] / (2 * parabola[0]) if parabola[0] > 0 else np.inf
-    if not log_n.min() <= vertex <= log_n.max():
-        return dataclasses.replace(none, problem="its parabola has no minimum among the sizes")
-    params = float(best * np.exp(vertex))
-    tokens = np.exp(np.interp(np.log(params), np.log(n), np.log(table["tokens"][rows])))
-    means = np.array([np.mean(np.log(loss[which == i])) for i in range(len(sizes))])
-    return Valley(
-        flops, rows, used, parabola, best,
-        params=params,
-        tokens=float(tokens),
-        loss=float(np.exp(np.polyval(parabola, vertex))),
-        interpolated=_akima(np.log(sizes), means),
-    )  # fmt: skip
-
-
-def _akima(x: np.ndarray, y: np.ndarray) -> float:
-    """exp of where an Akima spline through the points is least; NaN where that is an end, or for under four points."""
-    if len(x) < 4:
-        return np.nan
-    spline = Akima1DInterpolator(x, y)
-    flat = spline.derivative().roots(extrapolate=False)
-    flat = flat[np.isfinite(flat)]
-    if not len(flat):
-        return np.nan
-    return float(np.exp(flat[np.argmin(spline(flat))]))
+    def _valley(self, table: Table, part: np.ndarray) -> Valley:
+        rows = part[np.argsort(table["params"][part], kind="stable")]
+        n, loss = table["params"][rows], table["loss"][rows]
+        flops = float(np.exp(np.mean(np.log(table["flops"][rows]))))
+        sizes, best = np.unique(n), n[np.argmin(loss)]
+        if len(sizes) < 3:
+            return Valley(flops, rows, problem=f"{len(sizes)} size(s), a minimum needs 3")
+        inside, failed = sizes[0] < best < sizes[-1], []
+        if not inside:
+            which_edge, row = "smallest" if best == sizes[0] else "largest", table.names[rows[np.argmin(loss)]]
+            failed.append(f"the least loss is at the edge, its {which_edge} size ({row})")
+        tried = {name: FINDERS[name](n, loss) for name in (BETWEEN if inside else self.edges)}
+        found = {name: minimum.params for name, minimum in tried.items() if isinstance(minimum, Minimum)}
+        for name in self.minima if inside else self.edges:
+            minimum = tried[name]
+            if isinstance(minimum, str):
+                failed.append(minimum)
+                continue
+            tokens = float(np.exp(np.interp(np.log(minimum.params), np.log(n), np.log(table["tokens"][rows]))))
+            note = f"{'; '.join(failed)}; its minimum is by {name}" if failed else ""
+            return Valley(flops, rows, minimum, tokens, found, note)
+        return Valley(flops, rows, found=found, problem="; ".join(failed))
 
 
 def _told(valley: Valley, table: Table) -> dict[str, Any]:
     """A minimum for JSON."""
-    told: dict[str, Any] = {"flops": valley.flops, "rows": len(valley.rows), "rows_of_parabola": len(valley.used)}
+    told: dict[str, Any] = {"flops": valley.flops, "rows": len(valley.rows)}
     if valley.problem:
         return told | {"problem": valley.problem, "names": [str(table.names[i]) for i in valley.rows]}
+    told |= {"rows_fitted": len(valley.used), "by": valley.how}
     told |= {"params": valley.params, "tokens": valley.tokens, "loss": valley.loss}
-    return told | {"params_interpolated": valley.interpolated if np.isfinite(valley.interpolated) else None}
+    return told | {"params_interpolated": valley.found.get("akima")}

@@ -53,7 +53,7 @@ def minimise(
     def judged(points: Sequence[np.ndarray]) -> list[np.ndarray]:
         return sorted(points, key=lambda theta: _total(residuals, smooth, theta))
 
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # steps to where the law has no number
         rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in judged(starts)[:follow]]
         ends = [_finish(residuals, criterion, theta, tolerance) for theta in judged(rough)[: max(1, (follow + 2) // 3)]]
     objectives = np.array([_total(residuals, criterion, theta) for theta in ends])

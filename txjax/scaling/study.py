@@ -15,6 +15,8 @@ from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
 
 CONFIDENCE = 0.95
+UNIDENTIFIED = 1e4  # an interval whose ends differ by more, as a ratio, says nothing of its parameter
+_LOSSES = ("E", "loss_floor")  # parameters of which 0 is a value like any other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Study:
         """95% intervals of the parameters, by the bootstrap's percentiles; {} without one."""
         names = self.fitted.parameters if any(self.draws) else ()
         return {name: interval([law[name] for law in self.draws if law]) for name in names}
+
+    def unidentified(self) -> list[str]:
+        """The parameters whose intervals span so many orders of magnitude that the rows don't tell them."""
+        spans = {name: ends for name, ends in self.intervals().items() if name not in _LOSSES}
+        return [name for name, (low, high) in spans.items() if low >= 0 and high > UNIDENTIFIED * low]
 
     def predict(self, at: Mapping[str, float]) -> dict[str, Any]:
         """The loss at a point, or the best run of a budget (`flops` alone), with 95% intervals.
@@ -71,7 +78,13 @@ class Study:
     def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
         """What `txjax scaling fit --json` prints."""
         failed = sum(law is None for law in self.draws)
-        far = [p["warning"] for p in predictions if "warning" in p]
+        spans, unknown = self.intervals(), self.unidentified()
+        more = [
+            f"{name} is unidentified: 95% of the draws lie between {low:.2g} and {high:.2g}"
+            for name, (low, high) in spans.items()
+            if name in unknown
+        ]
+        more += [p["warning"] for p in predictions if "warning" in p]
         return {
             "form": self.form.name,
             "needs": list(self.form.needs),
@@ -79,9 +92,10 @@ class Study:
             "rows_dropped": list(self.table.dropped),
             "parameters": dict(self.fitted.parameters),
             "objective": self.fitted.objective,
-            "intervals": self.intervals(),
+            "intervals": spans,
+            "unidentified": unknown,
             "predictions": predictions,
-            "warnings": [*self.warnings, *far],
+            "warnings": [*self.warnings, *more],
             "backtest": dict(self.backtest),
             "bootstrap": {"draws": len(self.draws), "failed": failed},
             "data": {"source": self.table.source, "digest": self.table.digest()},

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from txjax.data.dataset import require
+from txjax.types import require
 
 NAME = "txjax"
 FOLDER, TAKEN, CAUSE = "folder", "taken", "cause"  # what a trial is told by, besides Optuna's own

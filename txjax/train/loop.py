@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from txjax import processes, sharding
-from txjax.backend import prepare
+from txjax.backend import compiler_options, prepare
 from txjax.checkpoint import Store
 from txjax.data import fingerprint
 from txjax.data.cache import cache_dir
@@ -98,7 +98,8 @@ def run(
             }
             prints = {"train": source.fingerprint} | tested
             _same_data(prints)
-            agree("the manifest", functools.partial(write_manifest, folder, prints, counts))
+            options = compiler_options(getattr(first.model, "dtype", None))
+            agree("the manifest", functools.partial(write_manifest, folder, prints, counts, options))
         measures = evaluators(experiments, layout.batch, evals, folders)
         names = [f"{folder.name}: " for folder in folders] if len(folders) > 1 else [""]
         books = [Books(*each) for each in zip(experiments, folders, measures, names, strict=True)]

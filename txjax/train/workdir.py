@@ -20,6 +20,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.disk import dispensable
 from txjax.files import replace_text
 from txjax.processes import agree
+from txjax.train import environment
 from txjax.train.lock import locked
 from txjax.types import UserError
 
@@ -131,10 +132,15 @@ def _read_json(workdir: Path) -> dict[str, Any]:
     return tree.read_json(path)
 
 
-def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int]) -> None:
-    """Notes what runs here: code, versions, devices, data, and `counts` of what it computes.
+def write_manifest(
+    workdir: Path, data: dict[str, str], counts: Mapping[str, int], options: Mapping[str, Any] | None = None
+) -> None:
+    """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
 
     A run that goes on keeps its first date and its data.
+
+    Args:
+      options: of the compiler, for the step.
 
     Raises:
       UserError: the data are not those that the run began with.
@@ -162,6 +168,8 @@ def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int
         "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
         "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
         "processes": jax.process_count(),
+        "environment": environment.noted(),
+        "compiler_options": dict(options or {}),
         "data": known | data,
         **counts,
     }

@@ -1,5 +1,6 @@
 """txjax scaling fit: a scaling law of runs, with intervals, a back-test, and what is doubtful about it."""
 
+import collections
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,12 +53,17 @@ def show(found: "Study", told: dict[str, Any]) -> None:
     from txjax.visible import visible
 
     spans = told["intervals"]
-    rows = [[name, short(value), span(spans.get(name))] for name, value in told["parameters"].items()]
+    rows = [
+        [name, short(value), span(spans.get(name)) + (" (unidentified)" if name in told["unidentified"] else "")]
+        for name, value in told["parameters"].items()
+    ]
     rows.append(["(objective, summed)", f"{told['objective']:.10g}", ""])
     table(f"{told['form']} of {told['rows_used']} rows", ["parameter", "value", "95%"], rows)
     if "minima" in told:
         names = list(dict.fromkeys(name for m in told["minima"] for name in m if name not in ("rows", "names")))
-        table("minima", names, [[short(m.get(name, "")) for name in names] for m in told["minima"]])
+        by = collections.Counter(m["by"] for m in told["minima"] if "by" in m)
+        title = "minima, " + ", ".join(f"{count} by {how}" for how, count in by.items())
+        table(title, names, [[short(m.get(name, "")) for name in names] for m in told["minima"]])
     if told["predictions"]:
         names = list(dict.fromkeys(name for p in told["predictions"] for name in p if name != "warning"))
         cells = [

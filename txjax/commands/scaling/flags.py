@@ -25,6 +25,12 @@ def add_fit(parser: Parser) -> None:
     parser.add_argument("--fix", default="", help="parameters that are known: E=1.8,A=400")
     parser.add_argument("--tie", default="", help="parameters that are one: alpha=beta")
     parser.add_argument("--breaks", type=int, help="of a broken law; default: as many as foretell the largest runs")
+    parser.add_argument(
+        "--minima", choices=("parabola", "akima"), help="of isoflop; default: parabola, akima where that has none"
+    )
+    parser.add_argument(
+        "--keep_edges", action="store_true", help="of isoflop: budgets that are best at their smallest or largest size"
+    )
     parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for the intervals; 0 = none")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
     parser.add_argument("--jobs", type=int, help="processes for the draws; default: one a core")
@@ -45,7 +51,10 @@ def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()
     curves = flags.form == "envelope"
     table = read_table(flags.data, flags.columns, flags.where, flags.drop_largest_losses, curves)
     fix = parse_numbers(flags.fix, "--fix") if flags.fix else {}
-    form = form_named(flags.form, table, flags.loss, flags.delta, fix, _pairs(flags.tie), flags.breaks)
+    edges = ("edge",) if flags.keep_edges else ()
+    form = form_named(
+        flags.form, table, flags.loss, flags.delta, fix, _pairs(flags.tie), flags.breaks, flags.minima, edges
+    )
     return study(form, table, flags.bootstrap, flags.seed, flags.jobs, points)
 
 

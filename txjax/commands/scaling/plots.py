@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from txjax.commands.curves import LIGHT, Theme, dress
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
-from txjax.scaling.isoflop import IsoFLOP, valleys
+from txjax.scaling.isoflop import IsoFLOP
 from txjax.scaling.regression import Regression
 from txjax.scaling.study import Study, interval
 from txjax.types import UserError
@@ -151,7 +151,7 @@ def _valleys(study: Study, theme: Theme) -> Figure | None:
     figure, (axes,) = _figure(theme)
     _style(axes, theme, "IsoFLOP valleys", "parameters", "loss", "xy")
     table = study.table
-    for i, valley in enumerate(valleys(table)):
+    for i, valley in enumerate(study.form.valleys(table)):
         color = theme.lines[i % len(theme.lines)]
         sizes = table["params"][valley.rows]
         axes.plot(sizes, table["loss"][valley.rows], "o", color=color, ms=4, mew=0, label=f"{valley.flops:.2g}")
@@ -177,7 +177,7 @@ def _optimum(study: Study, theme: Theme) -> Figure | None:
         axes.plot(flops, best[name], color=theme.lines[0], lw=1.8)
         _band(axes, flops, best, name, theme.lines[0])
         if isinstance(study.form, IsoFLOP):
-            good = [valley for valley in valleys(study.table) if not valley.problem]
+            good = [valley for valley in study.form.valleys(study.table) if not valley.problem]
             axes.plot([v.flops for v in good], [getattr(v, name) for v in good], "D", color=theme.lines[1], ms=6)
         if isinstance(study.form, Envelope):
             budgets, params = sizes_on(study.table)

@@ -111,12 +111,13 @@ class Bert(Family):
         else:
             heads = linear("classifier", "head") if model.classes is not None else []
             pooler = "pooler"
+        norms = ("attention.output.LayerNorm", "output.LayerNorm")
         return [
             Rule("bert.embeddings.word_embeddings.weight", ("embed/embedding",), SAME),
             Rule("bert.embeddings.token_type_embeddings.weight", ("embed_types/embedding",), SAME),
             Rule("bert.embeddings.position_embeddings.weight", ("positions/table/embedding",), SAME),
             *norm("bert.embeddings.LayerNorm", "norm_embed"),
-            *layer("bert.encoder.layer.{}", "layers/block", "self", ("attention.output.LayerNorm", "output.LayerNorm")),
+            *layer("bert.encoder.layer.{}", "layers/block", "self", norms, model.attention),
             *(linear("bert.pooler.dense", pooler) if pooler else []),
             *heads,
         ]

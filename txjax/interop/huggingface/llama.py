@@ -7,10 +7,11 @@ from typing import Any
 
 from txjax.interop.huggingface.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, out_in
+from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, projections
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, llama
 from txjax.nn import Attention, GatedMLP, RMSNorm, Rotary, Tied, Untied
+from txjax.nn.attention import PROJECTIONS
 
 
 class Llama(DecoderFamily):
@@ -56,7 +57,7 @@ class Llama(DecoderFamily):
             "rope_theta": theta,
             "rope_parameters": {"rope_type": "default", "rope_theta": theta},
             "rms_norm_eps": model.norm.eps,
-            "attention_bias": model.attention.use_bias,
+            "attention_bias": any(map(model.attention.has_bias, PROJECTIONS)),
             "attention_dropout": model.attention.dropout,
             "intermediate_size": model.mlp.hidden_size(model.width),
             "hidden_act": their_activation(model.mlp.activation),
@@ -70,12 +71,7 @@ class Llama(DecoderFamily):
 
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "model.layers.{}", "layers/block"
-        bias = model.attention.use_bias
-        attention = [
-            rule
-            for theirs, name, inputs in (("q", "query", 1), ("k", "key", 1), ("v", "value", 1), ("o", "out", 2))
-            for rule in linear(f"{here}.self_attn.{theirs}_proj", f"{ours}/attention/{name}", out_in(inputs), bias)
-        ]
+        names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "o_proj"}
         mlp = [
             rule
             for name in ("gate", "up", "down")
@@ -85,7 +81,7 @@ class Llama(DecoderFamily):
         return [
             Rule("model.embed_tokens.weight", ("embed/embedding",), SAME),
             *norm(f"{here}.input_layernorm", f"{ours}/norm_attention", bias=False),
-            *attention,
+            *projections(f"{here}.self_attn", f"{ours}/attention", names, model.attention),
             *norm(f"{here}.post_attention_layernorm", f"{ours}/norm_mlp", bias=False),
             *mlp,
             *norm("model.norm", "norm_final", bias=False),

@@ -15,6 +15,7 @@ from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.encoder import PatchEncoder
 from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
+from txjax.nn.attention import PROJECTIONS
 from txjax.types import UserError
 
 TABLE = "vit.embeddings.position_embeddings"
@@ -22,7 +23,6 @@ TABLE = "vit.embeddings.position_embeddings"
 
 def fields(options: Options) -> dict[str, Any]:
     """The fields of a PatchEncoder but its pool, positions and MLP. Raises UserError for what it can't represent."""
-    options.fixed(qkv_bias=True)
     patch = options.sides("patch_size", 16)
     if patch[0] != patch[1]:
         raise options.refuse("patch_size", "square patches", list(patch))
@@ -33,7 +33,10 @@ def fields(options: Options) -> dict[str, Any]:
         "patch": patch[0],
         "image_size": options.sides("image_size", 224),
         "norm": LayerNorm(eps=options.get("layer_norm_eps", 1e-12)),
-        "attention": Attention(dropout=options.get("attention_probs_dropout_prob", 0.0)),
+        "attention": Attention(
+            biases=PROJECTIONS if options.get("qkv_bias", True) else ("out",),
+            dropout=options.get("attention_probs_dropout_prob", 0.0),
+        ),
         "dropout": options.get("hidden_dropout_prob", 0.0),
     }
 
@@ -53,7 +56,7 @@ def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
         "image_size": height if height == width else [height, width],
         "patch_size": model.patch,
         "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
-        "qkv_bias": True,
+        "qkv_bias": any(map(model.attention.has_bias, ("query", "key", "value"))),
     }
 
 
@@ -113,14 +116,14 @@ def encoder(model: PatchEncoder) -> list[Rule]:
         Rule("vit.embeddings.cls_token", ("pool/token",), TOKEN),
         *table(model, TABLE, "positions/table/embedding"),
         *linear("vit.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
-        *layer("vit.encoder.layer.{}", "layers/block"),
+        *layer("vit.encoder.layer.{}", "layers/block", model.attention),
         *norm("vit.layernorm", "norm_final"),
     ]
 
 
-def layer(here: str, ours: str) -> list[Rule]:
+def layer(here: str, ours: str, attention: Attention) -> list[Rule]:
     """The rules of one layer."""
-    return rules.layer(here, ours, "attention", ("layernorm_before", "layernorm_after"))
+    return rules.layer(here, ours, "attention", ("layernorm_before", "layernorm_after"), attention)
 
 
 def pixels(values: jax.Array) -> jax.Array:

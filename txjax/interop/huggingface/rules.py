@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from txjax.interop.huggingface.weights import Tensor
+from txjax.nn import Attention
 from txjax.types import UserError, near_misses
 
 Shape = tuple[int, ...]
@@ -79,19 +80,37 @@ def norm(theirs: str, ours: str, bias: bool = True) -> list[Rule]:
     return [scale, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [scale]
 
 
-def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str]) -> list[Rule]:
+def projections(theirs: str, ours: str, names: Mapping[str, str], attention: Attention) -> list[Rule]:
+    """The rules of attention's four projections.
+
+    Args:
+      names: theirs by ours (`nn.attention.PROJECTIONS`).
+      attention: ours, whose projections have biases or not.
+    """
+    return [
+        rule
+        for name, their_name in names.items()
+        for rule in linear(
+            f"{theirs}.{their_name}",
+            f"{ours}/{name}",
+            out_in(2 if name == "out" else 1),
+            attention.has_bias(name),
+        )
+    ]
+
+
+def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str], attention: Attention) -> list[Rule]:
     """The rules of a layer as BERT names it, and ViT after it.
 
     Args:
       inner: what holds the queries, keys and values.
       norms: the names of those of attention and MLP.
+      attention: ours, whose projections have biases or not.
     """
+    names = {"query": f"{inner}.query", "key": f"{inner}.key", "value": f"{inner}.value", "out": "output.dense"}
     return [
         *norm(f"{theirs}.{norms[0]}", f"{ours}/norm_attention"),
-        *linear(f"{theirs}.attention.{inner}.query", f"{ours}/attention/query"),
-        *linear(f"{theirs}.attention.{inner}.key", f"{ours}/attention/key"),
-        *linear(f"{theirs}.attention.{inner}.value", f"{ours}/attention/value"),
-        *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
+        *projections(f"{theirs}.attention", f"{ours}/attention", names, attention),
         *norm(f"{theirs}.{norms[1]}", f"{ours}/norm_mlp"),
         *linear(f"{theirs}.intermediate.dense", f"{ours}/mlp/up"),
         *linear(f"{theirs}.output.dense", f"{ours}/mlp/down"),

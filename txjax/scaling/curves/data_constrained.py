@@ -8,6 +8,8 @@ from txjax.scaling.curves.curve import Curve, grid, sum_of_exponentials
 from txjax.scaling.curves.parametric import Parametric
 from txjax.scaling.table import Points
 
+_FAR = 100.0  # of log R*: beyond, the law is that of R* = 0 or of an infinite one to the last bit
+
 
 class DataConstrained(Curve):
     """L = E + A / N'^alpha + B / D'^beta of effective parameters N' and effective tokens D'.
@@ -67,7 +69,7 @@ def _worth(x: np.ndarray, own: np.ndarray, log_scale: float) -> tuple[np.ndarray
       own: log U [n], at most log X.
       log_scale: log R*.
     """
-    scale = np.exp(log_scale)
+    scale = np.exp(np.clip(log_scale, -_FAR, _FAR))
     times = np.exp(x - own)  # X / U
     decay = np.exp(-(times - 1) / scale)
     worth = 1 - scale * np.expm1(-(times - 1) / scale)

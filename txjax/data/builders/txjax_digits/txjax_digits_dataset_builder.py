@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow_datasets as tfds
 
-from txjax.data.dataset import require
+from txjax.types import require
 
 TEST_EXAMPLES = 297
 

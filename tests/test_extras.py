@@ -1,0 +1,25 @@
+"""What a user is told to type where an optional package is missing."""
+
+import importlib.util
+import re
+import tomllib
+
+from txjax.__main__ import main
+
+
+def test_a_missing_extra_is_named_as_it_is_typed(root, monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "libtpu" else found(name, *more)
+    )
+    assert main(["plan", f"--config={root / 'configs/text/gpt_tiny.py'}", "--topology=v5e:2x2"]) == 2
+    assert "pip install '.[plan]'" in capsys.readouterr().err
+
+
+def test_extras_that_are_named_exist(root):
+    known = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for path in [*root.glob("*.md"), *root.glob("docs/*.md"), *(root / "txjax").rglob("*.py")]:
+        text = path.read_text()
+        named = re.findall(r"pip install '?\.\[(\w+)\]", text) + re.findall(r"require\(.*extra=\"(\w+)\"", text)
+        assert set(named) <= set(known), path
+        assert not re.search(r"pip install '?txjax", text), f"{path}: there is no such package in any registry"
