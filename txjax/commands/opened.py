@@ -47,7 +47,7 @@ def read(flags: argparse.Namespace) -> "Experiment":
     """The run's experiment; JAX is set up, nothing is loaded."""
     from txjax.backend import prepare
     from txjax.data.cache import cache_dir
-    from txjax.experiment import Experiment
+    from txjax.experiment import Experiment, resolved
     from txjax.train.workdir import read_config
     from txjax.types import UserError
 
@@ -56,7 +56,7 @@ def read(flags: argparse.Namespace) -> "Experiment":
     if not isinstance(found, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
-    return found
+    return resolved(found)
 
 
 @contextlib.contextmanager

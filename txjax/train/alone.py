@@ -24,12 +24,10 @@ class Machine(Protocol):
 
     Attributes:
       layout: of one run.
-      sources: the training data of each.
       state: of all.
     """
 
     layout: Layout
-    sources: Sequence[Source]
     state: TrainState
 
     def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
@@ -54,10 +52,9 @@ class Machine(Protocol):
 class Alone:
     """One run."""
 
-    def __init__(self, experiments: Sequence[Experiment], layout: Layout):
-        (self.experiment,) = experiments
+    def __init__(self, experiments: Sequence[Experiment], layout: Layout, sources: Sequence[Source]):
+        (self.experiment,), (self.source,) = experiments, sources
         self.layout = layout
-        self.sources: Sequence[Source] = [self.experiment.data.open()]
         self.step_fn = jit_step(self.experiment, layout)
         self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
 
@@ -77,7 +74,7 @@ class Alone:
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.experiment.batch_size
         rows = processes.rows(self.layout.batch, size)
-        return train_batches(self.sources[0], batch_size=size, seed=self.experiment.seed, start_step=start, rows=rows)
+        return train_batches(self.source, batch_size=size, seed=self.experiment.seed, start_step=start, rows=rows)
 
     def batch_of(self, member: int, batch: HostBatch) -> HostBatch:
         return batch

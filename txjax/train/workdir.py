@@ -18,7 +18,7 @@ import jax
 
 import txjax
 from txjax import tree
-from txjax.checkpoint import Checkpoints
+from txjax.checkpoint import Checkpoints, Store
 from txjax.files import replace_text
 from txjax.processes import agree
 from txjax.types import UserError
@@ -100,13 +100,14 @@ def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) ->
 def check_config(workdir: Path, experiment: Any) -> None:
     """Makes sure that the config is the one that this workdir was started with, if it was. Writes nothing.
 
-    A field that is newer than the workdir is no difference while it has its default.
+    A workdir without a checkpoint takes any config. A field that is newer than the workdir is no difference while it
+    has its default.
 
     Raises:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
     path = workdir / "config.json"
-    if not path.exists():
+    if not path.exists() or not _has_steps(workdir):
         return
     old = tree.completed(json.loads(path.read_text()), experiment)
     found = tree.diff(old, tree.to_json(experiment))
@@ -118,6 +119,12 @@ def check_config(workdir: Path, experiment: Any) -> None:
             shown,
             hint="take another --workdir, or go on with the new config by --allow_config_change",
         )
+
+
+def _has_steps(workdir: Path) -> bool:
+    """Whether a step was ever saved in a workdir, be it damaged by now."""
+    store = Store(workdir)
+    return bool(store.steps()) or any(store.folder.glob("*.bad"))
 
 
 def _show(value: Any) -> str:
@@ -153,13 +160,13 @@ def _read_json(workdir: Path) -> dict[str, Any]:
 def write_manifest(workdir: Path, data: dict[str, str], counts: Mapping[str, int]) -> None:
     """Notes what runs here: code, versions, devices, data, and `counts` of what it computes.
 
-    A run that goes on keeps its first date and its data.
+    A run that goes on from a checkpoint keeps its first date and its data.
 
     Raises:
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
-    before = json.loads(path.read_text()) if path.exists() else {}
+    before = json.loads(path.read_text()) if path.exists() and _has_steps(workdir) else {}
     for name, fingerprint in before.get("data", {}).items():
         if data.get(name, fingerprint) != fingerprint:
             raise UserError(
