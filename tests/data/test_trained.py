@@ -166,7 +166,7 @@ def test_it_survives_json():
 def test_mistakes_are_named():
     def refused(**settings):
         with pytest.raises(UserError) as error:
-            Trained(name="txjax_python_text", **settings).check()
+            Trained(**{"name": "txjax_python_text"} | settings).check()
         return str(error.value)
 
     assert "data.tokenizer.size: expected at least 261" in refused(size=260)
