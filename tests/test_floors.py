@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
     {"types", "files"},
-    {"tree", "sharding", "log", "digest", "disk", "backend", "processes", "parametrization"},
+    {"tree", "modules", "sharding", "log", "digest", "disk", "backend", "processes", "parametrization"},
     {"config", "nn", "data", "optim", "scaling"},
     {"models", "objectives", "checkpoint", "transfer"},
     {"eval"},

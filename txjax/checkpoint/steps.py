@@ -72,7 +72,7 @@ class Steps:
         """
         steps = self.steps()
         if which == "last":
-            good = next((step for step in reversed(steps) if not self.faults(step)), None)
+            good = self._newest_undamaged(steps)
         elif which == "best":
             good = self.best()
         else:
@@ -83,6 +83,14 @@ class Steps:
         if faults:
             raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"take another of {steps}")
         return good
+
+    def _newest_undamaged(self, steps: list[int]) -> int | None:
+        """Changes nothing, and tells of the steps that it leaves out."""
+        for step in reversed(steps):
+            if not (faults := self.faults(step)):
+                return step
+            log.warning("checkpoint %d is damaged (%s); looking at the one before", step, "; ".join(faults))
+        return None
 
     def clean(self) -> None:
         """Removes what a killed save left behind. Only the process that holds the workdir may call it."""
