@@ -85,7 +85,7 @@ def test_what_may_still_change_is_not_shown(capsys):
 
     show("> ", Bytes().decode, parts())
     assert "".join(seen) + capsys.readouterr().out == "> naïve – café ✓\n" and "\ufffd" not in "".join(seen)
-    assert seen[3] and seen[0] == "> "
+    assert seen[0] == "> " and sum(map(bool, seen)) > 8
 
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
