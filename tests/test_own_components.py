@@ -18,17 +18,15 @@ PAGE = Path(__file__).parents[1] / "docs" / "own_components.md"
 @pytest.fixture
 def forgetful(monkeypatch):
     """Leaves Python's modules and paths as they were, and can do so before the end."""
-    before = set(sys.modules)
+    path = list(sys.path)
 
     def forget() -> None:
         monkeypatch.setattr(sys, "path", [folder for folder in path if folder])
         monkeypatch.setattr(modules, "_ours", {})
         monkeypatch.setattr(modules, "_folders", set())
         for name in ("mine", "study", "beside", "runs_from_elsewhere"):
-            if name not in before:
-                sys.modules.pop(name, None)
+            sys.modules.pop(name, None)
 
-    path = list(sys.path)
     forget()
     yield forget
     forget()

@@ -83,3 +83,11 @@ def test_an_example_is_held_to_its_spec():
             opened("config.data", Constant(value))
     with pytest.raises(UserError, match="config.evals.valid.data: expected at least one example"):
         opened("config.evals.valid.data", Constant(np.int32(3), count=0))
+
+
+def test_a_dry_run_of_several_points_trains_none(config, tmp_path, capsys):
+    study = tmp_path / "study.py"
+    study.write_text(config.read_text() + "\ndef sweep():\n    return [{'seed': 1}, {'seed': 2}]\n")
+    words = ["train", f"--config={study}", f"--workdir={tmp_path / 'runs'}", "--point=seed=1", "--point=seed=2"]
+    assert main([*words, "--dry_run"]) == 0
+    assert capsys.readouterr().out.count("the config is sound") == 2 and not (tmp_path / "runs").exists()

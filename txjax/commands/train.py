@@ -72,11 +72,11 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     from txjax.train.dry_run import dry_run
     from txjax.tree import check_settings
 
-    runs = {flags.workdir: None}
     if flags.point and len(flags.point) > 1:
         runs = {flags.workdir / run.name: run.experiment for run in points_of(flags.config, overrides, flags.point)}
+    else:
+        runs = {flags.workdir: _experiment(flags, overrides)}
     for workdir, experiment in runs.items():
-        experiment = experiment or _experiment(flags, overrides)
         if flags.dry_run == "fields":
             check_settings(experiment)
             print("every field is one that there is, and in its range")
