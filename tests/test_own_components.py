@@ -18,10 +18,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "own_components.md"
 @pytest.fixture
 def forgetful(monkeypatch):
     """Leaves Python's modules and paths as they were, and can do so before the end."""
-    path = list(sys.path)
+    path = [folder for folder in sys.path if folder and Path(folder) not in modules._folders]
 
     def forget() -> None:
-        monkeypatch.setattr(sys, "path", [folder for folder in path if folder])
+        monkeypatch.setattr(sys, "path", list(path))
         monkeypatch.setattr(modules, "_ours", {})
         monkeypatch.setattr(modules, "_folders", set())
         for name in ("mine", "study", "beside", "runs_from_elsewhere"):
