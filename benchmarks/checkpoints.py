@@ -37,7 +37,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     flags = parser.parse_args()
     model = gpt(vocab=32768, width=flags.width, depth=flags.depth, heads=flags.width // 64)
-    experiment = Experiment(model=model, objective=NextToken(), data=NextTokenWindows(length=128, boundaries=False))
+    experiment = Experiment(
+        model=model,
+        objective=NextToken(),
+        data=NextTokenWindows(name="txjax_python_text", length=128, boundaries=False),
+    )
     rows, waits, saves, restores = [], [], [], []
     with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
         layout = lay_out(experiment, built)

@@ -52,7 +52,14 @@ class Decode(Transform):
 
 
 def images(*transforms: Transform, size: int = 224, mix: OneOf | None = None) -> Images:
-    return Images(shape=(size, size, 3), transforms=(Decode(), *transforms), mix=mix, mean=(0.5,) * 3, std=(0.2,) * 3)
+    return Images(
+        name="txjax_digits",
+        shape=(size, size, 3),
+        transforms=(Decode(), *transforms),
+        mix=mix,
+        mean=(0.5,) * 3,
+        std=(0.2,) * 3,
+    )
 
 
 def main() -> None:

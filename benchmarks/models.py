@@ -28,15 +28,15 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
         image = size.pop("image")
         count = (image // size["patch"]) ** 2 + 1
         model = ViT(**size, positions=Learned(max_length=count), norm=LayerNorm(eps=1e-6), dtype=dtype)
-        data = Images(shape=(image, image, 3), classes=10)
+        data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
     if name == "gpt":
         model = gpt(**size, max_length=length, dtype=dtype)
-        data = NextTokenWindows(length=length, tokenizer=Bytes(), boundaries=False)
+        data = NextTokenWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
         return Experiment(model=model, objective=NextToken(), data=data, optimizer=optimizer, batch_size=batch)
     model = Bert(**size, positions=Learned(max_length=length), dtype=dtype)
-    data = TextWindows(length=length, tokenizer=Bytes(), boundaries=False)
+    data = TextWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
     objective = MaskedToken(mask_id=3, vocab=1000)
     return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)
 

@@ -208,7 +208,7 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
     paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), os.getcwd()]
     environment = os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "JAX_PLATFORMS": "cpu"}
     for words in kinds.values():
-        command = [python, "-P", "-m", "txjax", "train", f"--config={config}", *words, "--dry_run"]
+        command = [python, "-P", "-m", "txjax", "train", f"--config={config}", *words, "--dry_run=fields"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=environment)
         except OSError as error:

@@ -26,7 +26,7 @@ def get_config():
     return Experiment(
         model=Decoder(vocab=256, width=16, depth=1, heads=2),
         objective=NextToken(),
-        data=NextTokenWindows(length=16),
+        data=NextTokenWindows(name="txjax_python_text", length=16),
         evals={"valid": Evaluation(data=held_out, every_steps=10, max_batches=2)},
         optimizer=AdamW(schedule=Constant(warmup_steps=2)),
         checkpoint=Checkpoints(every_steps=10, keep=3, best="eval/valid/loss"),

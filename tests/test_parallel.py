@@ -46,12 +46,14 @@ def experiment(model: Any, objective: Any, data: Any, **fields: Any) -> Experime
 
 
 def decoder(**fields: Any) -> Experiment:
-    return experiment(Decoder(vocab=V, **SIZES, **fields), NextToken(), NextTokenWindows(length=L))
+    return experiment(
+        Decoder(vocab=V, **SIZES, **fields), NextToken(), NextTokenWindows(name="txjax_python_text", length=L)
+    )
 
 
 def bert(**fields: Any) -> Experiment:
     model = Bert(vocab=V, positions=Learned(max_length=L), **SIZES, **fields)
-    return experiment(model, MaskedToken(mask_id=0, vocab=V), TextWindows(length=L))
+    return experiment(model, MaskedToken(mask_id=0, vocab=V), TextWindows(name="txjax_python_text", length=L))
 
 
 def mae(**fields: Any) -> Experiment:

@@ -1,14 +1,11 @@
 """Config files and flags: from `FILE.py:variant` and `--config.a.b=value` to the tree of a run."""
 
-import contextlib
 import copy
 import dataclasses
-import importlib.util
 import inspect
 import re
-import traceback
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from txjax.components import Slot, fitted
+from txjax.modules import run_file, running
 from txjax.tree import children, type_name, walk
 from txjax.types import UserError, is_word_of, near_misses
 
@@ -64,7 +62,7 @@ class ConfigFile:
         if function is None:
             raise UserError("--config", f"a Python file that defines {name}()", str(self.path))
         takes = len(inspect.signature(function).parameters) > len(arguments)
-        with _running(self.path, f"{name}()"):
+        with running("--config", self.path, f"{name}()"):
             return function(*arguments, *([self.variant] if self.variant and (takes or name == "get_config") else []))
 
 
@@ -72,34 +70,11 @@ def read(source: str) -> ConfigFile:
     """The file of `FILE.py` or `FILE.py:variant`. Raises UserError where it can't be run."""
     name, _, variant = source.partition(":")
     path = Path(name)
-    if not path.is_file():
-        nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise UserError("--config", "a Python file", str(path), near_misses(str(path), nearby))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with _running(path, "get_config()"):
-        spec.loader.exec_module(module)
+    module = run_file("--config", path)
     known = getattr(module, "VARIANTS", (variant,))
     if variant and variant not in known:
         raise UserError("--config", f"a variant of {path}", variant, near_misses(variant, known) or known)
     return ConfigFile(path, variant, module)
-
-
-@contextlib.contextmanager
-def _running(path: Path, what: str) -> Iterator[None]:
-    """Whatever the file's code raises inside is one line that tells where."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
-        if isinstance(error, SyntaxError) and error.lineno:
-            lines.append(error.lineno)
-        where = f"{path} (line {lines[-1]})" if lines else str(path)
-        hint = f"{type(error).__name__}: {error}"
-        raise UserError("--config", f"a file whose {what} runs", where, hint=hint) from error
 
 
 def place(tree: Any, path: str, value: Any) -> None:

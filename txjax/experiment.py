@@ -5,13 +5,14 @@ from typing import Any
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset
+from txjax.data.following import following
 from txjax.eval import Evaluator
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
 from txjax.transfer import Transfer
-from txjax.types import setting
+from txjax.types import UserError, setting
 
 
 @dataclasses.dataclass
@@ -22,7 +23,8 @@ class Experiment:
       model: a Flax Linen module; it is its own config.
       objective: what the model is trained for; it knows the batch's keys and the model's arguments.
       data: the examples to train on.
-      evals: what is measured on the way, by name: `eval/NAME/loss` in the log.
+      evals: what is measured on the way, by name: `eval/NAME/loss` in the log. Their data sets are the training data's
+        unless they name another (`resolved`).
       optimizer: with its schedule and its parameter groups.
       ema: the average of weights that evaluations and later runs read; None = they read the weights themselves.
       mesh: how the run is laid out over devices.
@@ -66,3 +68,27 @@ class Experiment:
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | None = None
     transfer: Transfer = dataclasses.field(default_factory=Transfer)
+
+
+def resolved(experiment: Experiment) -> Experiment:
+    """The same experiment with all that follows from its other fields: the data sets of its evaluations.
+
+    It is what `config.json` holds. Resolving it again changes nothing.
+
+    Raises:
+      UserError: an evaluation names no data set, and the training data are not one that it could follow.
+    """
+    evals = {name: _following(f"config.evals.{name}", each, experiment.data) for name, each in experiment.evals.items()}
+    return dataclasses.replace(experiment, evals=evals)
+
+
+def _following(where: str, evaluator: Evaluator, train: Dataset) -> Evaluator:
+    followed: dict[str, Any] = {}
+    for field in dataclasses.fields(evaluator):
+        data = getattr(evaluator, field.name)
+        if isinstance(data, Dataset):
+            try:
+                followed[field.name] = following(data, train)
+            except UserError as error:
+                raise error.inside(f"{where}.{field.name}", "data") from None
+    return dataclasses.replace(evaluator, **followed)

@@ -229,7 +229,7 @@ def _component(path: str, trusted: tuple[str, ...], where: str) -> type:
             where,
             "a class of txjax or of a module named with --trust",
             path,
-            hint="if you trust that module: --trust=" + module,
+            hint=f"if you trust that module: --trust={module}, or --trust=FOLDER/{module.replace('.', '/')}.py",
         )
     found = (
         getattr(importlib.import_module(module), name, None) if module in sys.modules or _importable(module) else None

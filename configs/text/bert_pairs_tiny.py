@@ -16,11 +16,7 @@ from txjax.optim import AdamW, Linear
 
 
 def get_config() -> Experiment:
-    tokenizer = Bytes(specials=("[CLS]", "[SEP]", "[MASK]"))
-
-    def pairs(split: str) -> SentencePairs:
-        return SentencePairs(name="txjax_python_text", split=split, length=128, tokenizer=tokenizer)
-
+    pairs = dict(length=128, tokenizer=Bytes(specials=("[CLS]", "[SEP]", "[MASK]")))
     return Experiment(
         model=Bert(
             vocab=259,
@@ -31,8 +27,8 @@ def get_config() -> Experiment:
             next_sentence=NextSentence(),
         ),
         objective=MaskedToken(mask_id=258, vocab=256),
-        data=pairs("train"),
-        evals={"valid": Evaluation(data=pairs("validation"), every_steps=100, max_batches=32)},
+        data=SentencePairs(name="txjax_python_text", split="train", **pairs),
+        evals={"valid": Evaluation(data=SentencePairs(split="validation", **pairs), every_steps=100, max_batches=32)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         num_steps=400,
         batch_size=32,

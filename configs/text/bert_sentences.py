@@ -24,7 +24,7 @@ from txjax.transfer import Transfer
 
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    common = {"name": "banking77", "features": ("text",), "classes": 77, "length": 64, "tokenizer": tokenizer}
+    common = {"features": ("text",), "classes": 77, "length": 64, "tokenizer": tokenizer}
     buckets = (16, 32)
     return Experiment(
         model=BertClassifier(
@@ -39,7 +39,7 @@ def get_config() -> Experiment:
             positions=Learned(max_length=64),
         ),
         objective=Classification(),
-        data=LabelledText(split="train", buckets=buckets, subset=Subset(per_class=10), **common),
+        data=LabelledText(name="banking77", split="train", buckets=buckets, subset=Subset(per_class=10), **common),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=buckets, **common), every_steps=200)},
         optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head finds words, this one classes

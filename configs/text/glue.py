@@ -41,17 +41,7 @@ def get_config(task: str = "cola") -> Experiment:
     objective: Objective = Regression() if classes is None else Classification()
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=PAIR)
 
-    def sentences(split: str) -> LabelledText:
-        return LabelledText(
-            name=f"glue/{task}",
-            split=split,
-            features=FEATURES[task],
-            classes=classes,
-            length=64,
-            tokenizer=tokenizer,
-            buckets=(16, 32),
-        )
-
+    sentences = dict(features=FEATURES[task], classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
     metrics = GLUE[task]
     model = BertClassifier(
         vocab=4000,
@@ -67,8 +57,10 @@ def get_config(task: str = "cola") -> Experiment:
     return Experiment(
         model=model,
         objective=objective,
-        data=sentences("train"),
-        evals={"valid": Predictions(data=sentences("validation"), metrics=metrics, every_steps=200)},
+        data=LabelledText(name=f"glue/{task}", split="train", **sentences),
+        evals={
+            "valid": Predictions(data=LabelledText(split="validation", **sentences), metrics=metrics, every_steps=200)
+        },
         optimizer=AdamW(peak_lr=5e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
         checkpoint=Checkpoints(every_steps=200, best=f"eval/valid/{metrics[0]}", best_mode="max"),
         num_steps=400,

@@ -27,12 +27,8 @@ VARIANTS = tuple(RATES)
 
 
 def get_config(size: str = "124M") -> Experiment:
-    def text(split: str) -> NextTokenWindows:
-        tokenizer = Trained(
-            algorithm=BPE(), size=50257, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",)
-        )
-        return NextTokenWindows(name="c4/en", split=split, length=1024, tokenizer=tokenizer, boundaries=False)
-
+    tokenizer = Trained(algorithm=BPE(), size=50257, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",))
+    text = dict(length=1024, tokenizer=tokenizer, boundaries=False)
     small = size == "124M"
     return Experiment(
         model=presets.gpt2(
@@ -45,8 +41,10 @@ def get_config(size: str = "124M") -> Experiment:
             dtype="bfloat16",
         ),
         objective=NextToken(loss=CrossEntropy(chunk=256)),
-        data=text("train"),
-        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        data=NextTokenWindows(name="c4/en", split="train", **text),
+        evals={
+            "valid": Evaluation(data=NextTokenWindows(split="validation", **text), every_steps=1000, max_batches=20)
+        },
         optimizer=AdamW(
             peak_lr=RATES.get(size, 6e-4), b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=2000, final=0.1)
         ),

@@ -20,14 +20,11 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="tiny_shakespeare", split=split, length=128)
-
     return Experiment(
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
-        data=windows("train"),
-        evals={"valid": Perplexity(data=windows("validation"), every_steps=100)},
+        data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
+        evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},
         optimizer=AdamW(peak_lr=1e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
         num_steps=200,

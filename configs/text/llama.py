@@ -35,17 +35,17 @@ VARIANTS = tuple(RECIPES)
 
 
 def get_config(size: str = "125M") -> Experiment:
-    def text(split: str) -> NextTokenWindows:
-        tokenizer = Trained(algorithm=BPE(), size=32000, name="c4/en", split="train[:1000000]", specials=("<s>",))
-        return NextTokenWindows(name="c4/en", split=split, length=LENGTH, tokenizer=tokenizer)
-
+    tokenizer = Trained(algorithm=BPE(), size=32000, name="c4/en", split="train[:1000000]", specials=("<s>",))
+    text = dict(length=LENGTH, tokenizer=tokenizer)
     model = presets.llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
     rate, batch, steps = RECIPES[size]
     return Experiment(
         model=model,
         objective=NextToken(loss=CrossEntropy(chunk=256)),
-        data=text("train"),
-        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        data=NextTokenWindows(name="c4/en", split="train", **text),
+        evals={
+            "valid": Evaluation(data=NextTokenWindows(split="validation", **text), every_steps=1000, max_batches=20)
+        },
         optimizer=AdamW(peak_lr=rate, b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=2000, final=0.1)),
         mesh=Mesh(data=-1) if size in ("125M", "350M") else Mesh(data=1, fsdp=-1),
         checkpoint=Checkpoints(every_steps=1000),

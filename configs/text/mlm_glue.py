@@ -23,11 +23,13 @@ from txjax.optim import AdamW, Linear
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name="glue/stsb", features=("sentence1", "sentence2"))
 
-    def sentences(split: str) -> Mixture:
-        pair = ("sentence1", "sentence2")
-        features = {"cola": ("sentence",), "mrpc": pair, "stsb": pair}
+    pair = ("sentence1", "sentence2")
+    features = {"cola": ("sentence",), "mrpc": pair, "stsb": pair}
+
+    def sentences(split: str, **named: str) -> Mixture:
+        """The parts' names, or none where they follow the training data's."""
         parts = {
-            task: Sentences(name=f"glue/{task}", split=split, features=names, length=64, tokenizer=tokenizer)
+            task: Sentences(name=named.get(task), split=split, features=names, length=64, tokenizer=tokenizer)
             for task, names in features.items()
         }
         return Mixture(parts=parts)
@@ -35,7 +37,7 @@ def get_config() -> Experiment:
     return Experiment(
         model=Bert(vocab=4000, width=128, depth=2, heads=4, block=PreNorm(), positions=Learned(max_length=64)),
         objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000),
-        data=sentences("train"),
+        data=sentences("train", **{task: f"glue/{task}" for task in features}),
         evals={"valid": Evaluation(data=sentences("validation"), every_steps=500)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),

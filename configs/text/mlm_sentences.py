@@ -25,17 +25,7 @@ from txjax.optim import AdamW, Linear
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
 
-    def sentences(split: str) -> Sentences:
-        return Sentences(
-            name="banking77",
-            split=split,
-            features=("text",),
-            length=64,
-            tokenizer=tokenizer,
-            buckets=(16, 32),
-            sort_batches=20 if split == "train" else 1,  # most sentences fit 16 places, if batches aren't mixed
-        )
-
+    sentences = dict(features=("text",), length=64, tokenizer=tokenizer, buckets=(16, 32))
     return Experiment(
         model=Bert(
             vocab=2000,
@@ -47,8 +37,9 @@ def get_config() -> Experiment:
             positions=Learned(max_length=64),
         ),
         objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=2000, rate=0.3),
-        data=sentences("train"),
-        evals={"test": Evaluation(data=sentences("test"), every_steps=1000)},
+        # Most sentences fit 16 places, if batches aren't mixed.
+        data=Sentences(name="banking77", split="train", sort_batches=20, **sentences),
+        evals={"test": Evaluation(data=Sentences(split="test", **sentences), every_steps=1000)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=1000, best="eval/test/loss"),
         num_steps=4000,

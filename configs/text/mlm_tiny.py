@@ -17,16 +17,12 @@ from txjax.optim import AdamW, Linear
 
 
 def get_config() -> Experiment:
-    tokenizer = Bytes(specials=("[MASK]",))
-
-    def windows(split: str) -> TextWindows:
-        return TextWindows(name="txjax_python_text", split=split, length=128, tokenizer=tokenizer)
-
+    windows = dict(length=128, tokenizer=Bytes(specials=("[MASK]",)))
     return Experiment(
         model=Bert(vocab=257, width=128, depth=4, heads=4, positions=Learned(max_length=128)),
         objective=MaskedToken(mask_id=256, vocab=256),
-        data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=200, max_batches=32)},
+        data=TextWindows(name="txjax_python_text", split="train", **windows),
+        evals={"valid": Evaluation(data=TextWindows(split="validation", **windows), every_steps=200, max_batches=32)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=200, best="eval/valid/loss"),
         num_steps=600,

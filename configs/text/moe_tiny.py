@@ -21,15 +21,13 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="txjax_python_text", split=split, length=128)
-
+    held_out = NextTokenWindows(split="validation", length=128)
     experts = Experts(experts=8, top=2, ratio=2.0, routing=Capacity(factor=1.25), balance=0.01, router_z=0.001)
     return Experiment(
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), mlp=experts, initial=GPT2()),
         objective=NextToken(),
-        data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=50, max_batches=32)},
+        data=NextTokenWindows(name="txjax_python_text", split="train", length=128),
+        evals={"valid": Evaluation(data=held_out, every_steps=50, max_batches=32)},
         optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=50, best="eval/valid/loss"),
         num_steps=300,

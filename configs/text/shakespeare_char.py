@@ -23,10 +23,7 @@ ALPHABET = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def get_config() -> Experiment:
-    def windows(split: str) -> NextTokenWindows:
-        tokenizer = Characters(alphabet=ALPHABET)
-        return NextTokenWindows(name="tiny_shakespeare", split=split, length=64, tokenizer=tokenizer)
-
+    letters = dict(length=64, tokenizer=Characters(alphabet=ALPHABET))
     return Experiment(
         model=gpt(
             vocab=len(ALPHABET),
@@ -39,8 +36,8 @@ def get_config() -> Experiment:
             norm=LayerNorm(use_bias=False),
         ),
         objective=NextToken(),
-        data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=500)},
+        data=NextTokenWindows(name="tiny_shakespeare", split="train", **letters),
+        evals={"valid": Evaluation(data=NextTokenWindows(split="validation", **letters), every_steps=500)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.1, schedule=Cosine(warmup_steps=100, final=0.1)),
         checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
         num_steps=2000,

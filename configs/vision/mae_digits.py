@@ -16,9 +16,7 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def digits(split: str) -> Images:
-        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
-
+    digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return Experiment(
         model=MAE(
             patch=2,
@@ -30,10 +28,10 @@ def get_config() -> Experiment:
             decoder_heads=2,
         ),
         objective=MaskedPatch(rate=0.75),
-        data=digits("train"),
+        data=Images(name="txjax_digits", split="train", **digits),
         evals={
-            "test": Evaluation(data=digits("test"), every_steps=250),
-            "painted": Reconstructions(data=digits("test"), every_steps=250),
+            "test": Evaluation(data=Images(split="test", **digits), every_steps=250),
+            "painted": Reconstructions(data=Images(split="test", **digits), every_steps=250),
         },
         optimizer=AdamW(peak_lr=2e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
         checkpoint=Checkpoints(every_steps=250, best="eval/test/loss"),

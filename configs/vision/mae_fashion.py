@@ -20,11 +20,7 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def fashion(split: str, *transforms: Flip) -> Images:
-        return Images(
-            name="fashion_mnist", split=split, shape=(28, 28, 1), mean=(0.286,), std=(0.353,), transforms=transforms
-        )
-
+    fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     return Experiment(
         model=MAE(
             patch=4,
@@ -37,10 +33,10 @@ def get_config() -> Experiment:
             decoder_heads=2,
         ),
         objective=MaskedPatch(rate=0.75),
-        data=fashion("train", Flip()),
+        data=Images(name="fashion_mnist", split="train", transforms=(Flip(),), **fashion),
         evals={
-            "test": Evaluation(data=fashion("test"), every_steps=1000, max_batches=8),
-            "painted": Reconstructions(data=fashion("test"), every_steps=1000, count=8),
+            "test": Evaluation(data=Images(split="test", **fashion), every_steps=1000, max_batches=8),
+            "painted": Reconstructions(data=Images(split="test", **fashion), every_steps=1000, count=8),
         },
         optimizer=AdamW(peak_lr=1e-3, b2=0.95, weight_decay=0.05, schedule=Cosine(warmup_steps=200, final=0.0)),
         checkpoint=Checkpoints(every_steps=1000),

@@ -42,7 +42,7 @@ def get_config(variant: str = "base") -> Experiment:
     }[variant]
     augment = RandAugment(layers=2, magnitude=9, deviation=0.5, probability=0.5)
     train = imagenet("train", RandomResizedCrop(224), Flip(), augment, RandomErasing(0.25), mix=OneOf())
-    validation = imagenet("validation", Resize(256), CenterCrop(224))
+    validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
         model=presets.vit(
             size,

@@ -27,7 +27,7 @@ STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 
 def get_config(variant: str = "base") -> Experiment:
     size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
-    validation = imagenet("validation", Resize(256), CenterCrop(224))
+    validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
         model=presets.mae(size, dtype="bfloat16"),
         objective=MaskedPatch(rate=0.75),

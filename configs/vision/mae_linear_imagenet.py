@@ -29,7 +29,7 @@ STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 def get_config(variant: str = "base") -> Experiment:
     size = {"base": "B/16", "large": "L/16", "huge": "H/14"}[variant]
     epochs = 90 if variant == "base" else 50
-    validation = imagenet("validation", Resize(256), CenterCrop(224))
+    validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
         model=presets.vit(size, positions=Sinusoidal2D(), dtype="bfloat16"),
         objective=Classification(),

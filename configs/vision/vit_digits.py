@@ -17,14 +17,12 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    def digits(split: str) -> Images:
-        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
-
+    digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return Experiment(
         model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), dropout=0.2),
         objective=Classification(),
-        data=digits("train"),
-        evals={"test": Evaluation(data=digits("test"), every_steps=200)},
+        data=Images(name="txjax_digits", split="train", **digits),
+        evals={"test": Evaluation(data=Images(split="test", **digits), every_steps=200)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
         num_steps=1200,

@@ -9,7 +9,7 @@ Cost: about 1 minute on two CPU cores.
 Score: 85.2% of the held-out digits, from step 334 of the other half; 74.7% from scratch (one seed each).
 """
 
-from txjax.data import Images, PadCrop, Resize, Subset, Transform
+from txjax.data import Images, PadCrop, Resize, Subset
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.encoder import MeanPool
@@ -21,17 +21,8 @@ from txjax.transfer import Bicubic, Transfer
 
 
 def get_config() -> Experiment:
-    def digits(split: str, *transforms: Transform, subset: Subset | None = None) -> Images:
-        return Images(
-            name="txjax_digits",
-            split=split,
-            shape=(16, 16, 1),
-            mean=(0.3,),
-            std=(0.35,),
-            transforms=(Resize(16), *transforms),
-            subset=subset,
-        )
-
+    digits = dict(shape=(16, 16, 1), mean=(0.3,), std=(0.35,))
+    held_out = Images(split="test", transforms=(Resize(16),), **digits)
     return Experiment(
         model=ViT(
             patch=2,
@@ -43,8 +34,14 @@ def get_config() -> Experiment:
             positions=Learned(max_length=64),
         ),
         objective=Classification(),
-        data=digits("train", PadCrop(2), subset=Subset(per_class=10)),
-        evals={"test": Evaluation(data=digits("test"), every_steps=100, batch_size=99)},
+        data=Images(
+            name="txjax_digits",
+            split="train",
+            transforms=(Resize(16), PadCrop(2)),
+            subset=Subset(per_class=10),
+            **digits,
+        ),
+        evals={"test": Evaluation(data=held_out, every_steps=100, batch_size=99)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
         transfer=Transfer(prefixes={"head": None}, resample=Bicubic(prefix=0)),
         num_steps=300,

@@ -29,7 +29,7 @@ VARIANTS = ("probe",)
 
 
 def get_config(variant: str = "") -> Experiment:
-    fashion = dict(name="fashion_mnist", shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     optimizer = AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0))
     if variant == "probe":
         optimizer.groups = Group(r"head/.*", lr=10.0, weight_decay=0.0), Group(r"(?!head/).*", trainable=False)
@@ -44,7 +44,13 @@ def get_config(variant: str = "") -> Experiment:
             positions=Sinusoidal2D(),
         ),
         objective=Classification(),
-        data=Images(split="train", transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100), **fashion),
+        data=Images(
+            name="fashion_mnist",
+            split="train",
+            transforms=(PadCrop(2), Flip()),
+            subset=Subset(per_class=100),
+            **fashion,
+        ),
         evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=300)},
         optimizer=optimizer,
         num_steps=600,

@@ -34,7 +34,7 @@ def get_config(variant: str = "small") -> Experiment:
 def run(
     model: ViT, train: Images, optimizer: AdamW, batch_size: int, epochs: int, smoothing: float, ema: EMA | None
 ) -> Experiment:
-    validation = imagenet("validation", Resize(256), CenterCrop(224))
+    validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
     return Experiment(
         model=model,
         objective=Classification(loss=CrossEntropy(label_smoothing=smoothing)),

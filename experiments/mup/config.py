@@ -4,6 +4,8 @@ txjax sweep --config=experiments/mup/config.py:vit --workdir=runs/mup/vit --exec
 txjax scaling lr_transfer runs/mup/vit
 """
 
+import dataclasses
+
 from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
 from txjax.eval import Evaluation
@@ -26,14 +28,15 @@ SIZES = dict(width=32, depth=2, heads=4)
 def get_config(variant: str = "decoder") -> Experiment:
     kind, _, standard = variant.partition("_")
     made: Parametrization = Standard() if standard else MuP(base_width=32, base_head_size=8)
-    model, objective, data, held_out = KINDS[kind]()
+    model, objective, data, split = KINDS[kind]()
+    held_out = dataclasses.replace(data, name=None, split=split)
     steps = STEPS[kind]
     model.parametrization = made
     return Experiment(
         model=model,
         objective=objective,
-        data=data("train"),
-        evals={"valid": Evaluation(data=data(held_out), every_steps=steps, batch_size=16, max_batches=16)},
+        data=data,
+        evals={"valid": Evaluation(data=held_out, every_steps=steps, batch_size=16, max_batches=16)},
         optimizer=AdamW(peak_lr=2**-6, schedule=Linear(warmup_steps=12)),
         checkpoint=Checkpoints(every_steps=steps, keep=1),
         num_steps=steps,
@@ -47,25 +50,19 @@ def sweep() -> list[Point]:
 
 
 def decoder():
-    def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="txjax_python_text", split=split, length=LENGTH)
-
+    windows = NextTokenWindows(name="txjax_python_text", split="train", length=LENGTH)
     return Decoder(vocab=256, head=Untied(), **SIZES), NextToken(), windows, "validation"
 
 
 def bert():
-    def windows(split: str) -> TextWindows:
-        tokenizer = Bytes(specials=("[MASK]",))
-        return TextWindows(name="txjax_python_text", split=split, length=LENGTH, tokenizer=tokenizer)
-
+    tokenizer = Bytes(specials=("[MASK]",))
+    windows = TextWindows(name="txjax_python_text", split="train", length=LENGTH, tokenizer=tokenizer)
     model = Bert(vocab=257, positions=Rotary(), **SIZES)
     return model, MaskedToken(mask_id=256, vocab=256), windows, "validation"
 
 
 def vit():
-    def digits(split: str) -> Images:
-        return Images(name="txjax_digits", split=split, shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
-
+    digits = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return ViT(patch=2, classes=10, **SIZES), Classification(), digits, "test"
 
 

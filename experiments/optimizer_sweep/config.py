@@ -36,14 +36,12 @@ OPTIMIZERS = {
 
 
 def get_config(variant: str = "") -> Experiment:
-    def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="txjax_python_text", split=split, length=128)
-
+    held_out = NextTokenWindows(split="validation", length=128)
     return Experiment(
         model=Decoder(vocab=256, width=48, depth=2, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
-        data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=STEPS, batch_size=32, max_batches=32)},
+        data=NextTokenWindows(name="txjax_python_text", split="train", length=128),
+        evals={"valid": Evaluation(data=held_out, every_steps=STEPS, batch_size=32, max_batches=32)},
         optimizer=AdamW(schedule=Cosine(warmup_steps=30)),
         checkpoint=Checkpoints(every_steps=STEPS, keep=1),
         trackers=(),

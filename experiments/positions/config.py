@@ -20,7 +20,7 @@ STEPS, LENGTH = 400, 128
 def get_config() -> Experiment:
     def held_out(length: int) -> Evaluation:
         """The same 131,072 bytes at every length."""
-        windows = NextTokenWindows(name="txjax_python_text", split="validation", length=length)
+        windows = NextTokenWindows(split="validation", length=length)
         return Evaluation(data=windows, every_steps=STEPS, batch_size=1024 // length * 2, max_batches=64)
 
     return Experiment(

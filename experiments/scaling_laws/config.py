@@ -32,15 +32,12 @@ def get_config(variant: str = "") -> Experiment:
 
 def small() -> Experiment:
     """Three layers, windows of 128 bytes, minutes on a laptop."""
-
-    def windows(split: str) -> NextTokenWindows:
-        return NextTokenWindows(name="txjax_python_text", split=split, length=128)
-
+    held_out = NextTokenWindows(split="validation", length=128)
     return Experiment(
         model=Decoder(vocab=256, width=64, depth=3, heads=8, positions=Rotary(), head=Untied(), initial=GPT2()),
         objective=NextToken(),
-        data=windows("train"),
-        evals={"valid": Evaluation(data=windows("validation"), every_steps=1000, max_batches=128, batch_size=16)},
+        data=NextTokenWindows(name="txjax_python_text", split="train", length=128),
+        evals={"valid": Evaluation(data=held_out, every_steps=1000, max_batches=128, batch_size=16)},
         optimizer=AdamW(peak_lr=6e-3, b2=0.98, weight_decay=0.1, schedule=WarmupStableDecay()),
         checkpoint=Checkpoints(every_steps=10_000, keep=1),
         trackers=(),
@@ -53,9 +50,8 @@ def small() -> Experiment:
 def full() -> Experiment:
     """GPT-2's shapes in bfloat16 on C4, half a million tokens an update, for a pod or a cluster."""
 
-    def text(split: str) -> NextTokenWindows:
-        tokenizer = Trained(BPE(), size=32_768, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",))
-        return NextTokenWindows(name="c4/en", split=split, length=1024, tokenizer=tokenizer, boundaries=False)
+    tokenizer = Trained(BPE(), size=32_768, name="c4/en", split="train[:1000000]", specials=("<|endoftext|>",))
+    text = dict(length=1024, tokenizer=tokenizer, boundaries=False)
 
     return Experiment(
         model=Decoder(
@@ -70,8 +66,10 @@ def full() -> Experiment:
             dtype="bfloat16",
         ),
         objective=NextToken(loss=CrossEntropy(chunk=256)),
-        data=text("train"),
-        evals={"valid": Evaluation(data=text("validation"), every_steps=1000, max_batches=20)},
+        data=NextTokenWindows(name="c4/en", split="train", **text),
+        evals={
+            "valid": Evaluation(data=NextTokenWindows(split="validation", **text), every_steps=1000, max_batches=20)
+        },
         optimizer=AdamW(peak_lr=6e-4, b2=0.95, weight_decay=0.1, schedule=WarmupStableDecay()),
         mesh=Mesh(data=1, fsdp=-1),
         checkpoint=Checkpoints(every_steps=1000, keep=1),

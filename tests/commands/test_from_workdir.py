@@ -1,6 +1,7 @@
 """Commands that need a workdir alone."""
 
 import json
+import shutil
 
 import pytest
 
@@ -32,6 +33,35 @@ def test_generate_is_a_function_of_its_flags(straight_run, capsys):
     assert len(texts) == 2 and texts[0] != texts[1]
     assert json.loads(ask(capsys, *words)[1])["texts"] == texts
     assert json.loads(ask(capsys, *words, "--seed=1")[1])["texts"] != texts
+
+
+def test_generate_shows_the_text_while_it_is_written(straight_run, capsys):
+    words = ("generate", f"--workdir={straight_run}", "--prompt=def ", "--length=70")
+    code, out, err = ask(capsys, *words)
+    assert (code, err) == (0, "")
+    assert out == f"def {json.loads(ask(capsys, *words, '--json')[1])['texts'][0]}\n"
+
+
+def test_a_prompt_without_a_token(straight_run, capsys):
+    code, out, err = ask(capsys, "generate", f"--workdir={straight_run}", "--prompt=")
+    assert (code, out) == (
+        2,
+        "",
+    ) and "--prompt: expected at least one token, got ''; a decoder goes on from a text" in err
+
+
+def test_which_steps_were_damaged_and_left_out_is_told(straight_run, tmp_path, capsys, caplog):
+    workdir = shutil.copytree(straight_run, tmp_path / "run")
+    for step in (40, 30):
+        record = workdir / "checkpoints" / str(step) / "record.json"
+        record.write_bytes(record.read_bytes().replace(b"step", b"stop", 1))
+    for words in (["generate", "--length=3", "--json"], ["evaluate", "--json"]):
+        caplog.clear()
+        code, out, _ = ask(capsys, *words, f"--workdir={workdir}")
+        assert code == 0 and json.loads(out)["step"] == 20
+        assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+            f"checkpoint {step} is damaged (record.json was changed); looking at the one before" for step in (40, 30)
+        ]
 
 
 def test_checkpoint_list_and_verify(straight_run, capsys):

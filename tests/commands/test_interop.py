@@ -82,7 +82,7 @@ from txjax.optim import AdamW, Constant
 
 def get_config():
     model = gpt(vocab=260, width=8, depth=2, heads=2, max_length=16)
-    data = NextTokenWindows(length=16)
+    data = NextTokenWindows(name="txjax_python_text", length=16)
     optimizer = AdamW(schedule=Constant(warmup_steps=1))
     facts = dict(num_steps=2, batch_size=2, trackers=())
     return Experiment(model=model, objective=NextToken(), data=data, optimizer=optimizer, **facts)

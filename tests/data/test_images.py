@@ -1,11 +1,15 @@
 """Images arrive as the set holds them, and change only as asked and as drawn."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from txjax.data import CenterCrop, Flip, Images, Mixup, PadCrop, Resize
 from txjax.data.keys import example_rng
 from txjax.types import UserError
+
+labelled = functools.partial(Images, name="txjax_digits")
 
 
 def test_digits_are_scikit_learns_scaled_to_a_byte():
@@ -17,7 +21,7 @@ def test_digits_are_scikit_learns_scaled_to_a_byte():
     }
     seen = []
     for split, count in (("train", 1500), ("test", 297)):
-        source = Images(split=split, mean=(0.0,), std=(1.0,)).open()
+        source = labelled(split=split, mean=(0.0,), std=(1.0,)).open()
         assert len(source) == count
         labels = np.zeros(10, int)
         for i in range(count):
@@ -31,16 +35,16 @@ def test_digits_are_scikit_learns_scaled_to_a_byte():
 
 
 def test_pixels_are_normalised_by_the_formula():
-    raw = Images(mean=(0.0,), std=(1.0,)).open().example(5, 0, None)
-    example = Images(mean=(0.25,), std=(0.5,)).open().example(5, 0, None)
+    raw = labelled(mean=(0.0,), std=(1.0,)).open().example(5, 0, None)
+    example = labelled(mean=(0.25,), std=(0.5,)).open().example(5, 0, None)
     np.testing.assert_allclose(example["image"], (raw["image"] - 0.25) / 0.5, rtol=1e-6)
-    spec = {key: (s.shape, s.dtype) for key, s in Images().spec().items() if key != "id"}
+    spec = {key: (s.shape, s.dtype) for key, s in labelled().spec().items() if key != "id"}
     assert {key: (array.shape, array.dtype) for key, array in example.items()} == spec
     assert example["weights"] == 1
 
 
 def test_draws_are_keyed_by_seed_epoch_and_example():
-    source = Images(transforms=(PadCrop(2), Flip())).open()
+    source = labelled(transforms=(PadCrop(2), Flip())).open()
 
     def image(seed, epoch):
         return source.example(7, epoch, example_rng(seed, epoch, 7))["image"]
@@ -51,9 +55,9 @@ def test_draws_are_keyed_by_seed_epoch_and_example():
 
 def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
     settings = dict(transforms=(PadCrop(2), Flip()), mix=Mixup())
-    kept = Images(**settings).open()
+    kept = labelled(**settings).open()
     monkeypatch.setattr("txjax.data.images.MEMORY", 0)
-    read = Images(**settings).open()
+    read = labelled(**settings).open()
     reads = []
     for source in (kept, read):
         decoded = source._decoded
@@ -100,10 +104,14 @@ def test_center_crop_cuts_the_middle():
 
 def test_images_of_another_size_need_resize():
     with pytest.raises(UserError, match=r"data.shape: .*\(8, 8, 1\).*got \(16, 16, 1\).*Resize"):
-        Images(shape=(16, 16, 1)).open()
+        labelled(shape=(16, 16, 1)).open()
     with pytest.raises(UserError, match=r"Channels\(count\)"):
-        Images(shape=(8, 8, 3)).open()
-    assert Images(shape=(16, 16, 1), transforms=(Resize(16),)).open().example(0, 0, None)["image"].shape == (16, 16, 1)
+        labelled(shape=(8, 8, 3)).open()
+    assert labelled(shape=(16, 16, 1), transforms=(Resize(16),)).open().example(0, 0, None)["image"].shape == (
+        16,
+        16,
+        1,
+    )
 
 
 def test_mistakes_are_named():
@@ -115,7 +123,7 @@ def test_mistakes_are_named():
         ("std", (0.0,), "above 0"),
     ]:
         with pytest.raises(UserError, match=message) as error:
-            Images(**{field: value}).check()
+            labelled(**{field: value}).check()
         assert error.value.field == f"data.{field}"
 
 

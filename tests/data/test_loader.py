@@ -76,7 +76,7 @@ def test_processes_hold_the_parts_of_the_same_batch(count):
 
 @pytest.mark.parametrize("start", [1, 3, 7, 10**9])
 def test_a_start_at_any_step_continues_the_run(start):
-    source = Images(split="test").open() if start == 3 else Numbers(10)
+    source = Images(name="txjax_digits", split="test").open() if start == 3 else Numbers(10)
     from_start = take(train_batches(source, batch_size=4, seed=1, start_step=start - 1), 4)
     assert_same(from_start[1:], take(train_batches(source, batch_size=4, seed=1, start_step=start), 3))
 
@@ -125,7 +125,7 @@ def test_no_thread_is_left_after_close():
 def test_a_program_that_does_not_close_still_ends():
     code = """
 from txjax.data import Images, train_batches
-batches = train_batches(Images().open(), batch_size=8, seed=0)
+batches = train_batches(Images(name="txjax_digits").open(), batch_size=8, seed=0)
 print(next(batches)["id"].shape)
 raise SystemExit(3)
 """

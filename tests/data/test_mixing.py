@@ -50,12 +50,12 @@ def test_one_of_draws_by_weight():
     assert pasted(OneOf(weights=(1.0, 0.0))) < 0.05 and pasted(OneOf(weights=(0.0, 1.0))) == 1
     for weights in ((1.0,), (-1.0, 2.0), (0.0, 0.0)):
         with pytest.raises(UserError, match="data.mix.weights"):
-            Images(mix=OneOf(weights=weights)).check()
+            Images(name="txjax_digits", mix=OneOf(weights=weights)).check()
 
 
 def test_a_mixed_example_names_both_labels():
-    images = Images(mix=Mixup(alpha=1.0))
-    source, plain = images.open(), Images().open()
+    images = Images(name="txjax_digits", mix=Mixup(alpha=1.0))
+    source, plain = images.open(), Images(name="txjax_digits").open()
     spec = {key: (s.shape, s.dtype) for key, s in images.spec().items() if key != "id"}
     assert set(images.spec()) <= set(BATCH_KEYS)
     for index in range(20):
@@ -71,7 +71,7 @@ def test_a_mixed_example_names_both_labels():
 
 
 def test_mixed_batches_do_not_depend_on_the_split():
-    source = Images(mix=OneOf()).open()
+    source = Images(name="txjax_digits", mix=OneOf()).open()
     whole = next(train_batches(source, batch_size=8, seed=3, start_step=2))
     parts = [
         next(train_batches(source, batch_size=8, seed=3, start_step=2, rows=range(4 * k, 4 * k + 4))) for k in (0, 1)

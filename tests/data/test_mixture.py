@@ -88,7 +88,7 @@ def test_processes_and_starts_change_nothing():
 
 
 def windows(split="validation[:20%]", **settings):
-    return NextTokenWindows(split=split, length=32, **settings)
+    return NextTokenWindows(name="txjax_python_text", split=split, length=32, **settings)
 
 
 def test_real_sets_mix():
@@ -110,7 +110,7 @@ def test_real_sets_mix():
         ({}, {}, "data.parts: expected at least one data set"),
         ({"a": windows(feature="txt")}, {}, "data.parts.a.feature: .*did you mean text"),
         (
-            {"a": windows(), "b": TextWindows(length=32)},
+            {"a": windows(), "b": TextWindows(name="txjax_python_text", length=32)},
             {},
             r"data.parts.b: expected examples like .*targets int32\[32\]",
         ),
@@ -130,7 +130,7 @@ def test_a_part_that_would_never_be_shown_is_refused():
 
 
 def test_images_mix_too():
-    mixture = Mixture({"train": Images(), "test": Images(split="test")})
+    mixture = Mixture({"train": Images(name="txjax_digits"), "test": Images(name="txjax_digits", split="test")})
     assert len(mixture.open()) == 1797 and mixture.tokenizer is None and mixture.vocab() is None
 
 

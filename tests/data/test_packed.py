@@ -68,7 +68,7 @@ def test_windows_are_those_of_grains_packer():
         num_packing_bins=128,
         shuffle_bins=False,
     )
-    source = PackedSource(PackedText(length=16), tokens)
+    source = PackedSource(PackedText(name="txjax_python_text", length=16), tokens)
     count = 0
     for theirs in packed:
         ours = source.example(count, 0, None)
@@ -81,17 +81,17 @@ def test_windows_are_those_of_grains_packer():
 
 def test_the_plan_is_made_once(monkeypatch):
     tokens = tokens_of(*LENGTHS)
-    first = PackedSource(PackedText(length=8), tokens)
+    first = PackedSource(PackedText(name="txjax_python_text", length=8), tokens)
     prints = {
         PackedSource(kind(length=n), tokens).fingerprint for kind in (PackedText, NextTokenPacked) for n in (8, 9)
     }
     assert len(prints) == 4 and first.fingerprint in prints
     monkeypatch.setattr("grain.experimental.BestFitPackIterDataset", lambda *_, **__: pytest.fail("packed again"))
-    assert len(PackedSource(PackedText(length=8), tokens)) == len(first)
+    assert len(PackedSource(PackedText(name="txjax_python_text", length=8), tokens)) == len(first)
 
 
 def test_real_text_is_packed_and_a_run_goes_on_anywhere():
-    text = NextTokenPacked(split="validation[:20%]", length=512, tokenizer=Bytes())
+    text = NextTokenPacked(name="txjax_python_text", split="validation[:20%]", length=512, tokenizer=Bytes())
     source = text.open()
     examples = [source.example(i, 0, None) for i in range(len(source))]
     spec = {key: (s.shape, s.dtype) for key, s in text.spec().items() if key != "id"}

@@ -8,7 +8,7 @@ from txjax.types import UserError
 
 
 def labels_and_pixels(per_class: int, seed: int = 0) -> list[tuple[int, bytes]]:
-    source = Images(subset=Subset(per_class=per_class, seed=seed)).open()
+    source = Images(name="txjax_digits", subset=Subset(per_class=per_class, seed=seed)).open()
     examples = [source.example(i, 0, None) for i in range(len(source))]
     return [(int(example["label"]), example["image"].tobytes()) for example in examples]
 
@@ -27,13 +27,13 @@ def test_it_depends_on_the_seed_alone_and_grows():
 
 def test_the_fingerprint_tells_subsets_apart():
     subsets = [None, Subset(per_class=3), Subset(per_class=4), Subset(per_class=3, seed=1)]
-    prints = [Images(subset=subset).open().fingerprint for subset in subsets]
+    prints = [Images(name="txjax_digits", subset=subset).open().fingerprint for subset in subsets]
     assert len(set(prints)) == 4
-    assert Images(subset=Subset(per_class=3)).open().fingerprint == prints[1]
+    assert Images(name="txjax_digits", subset=Subset(per_class=3)).open().fingerprint == prints[1]
 
 
 def test_too_many_are_refused():
     with pytest.raises(
         UserError, match=r"data.subset.per_class: expected at most the \d+ records of class \d, got 400"
     ):
-        Images(subset=Subset(per_class=400)).open()
+        Images(name="txjax_digits", subset=Subset(per_class=400)).open()

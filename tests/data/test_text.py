@@ -48,20 +48,27 @@ def test_windows_are_the_text_in_order(kind, lengths):
 def test_targets_follow_and_those_in_another_document_weigh_nothing():
     lengths = (7, 1, 12, 20)
     tokens, truth = tokens_of(*lengths), places(lengths)
-    for w in range(len(WindowSource(NextTokenWindows(length=6), tokens))):
-        example = read(NextTokenWindows(length=6), tokens, w)
+    for w in range(len(WindowSource(NextTokenWindows(name="txjax_python_text", length=6), tokens))):
+        example = read(NextTokenWindows(name="txjax_python_text", length=6), tokens, w)
         np.testing.assert_array_equal(example["targets"], tokens.tokens[6 * w + 1 : 6 * w + 7])
         same = truth[6 * w : 6 * w + 6, 0] == truth[6 * w + 1 : 6 * w + 7, 0]
         np.testing.assert_array_equal(example["weights"], same.astype(np.float32))
 
 
 def test_without_boundaries_a_window_is_one_run_of_text():
-    example = read(NextTokenWindows(length=6, boundaries=False), tokens_of(2, 2, 40), 0)
+    example = read(NextTokenWindows(name="txjax_python_text", length=6, boundaries=False), tokens_of(2, 2, 40), 0)
     assert set(example) == {"tokens", "targets", "weights"}
     np.testing.assert_array_equal(example["weights"], np.ones(6))
 
 
-@pytest.mark.parametrize("windows", [TextWindows(length=8), NextTokenWindows(length=8), SentencePairs(length=8)])
+@pytest.mark.parametrize(
+    "windows",
+    [
+        TextWindows(name="txjax_python_text", length=8),
+        NextTokenWindows(name="txjax_python_text", length=8),
+        SentencePairs(name="txjax_python_text", length=8),
+    ],
+)
 def test_later_epochs_cut_the_text_elsewhere(windows):
     windows.tokenizer = SPECIALS
     tokens = tokens_of(200)
@@ -90,7 +97,7 @@ def test_examples_are_as_the_spec_says(kind):
 def test_pairs_follow_half_of_the_time_and_otherwise_come_from_another_document():
     lengths = (100, 3, 60, 1, 86)
     tokens, truth = tokens_of(*lengths), places(lengths)
-    windows = SentencePairs(length=11, tokenizer=SPECIALS)
+    windows = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS)
     source, followed = WindowSource(windows, tokens), []
     for w in range(len(source)):
         for seed in range(8):
@@ -116,39 +123,43 @@ def test_pairs_follow_half_of_the_time_and_otherwise_come_from_another_document(
 
 
 def test_pairs_are_drawn_by_seed_epoch_and_example():
-    windows, tokens = SentencePairs(length=11, tokenizer=SPECIALS), tokens_of(100, 100)
+    windows, tokens = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS), tokens_of(100, 100)
     rows = [read(windows, tokens, 3, seed=seed)["tokens"].tolist() for seed in range(20)]
     assert rows == [read(windows, tokens, 3, seed=seed)["tokens"].tolist() for seed in range(20)]
     assert len({tuple(row) for row in rows}) > 5
 
 
 def test_one_document_still_makes_pairs():
-    windows, tokens = SentencePairs(length=11, tokenizer=SPECIALS), tokens_of(100)
+    windows, tokens = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS), tokens_of(100)
     labels = {int(read(windows, tokens, 3, seed=seed)["next_sentence"]) for seed in range(20)}
     assert labels == {0, 1}
 
 
 def test_too_little_text_is_an_error():
     with pytest.raises(UserError, match="two windows in the 15 tokens"):
-        WindowSource(TextWindows(length=16), tokens_of(15))
+        WindowSource(TextWindows(name="txjax_python_text", length=16), tokens_of(15))
 
 
 def test_mistakes_are_named():
     with pytest.raises(UserError, match=r"data.feature: .*'txt'; did you mean text"):
-        TextWindows(feature="txt").check()
+        TextWindows(name="txjax_python_text", feature="txt").check()
     with pytest.raises(UserError, match=r"the token \[CLS\] among them"):
-        SentencePairs().check()
+        SentencePairs(name="txjax_python_text").check()
     with pytest.raises(UserError, match="at least 5"):
-        SentencePairs(length=4, tokenizer=SPECIALS).check()
+        SentencePairs(name="txjax_python_text", length=4, tokenizer=SPECIALS).check()
 
 
 def test_windows_of_real_text_are_the_real_text():
     from txjax.data.records import Records
 
-    windows = NextTokenWindows(split="validation", length=512)
+    windows = NextTokenWindows(name="txjax_python_text", split="validation", length=512)
     source = windows.open()
     records = Records("txjax_python_text", "validation", None, ["text"])
     text = b"".join(record["text"] for record in records.read(0, len(records)))
     shown = b"".join(source.example(w, 0, None)["tokens"].astype(np.uint8).tobytes() for w in range(len(source)))
     assert text.startswith(shown) and len(text) - len(shown) < 2 * 512
-    assert source.fingerprint == windows.open().fingerprint != TextWindows(split="validation[:50%]").open().fingerprint
+    assert (
+        source.fingerprint
+        == windows.open().fingerprint
+        != TextWindows(name="txjax_python_text", split="validation[:50%]").open().fingerprint
+    )

@@ -31,7 +31,7 @@ def in_folder(folder, monkeypatch):
 
 
 def tokenizer(kind, size=500):
-    return Trained(algorithm=KINDS[kind], size=size, split=SPLIT)
+    return Trained(algorithm=KINDS[kind], size=size, name="txjax_python_text", split=SPLIT)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_word_pieces_are_the_longest_that_fit(texts):
 
 
 def test_word_pieces_of_rare_characters_are_unknown():
-    few = Trained(algorithm=WordPiece(alphabet=20, lowercase=False), size=200, split=SPLIT)
+    few = Trained(algorithm=WordPiece(alphabet=20, lowercase=False), size=200, name="txjax_python_text", split=SPLIT)
     assert len({name.removeprefix("##") for name, _ in vocabulary(few)[5:] if len(name.removeprefix("##")) == 1}) == 20
     assert few.encode("Q").tolist() == [few.special("[UNK]")]
 
@@ -121,7 +121,7 @@ from pathlib import Path
 from txjax.data import BPE, Trained, Unigram, WordPiece, cache
 cache.cache_dir = lambda: Path(sys.argv[1])
 for algorithm in (BPE(), WordPiece(), Unigram()):
-    print(Trained(algorithm=algorithm, size=500, split=sys.argv[2]).fingerprint())
+    print(Trained(algorithm=algorithm, size=500, name="txjax_python_text", split=sys.argv[2]).fingerprint())
 """
 
 
@@ -153,7 +153,7 @@ def made_from(path):
 
 
 def test_a_text_that_fills_fewer_ids_is_told(caplog):
-    found = Trained(algorithm=WordPiece(min_count=10**6), size=5000, split=SPLIT)
+    found = Trained(algorithm=WordPiece(min_count=10**6), size=5000, name="txjax_python_text", split=SPLIT)
     assert found.encode("a").size == 1 and "of the 5000 tokens" in caplog.text and found.vocab() == 5000
     assert "\ufffd" in found.decode([4000])
 
@@ -166,7 +166,7 @@ def test_it_survives_json():
 def test_mistakes_are_named():
     def refused(**settings):
         with pytest.raises(UserError) as error:
-            Trained(**settings).check()
+            Trained(**{"name": "txjax_python_text"} | settings).check()
         return str(error.value)
 
     assert "data.tokenizer.size: expected at least 261" in refused(size=260)
@@ -177,6 +177,6 @@ def test_mistakes_are_named():
     )
     assert "data.tokenizer.name: " in refused(name="txjax_python_txt")
     with pytest.raises(UserError, match=r"the token \[MSK\] among them.*did you mean \[MASK\]"):
-        Trained().special("[MSK]")
+        Trained(name="txjax_python_text").special("[MSK]")
     with pytest.raises(UserError, match="data.tokenizer.size: expected at least .*, for the characters of the text"):
-        Trained(algorithm=WordPiece(), size=20, split=SPLIT).encode("a")
+        Trained(algorithm=WordPiece(), size=20, name="txjax_python_text", split=SPLIT).encode("a")

@@ -108,7 +108,7 @@ def test_channels_repeat_grey_and_weigh_colour():
     with pytest.raises(UserError, match="1 or 3 channels for Channels, got '4 channels'"):
         Channels(3)(pixels(channels=4), None)
     shape = (
-        Images(shape=(16, 16, 3), transforms=(RandomResizedCrop(16), Channels(3)))
+        Images(name="txjax_digits", shape=(16, 16, 3), transforms=(RandomResizedCrop(16), Channels(3)))
         .open()
         .example(0, 0, example_rng(0, 0, 0))
     )
@@ -123,4 +123,4 @@ def test_ranges_are_checked():
         (RandomErasing(area=(0.1,)), "RandomErasing.area"),
     ]:
         with pytest.raises(UserError, match=message):
-            Images(transforms=(transform,)).check()
+            Images(name="txjax_digits", transforms=(transform,)).check()

@@ -27,7 +27,7 @@ from txjax.types import UserError
 
 from made import variables
 
-TEXT = NextTokenWindows(split="validation", length=16)
+TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)
 PAINTER = MAE(patch=2, width=8, depth=1, heads=2, decoder_width=8, decoder_depth=1, decoder_heads=2)
 # Values for the fields of an evaluator that make it quick.

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.eval.generate import Sampling, generate
+from txjax.commands.generate import show
+from txjax.data import Bytes
+from txjax.eval.generate import Cached, Recomputed, Sampling, generate, stream, writer
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
@@ -42,6 +44,48 @@ def test_a_text_longer_than_the_model_has_positions_is_refused():
     prompt = np.zeros((1, 4), np.int32)
     with pytest.raises(UserError, match="max_length"):
         call(generate, model, variables(model, prompt), prompt, 5, KEY, Sampling())
+
+
+def test_a_stream_gives_the_tokens_of_one_program():
+    length = 41  # 21 and 20 of 21; there are no positions for more
+    model = Decoder(vocab=17, width=16, depth=1, heads=2, positions=Learned(max_length=3 + length))
+    prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    held, sampling = variables(model, prompt), Sampling(temperature=0.7, top_k=9)
+    whole = jax.jit(lambda v, p: generate(model, v, p, length, KEY, sampling))(held, prompt)
+    parts = list(call(stream, writer(model, held, 8), held, prompt, length, KEY, sampling))
+    assert [part.shape[1] for part in parts] == [21, 20]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), whole)
+
+
+def test_without_a_cache_the_last_tokens_are_computed_anew():
+    """While the text fits the window it is that of the cache, then that of the window alone."""
+    model, window = Decoder(vocab=17, width=16, depth=1, heads=2), 6
+    prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+    held, apply, greedy = variables(model, prompt), forward(model), Sampling(temperature=0)
+    assert isinstance(writer(model, held, window), Cached)
+    written = np.concatenate(list(call(stream, Recomputed(model, window), held, prompt, 8, KEY, greedy)), axis=1)
+    cached = jax.jit(lambda v, p: generate(model, v, p, 3, KEY, greedy))(held, prompt)
+    np.testing.assert_array_equal(written[:, :3], cached)
+    text = prompt
+    for _ in range(8):
+        seen = text[:, -window:]
+        logits = apply(held, np.pad(seen, ((0, 0), (0, window - seen.shape[1]))))[:, seen.shape[1] - 1]
+        text = np.concatenate([text, np.asarray(logits.argmax(-1), np.int32)[:, None]], 1)
+    np.testing.assert_array_equal(written, text[:, 3:])
+
+
+def test_what_may_still_change_is_not_shown(capsys):
+    """Half a character stands for nothing yet."""
+    written, seen = "naïve – café ✓".encode(), []
+
+    def parts():
+        for byte in written:
+            yield np.array([[byte]])
+            seen.append(capsys.readouterr().out)
+
+    show("> ", Bytes().decode, parts())
+    assert "".join(seen) + capsys.readouterr().out == "> naïve – café ✓\n" and "\ufffd" not in "".join(seen)
+    assert seen[0] == "> " and sum(map(bool, seen)) > 8
 
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))

@@ -17,7 +17,7 @@ from txjax.types import UserError
 
 from made import numbers
 
-TEXT = NextTokenWindows(split="validation", length=16, tokenizer=Bytes(specials=("<end>",)))
+TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16, tokenizer=Bytes(specials=("<end>",)))
 TABLE = numbers(257, 257)
 HELD = {"params": {"table": jnp.asarray(TABLE)}}
 
@@ -87,5 +87,5 @@ def test_mistakes_are_named_before_anything_compiles():
     with pytest.raises(UserError, match="config.evals.x.prompts: expected at least one token"):
         measure(Bigrams(), NextToken(), Samples(data=TEXT, prompts=("",)), {})
     with pytest.raises(UserError, match="alphabet"):
-        data = NextTokenWindows(length=16, tokenizer=Characters())
+        data = NextTokenWindows(name="txjax_python_text", length=16, tokenizer=Characters())
         measure(Bigrams(), NextToken(), Samples(data=data, prompts=("é",)), {})

@@ -31,7 +31,7 @@ def test_an_evaluation_cannot_be_called(name, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["../../etc", "/etc", "a\0b"], ids=["up", "absolute", "nul"])
 def test_a_data_set_cannot_be_called(name, tmp_path, capsys):
     path = tmp_path / "named.py"
-    path.write_text(runs.CONFIG.replace("data=NextTokenWindows(length=16)", f"data=NextTokenWindows(name={name!r})"))
+    path.write_text(runs.CONFIG.replace('name="txjax_python_text"', f"name={name!r}"))
     assert main(["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"]) == 2
     err = capsys.readouterr().err
     assert "config.data.name" in err and len(err.splitlines()) == 1, err

@@ -114,7 +114,7 @@ def test_training_in_int8_stays_near() -> None:
         exp = Experiment(
             model=decoder(quantize),
             objective=NextToken(),
-            data=NextTokenWindows(length=16),
+            data=NextTokenWindows(name="txjax_python_text", length=16),
             optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
             batch_size=8,
         )

@@ -74,7 +74,11 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
     text = TextWindows(name="txjax_python_text", split="train", length=32, tokenizer=Bytes(specials=("[MASK]",)))
     images = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     model, objective, data = {
-        "decoder": lambda: (Decoder(vocab=256, head=Untied(), **sizes), NextToken(), NextTokenWindows(length=32)),
+        "decoder": lambda: (
+            Decoder(vocab=256, head=Untied(), **sizes),
+            NextToken(),
+            NextTokenWindows(name="txjax_python_text", length=32),
+        ),
         "bert": lambda: (
             Bert(vocab=257, positions=Learned(max_length=32), **sizes),
             MaskedToken(mask_id=256, vocab=256),

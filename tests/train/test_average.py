@@ -30,8 +30,14 @@ def experiment(**fields) -> Experiment:
     defaults = dict(
         model=Decoder(vocab=256, width=16, depth=1, heads=2),
         objective=NextToken(),
-        data=NextTokenWindows(length=L),
-        evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=L), every_steps=2, max_batches=1)},
+        data=NextTokenWindows(name="txjax_python_text", length=L),
+        evals={
+            "valid": Evaluation(
+                data=NextTokenWindows(name="txjax_python_text", split="validation", length=L),
+                every_steps=2,
+                max_batches=1,
+            )
+        },
         optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
         ema=EMA(decay=0.5, warmup=4.0),
         checkpoint=Checkpoints(every_steps=2, keep=9),

@@ -23,7 +23,7 @@ def experiment(moments: str = "device", **model) -> Experiment:
     return Experiment(
         model=Decoder(vocab=256, width=32, depth=1, heads=2, **model),
         objective=NextToken(),
-        data=NextTokenWindows(length=16),
+        data=NextTokenWindows(name="txjax_python_text", length=16),
         optimizer=AdamW(schedule=Constant()),
         mesh=Mesh(data=1, fsdp=2, tensor=2, moments=moments),
         batch_size=8,

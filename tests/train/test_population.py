@@ -42,7 +42,7 @@ def experiment(**changes: Any) -> Experiment:
     made = Experiment(
         model=Decoder(vocab=256, width=16, depth=1, heads=2, initial=Normal(stddev=0.1)),
         objective=NextToken(),
-        data=NextTokenWindows(length=16),
+        data=NextTokenWindows(name="txjax_python_text", length=16),
         evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=4, max_batches=1)},
         optimizer=AdamW(schedule=Constant(warmup_steps=2)),
         checkpoint=Checkpoints(every_steps=2, keep=2),
@@ -166,8 +166,13 @@ def test_what_is_one_program():
         experiment(**{"objective.loss.label_smoothing": 0.1}),  # other rows than without it
         experiment(**{"objective.loss.label_smoothing": 0.2, "optimizer.weight_decay": 0}),
         experiment(**{"optimizer": Lion()}),
-        experiment(**{"optimizer.schedule": Cosine(), "data": NextTokenWindows(length=16, split="validation")}),
-        experiment(**{"data": NextTokenWindows(length=8)}),
+        experiment(
+            **{
+                "optimizer.schedule": Cosine(),
+                "data": NextTokenWindows(name="txjax_python_text", length=16, split="validation"),
+            }
+        ),
+        experiment(**{"data": NextTokenWindows(name="txjax_python_text", length=8)}),
     ]
     assert populations(points) == [[0, 2, 6], [1], [3, 4], [5], [7]]
 

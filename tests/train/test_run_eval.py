@@ -19,7 +19,7 @@ def test_from_the_loop_to_the_report(tmp_path, capsys):
     experiment = Experiment(
         model=Bigrams(),
         objective=NextToken(),
-        data=NextTokenWindows(length=16),
+        data=NextTokenWindows(name="txjax_python_text", length=16),
         evals={
             "valid": Perplexity(data=held_out, every_steps=2, max_batches=2),
             "written": Samples(data=held_out, every_steps=1, length=4, texts=1, prompts=("def ",)),

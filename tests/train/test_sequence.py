@@ -23,11 +23,11 @@ from txjax.train.step import jit_step
 
 SIZES = dict(width=16, depth=1, heads=2)
 RUNS = {
-    "decoder": (Decoder(vocab=64, **SIZES), NextToken(), NextTokenWindows(length=16)),
+    "decoder": (Decoder(vocab=64, **SIZES), NextToken(), NextTokenWindows(name="txjax_python_text", length=16)),
     "bert": (
         Bert(vocab=257, positions=Learned(max_length=16), **SIZES),
         MaskedToken(mask_id=256, vocab=64),
-        TextWindows(length=16, tokenizer=Bytes(specials=("[MASK]",))),
+        TextWindows(name="txjax_python_text", length=16, tokenizer=Bytes(specials=("[MASK]",))),
     ),
     "mae": (
         MAE(patch=2, decoder_width=16, decoder_depth=1, decoder_heads=2, **SIZES),

@@ -26,7 +26,7 @@ def experiment(**fields) -> Experiment:
     defaults = dict(
         model=Decoder(vocab=64, width=32, depth=2, heads=4),
         objective=NextToken(),
-        data=NextTokenWindows(length=16),
+        data=NextTokenWindows(name="txjax_python_text", length=16),
         optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
         batch_size=16,
         num_steps=STEPS,

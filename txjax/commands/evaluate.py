@@ -1,6 +1,7 @@
 """txjax evaluate: a trained run's scores, from its workdir alone."""
 
 import json
+import sys
 
 from txjax.commands.opened import opened, parser, read
 
@@ -15,6 +16,7 @@ def run(argv: list[str]) -> int:
     import jax
 
     from txjax import processes
+    from txjax.data.following import differences, told
     from txjax.log import plain
     from txjax.log.table import table
     from txjax.train.run_eval import evaluator
@@ -30,13 +32,22 @@ def run(argv: list[str]) -> int:
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
     if not processes.first():
         return 0
+    sets = {name: told(each.data) for name, each in experiment.evals.items()}
+    for name, each in experiment.evals.items():
+        for difference in differences(each.data, experiment.data):
+            print(f"{name} reads {difference}", file=sys.stderr)
     files = sorted(str(path) for path in flags.workdir.glob(f"*/*/{found.step}.*") if path.parent.name in scores)
     if flags.json:
         flat = {f"eval/{name}/{k}": v for name, values in scores.items() for k, v in values.items()}
-        print(json.dumps(plain({"step": found.step, **flat}) | {"files": files}))
+        data = {name: {"name": data, "split": split} for name, (data, split) in sets.items()}
+        print(json.dumps(plain({"step": found.step, **flat}) | {"data": data, "files": files}))
     else:
-        rows = [[name, metric, f"{value:.4f}"] for name, values in scores.items() for metric, value in values.items()]
+        rows = [
+            [name, *sets[name], metric, f"{value:.4f}"]
+            for name, values in scores.items()
+            for metric, value in values.items()
+        ]
         title = f"step {found.step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
-        table(title, ["set", "metric", "value"], rows)
+        table(title, ["evaluation", "data", "split", "metric", "value"], rows)
         print("\n".join(map(visible, files)))
     return 0

@@ -15,9 +15,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
     parser.add_argument("--to", required=True, type=Path, help="the new folder")
     parser.add_argument("--step", default="last", help="last (default), best or a number")
-    parser.add_argument(
-        "--trust", action="append", default=[], help="a module outside txjax whose classes the config uses"
-    )
+    parser.add_trust()
     flags = parser.parse_args(argv)
 
     from txjax.backend import prepare
@@ -25,11 +23,12 @@ def run(argv: list[str]) -> int:
     from txjax.data.cache import cache_dir
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
+    from txjax.modules import trusted
     from txjax.train.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
     prepare(cache_dir() / "programs")
-    found = read_config(flags.workdir, tuple(flags.trust))
+    found = read_config(flags.workdir, trusted(flags.trust))
     model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)

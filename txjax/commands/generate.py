@@ -1,6 +1,10 @@
 """txjax generate: text from a trained decoder, from its workdir alone."""
 
 import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from txjax.commands.opened import opened, parser, read
 
@@ -20,8 +24,9 @@ def run(argv: list[str]) -> int:
 
     import jax
     import jax.numpy as jnp
+    import numpy as np
 
-    from txjax.eval.generate import Sampling, generate
+    from txjax.eval.generate import Recomputed, Sampling, stream, writer
     from txjax.tree import check_settings
     from txjax.types import UserError
 
@@ -36,14 +41,42 @@ def run(argv: list[str]) -> int:
         raise UserError("--workdir", "a run of a decoder on text", type(experiment.model).__name__)
     prompt = tokenizer.encode(flags.prompt)
     if len(prompt) == 0:
-        raise UserError("--prompt", "at least one token", flags.prompt)
+        hint = "a decoder goes on from a text, such as --prompt='The '"
+        raise UserError("--prompt", "at least one token", flags.prompt, hint=hint)
     with opened(flags, experiment) as found:
         given = jnp.tile(jnp.asarray(prompt, jnp.int32), (flags.samples, 1))
-        write = jax.jit(lambda v, p, key: generate(experiment.model, v, p, flags.length, key, sampling))
-        tokens = jax.device_get(write(found.variables, given, jax.random.key(flags.seed)))
+        (window,) = experiment.data.spec()["tokens"].shape
+        how = writer(experiment.model, found.variables, window)
+        if isinstance(how, Recomputed):
+            name = type(experiment.model).__name__
+            print(f"{name} has no cache: each token is computed from the last {window} anew", file=sys.stderr)
+        parts = stream(how, found.variables, given, flags.length, jax.random.key(flags.seed), sampling)
+        if flags.samples == 1 and not flags.json:
+            show(flags.prompt, tokenizer.decode, parts)
+            return 0
+        tokens = np.concatenate(list(parts), axis=1)
     texts = [tokenizer.decode(row) for row in tokens]
     if flags.json:
         print(json.dumps({"step": found.step, "prompt": flags.prompt, "texts": texts}))
     else:
         print("\n\n".join(flags.prompt + text for text in texts))
     return 0
+
+
+def show(prompt: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> None:
+    """Prints one text while it is written. What the next tokens may still change is held back until they are there.
+
+    Args:
+      decode: text of tokens [N].
+      parts: the tokens, [1 N] at a time.
+    """
+    print(prompt, end="", flush=True)
+    tokens: list[Any] = []
+    text, shown = "", 0
+    for part in parts:
+        tokens += part[0].tolist()
+        before, text = text, decode(tokens)
+        sure = len(os.path.commonprefix([before, text]).rstrip("\ufffd"))  # what half a character is decoded to
+        print(text[shown:sure], end="", flush=True)
+        shown = max(shown, sure)
+    print(text[shown:])

@@ -36,9 +36,7 @@ def parser(command: str, summary: str) -> Parser:
     made = Parser(command, summary)
     made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
     made.add_argument("--step", default="last", help="last (default), best or a number")
-    made.add_argument(
-        "--trust", action="append", default=[], help="a module outside txjax whose classes the config uses"
-    )
+    made.add_trust()
     made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
@@ -47,18 +45,19 @@ def read(flags: argparse.Namespace) -> "Experiment":
     """The run's experiment; JAX is set up, nothing is loaded."""
     from txjax.backend import prepare
     from txjax.data.cache import cache_dir
-    from txjax.experiment import Experiment
+    from txjax.experiment import Experiment, resolved
+    from txjax.modules import trusted
     from txjax.train.workdir import read_config
     from txjax.types import UserError
 
     prepare(cache_dir() / "programs")
-    found = read_config(flags.workdir, tuple(flags.trust))
+    found = read_config(flags.workdir, trusted(flags.trust))
     if not isinstance(found, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"
         if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
             hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
-    return found
+    return resolved(found)
 
 
 @contextlib.contextmanager

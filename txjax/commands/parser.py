@@ -24,6 +24,16 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("--process_count", type=int, metavar="N", help="how many there are")
         group.add_argument("--process_index", type=int, metavar="I", help="which of them this is, from 0")
 
+    def add_trust(self) -> None:
+        """The flag whose values `modules.trusted` takes."""
+        self.add_argument(
+            "--trust",
+            action="append",
+            default=[],
+            metavar="MODULE",
+            help="a module outside txjax whose classes the config uses, or its file: path/mixer.py",
+        )
+
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """The flags of `args`. Raises UserError for one that this command doesn't have."""
         flags, rest = self.parse_known_args(args, namespace)

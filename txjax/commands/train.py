@@ -40,7 +40,12 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--trial", help="a trial of FILE.py's search(), by its parameters as JSON")
     parser.add_argument(
-        "--dry_run", action="store_true", help="only look whether the config's fields and their values can be"
+        "--dry_run",
+        nargs="?",
+        const="all",
+        choices=("all", "fields"),
+        help="check all that can be known before the first step, an example of the data included, and stop; "
+        "fields: the config's fields and their values alone, without devices and data",
     )
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
@@ -54,17 +59,14 @@ def run(argv: list[str]) -> int:
         from txjax.disk import dispensable
         from txjax.log import announce
         from txjax.train.loop import train
-        from txjax.tree import check_settings
 
+        if flags.dry_run:
+            return _dry_run(flags, overrides)
         if flags.point and len(flags.point) > 1:
             return _together(flags, overrides)
         experiment = _experiment(flags, overrides)
         if flags.smoke:
             announce(shorten(experiment))
-    if flags.dry_run:  # for machines that submit jobs: no devices, no data
-        check_settings(experiment)
-        print("every field is one that there is, and in its range")
-        return 0
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
@@ -76,6 +78,25 @@ def run(argv: list[str]) -> int:
             told = f"; curves in {plot_curves([flags.workdir], picture)}"
         print(f"done: step {flags.until or experiment.num_steps}{told}")
     return code
+
+
+def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
+    """Looks at the run that the flags name, or at each of several points, and leaves nothing in the workdir."""
+    from txjax.sweep.resolve import points_of
+    from txjax.train.dry_run import dry_run
+    from txjax.tree import check_settings
+
+    if flags.point and len(flags.point) > 1:
+        runs = {flags.workdir / run.name: run.experiment for run in points_of(flags.config, overrides, flags.point)}
+    else:
+        runs = {flags.workdir: _experiment(flags, overrides)}
+    for workdir, experiment in runs.items():
+        if flags.dry_run == "fields":
+            check_settings(experiment)
+            print("every field is one that there is, and in its range")
+        else:
+            print(dry_run(experiment, workdir, flags.allow_config_change))
+    return 0
 
 
 def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment":

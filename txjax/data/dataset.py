@@ -65,12 +65,13 @@ class TFDSDataset(Dataset):
     """A TFDS data set made into examples.
 
     Attributes:
-      name: TFDS's name, with config and version if you like: `glue/mrpc`, `fashion_mnist:3.0.1`.
+      name: TFDS's name, with config and version if you like: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
+        evaluation: the training data's (`data.following`).
       split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
-      data_dir: the folder that holds the prepared sets. None = TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets,
-        and txjax's cache for the embedded sets.
+      data_dir: the folder that holds the prepared sets. If None, in an evaluation on the training data's set: theirs;
+        else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.
     """
 
-    name: str
-    split: str
+    name: str | None = None
+    split: str = "train"
     data_dir: str | None = None

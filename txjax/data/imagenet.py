@@ -17,7 +17,7 @@ def imagenet(split: str, *transforms: Transform, **fields: Any) -> Images:
     Args:
       split: of TFDS, `train` or `validation` or a part of one.
       transforms: must end at 224 x 224 pixels, unless another `shape` is passed.
-      fields: of `Images`, in place of those given here.
+      fields: of `Images`, in place of those given here. `name=None`: an evaluation that follows the training data.
     """
     usual: dict[str, Any] = dict(
         name="imagenet2012",

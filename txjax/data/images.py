@@ -35,8 +35,6 @@ class Images(TFDSDataset):
       subset: a few examples of each class; None takes the whole split.
     """
 
-    name: str = "txjax_digits"
-    split: str = "train"
     shape: tuple[int, int, int] = (8, 8, 1)
     classes: int = setting(10, at_least=1)
     image_feature: str = "image"

@@ -48,6 +48,13 @@ def folder(name: str, data_dir: str | None) -> Path:
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
 
+def named(name: str | None) -> str:
+    """The name of a data set. Raises UserError where there is none: no data set has a default."""
+    if not name:
+        raise UserError("data.name", "the name of a TFDS data set", name)
+    return name
+
+
 def find(name: str, data_dir: str | None) -> Any:
     """The TFDS builder of a data set, prepared or not; of a prepared folder alone where its code isn't installed.
 
@@ -82,12 +89,13 @@ def _files(prepared: Path) -> list[Path]:
     return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
 
 
-def check(name: str, split: str, data_dir: str | None) -> Any:
+def check(name: str | None, split: str, data_dir: str | None) -> Any:
     """The features of a data set that is prepared (or embedded) and has this split. Reads metadata only.
 
     Raises:
       UserError: what is missing, and the command that makes it.
     """
+    name = named(name)
     builder = find(name, data_dir)
     if not builder.is_prepared():
         if builder.name not in EMBEDDED:
@@ -121,9 +129,9 @@ class Records:
         and tells data apart well; array_record itself keeps a checksum of every record.
     """
 
-    def __init__(self, name: str, split: str, data_dir: str | None, features: Iterable[str]):
+    def __init__(self, name: str | None, split: str, data_dir: str | None, features: Iterable[str]):
         tfds = _tfds()
-        builder = _prepare(name, data_dir)
+        builder = _prepare(named(name), data_dir)
         _check_split(builder, split)
         self.name = builder.info.full_name
         # Only the features asked for are decoded.

@@ -23,8 +23,6 @@ class Text(TFDSDataset):
       feature: the data set's text feature.
     """
 
-    name: str = "txjax_python_text"
-    split: str = "train"
     length: int = setting(256, at_least=1)
     tokenizer: Tokenizer = setting(factory=Bytes)
     feature: str = "text"

@@ -60,7 +60,7 @@ class Tokens:
         return int(self.documents[number]), int(self.documents[number + 1])
 
 
-def open_tokens(name: str, split: str, data_dir: str | None, feature: str, tokenizer: Tokenizer) -> Tokens:
+def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str, tokenizer: Tokenizer) -> Tokens:
     """The tokens of a data set's text, from the cache; builds it where it isn't there or isn't sound.
 
     Raises:

@@ -172,7 +172,7 @@ class Trained(LibraryTokenizer):
     Attributes:
       algorithm: BPE, WordPiece or Unigram.
       size: ids, the specials among them.
-      name, split, data_dir: the data set that it is trained on. State them: they are not those of the data that it
+      name, split, data_dir: the data set that it is trained on. State them: they are never those of the data that it
         tokenizes, so that an evaluation doesn't train another one.
       features: the text features of that set.
       specials: names of tokens with the ids 0, 1, ...; they never come out of text.
@@ -180,7 +180,7 @@ class Trained(LibraryTokenizer):
 
     algorithm: Algorithm = setting(factory=BPE)
     size: int = setting(8192, at_least=2)
-    name: str = "txjax_python_text"
+    name: str | None = None
     split: str = "train"
     data_dir: str | None = None
     features: tuple[str, ...] = ("text",)
@@ -212,7 +212,7 @@ class Trained(LibraryTokenizer):
         return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
 
     def load(self) -> Any:
-        key = repr((self, cache.cache_dir(), records.folder(self.name, self.data_dir)))
+        key = repr((self, cache.cache_dir(), records.folder(records.named(self.name), self.data_dir)))
         if key not in _opened:
             _opened[key] = _open(self)
         return _opened[key]

@@ -1,14 +1,19 @@
-"""Text from a decoder: one pass over the prompt fills the cache, then one token at a time."""
+"""Text from a causal model: one pass over the prompt fills the cache, if it has one, then one token at a time."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from txjax.models.text.decoder import empty_cache
+from txjax.nn import Logits
 from txjax.types import PyTree, setting
+
+CHUNK = 32  # tokens that `stream` writes before it gives them
 
 
 @dataclasses.dataclass
@@ -43,27 +48,120 @@ class Sampling:
         return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
+Carry = tuple[jax.Array, PyTree]  # the logits of the next token, and what a writer holds of the text so far
+
+
+@dataclasses.dataclass(frozen=True)
+class Cached:
+    """Writes with a model that caches: each call of it reads one token."""
+
+    model: Any
+
+    def begin(self, variables: PyTree, prompt: Int[Array, "B P"], length: int) -> Carry:
+        """After the prompt, with room for `length` tokens more."""
+        rows, given = prompt.shape
+        return self._call(variables, empty_cache(self.model, variables["params"], rows, given + length), prompt)
+
+    def add(self, variables: PyTree, cache: PyTree, token: Int[Array, "B"]) -> Carry:
+        """After one token more."""
+        return self._call(variables, cache, token[:, None])
+
+    def _call(self, variables: PyTree, cache: PyTree, tokens: jax.Array) -> Carry:
+        output, changed = self.model.apply({**variables, "cache": cache}, tokens, train=False, mutable=["cache"])
+        return Logits.of(output)[:, -1].dense(), changed["cache"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recomputed:
+    """Writes with any causal model: each token is computed from the last `window` tokens anew."""
+
+    model: Any
+    window: int
+
+    def begin(self, variables: PyTree, prompt: Int[Array, "B P"], length: int) -> Carry:
+        """After the prompt."""
+        given = prompt[:, -self.window :]
+        text = jnp.pad(given, ((0, 0), (0, self.window - given.shape[1])))
+        return self._call(variables, text, jnp.int32(given.shape[1]))
+
+    def add(self, variables: PyTree, held: PyTree, token: Int[Array, "B"]) -> Carry:
+        """After one token more."""
+        text, count = held
+        text = jnp.where(count < self.window, text, jnp.roll(text, -1, axis=1))
+        count = jnp.minimum(count + 1, self.window)
+        return self._call(variables, text.at[:, count - 1].set(token), count)
+
+    def _call(self, variables: PyTree, text: jax.Array, count: jax.Array) -> Carry:
+        output = self.model.apply(variables, text, train=False)
+        return Logits.of(output)[:, count - 1].dense(), (text, count)
+
+
+def writer(model: Any, variables: PyTree, window: int) -> Cached | Recomputed:
+    """Writes with a cache where the model has one.
+
+    Args:
+      window: tokens that a model without a cache is given, as many as in training.
+    """
+    tokens = jax.ShapeDtypeStruct((1, window), jnp.int32)
+    _, changed = jax.eval_shape(lambda v, t: model.apply(v, t, train=False, mutable=["cache"]), variables, tokens)
+    return Cached(model) if changed.get("cache") else Recomputed(model, window)
+
+
+def go_on(
+    how: Cached | Recomputed,
+    variables: PyTree,
+    carry: Carry,
+    start: int | Int[Array, ""],
+    count: int,
+    key: jax.Array,
+    sampling: Sampling,
+) -> tuple[Carry, Int[Array, "B N"]]:
+    """`count` tokens more, int32, after `start` that were written before."""
+
+    def next_token(carry: Carry, i: jax.Array) -> tuple[Carry, jax.Array]:
+        logits, held = carry
+        token = sampling(logits, jax.random.fold_in(key, i))
+        return how.add(variables, held, token), token
+
+    # The last token needs no further call of the model, but one shape for all steps compiles once.
+    carry, tokens = jax.lax.scan(next_token, carry, start + jnp.arange(count))
+    return carry, tokens.T
+
+
 def generate(
-    model: Any, variables: PyTree, prompt: Int[Array, "B P"], length: int, key: jax.Array, sampling: Sampling
+    model: Any,
+    variables: PyTree,
+    prompt: Int[Array, "B P"],
+    length: int,
+    key: jax.Array,
+    sampling: Sampling,
+    window: int | None = None,
 ) -> Int[Array, "B T"]:
-    """`length` tokens after a prompt, int32. Jit it with `length` and `sampling` fixed.
+    """`length` tokens after a prompt, int32. Jit it with `length`, `sampling` and `window` fixed.
+
+    Args:
+      window: see `writer`; None takes the whole text.
 
     Raises:
       UserError: the model has no positions for so long a text.
     """
-    rows, given = prompt.shape
+    how = writer(model, variables, window or prompt.shape[1] + length)
+    return go_on(how, variables, how.begin(variables, prompt, length), 0, length, key, sampling)[1]
 
-    def call(cache: PyTree, tokens: jax.Array) -> tuple[jax.Array, PyTree]:
-        logits, changed = model.apply({**variables, "cache": cache}, tokens, mutable=["cache"])
-        return logits[:, -1].dense(), changed["cache"]
 
-    logits, cache = call(empty_cache(model, variables["params"], rows, given + length), prompt)
-
-    def next_token(carry: Any, i: jax.Array) -> tuple[Any, jax.Array]:
-        logits, cache = carry
-        token = sampling(logits, jax.random.fold_in(key, i))
-        return call(cache, token[:, None]), token
-
-    # The last token needs no further call of the model, but one shape for all steps compiles once.
-    _, tokens = jax.lax.scan(next_token, (logits, cache), jnp.arange(length))
-    return tokens.T
+def stream(
+    how: Cached | Recomputed,
+    variables: PyTree,
+    prompt: Int[Array, "B P"],
+    length: int,
+    key: jax.Array,
+    sampling: Sampling,
+) -> Iterator[Int[np.ndarray, "B N"]]:
+    """The tokens of `generate`, some at a time: two programs are compiled, and the second runs again and again."""
+    turns = -(-length // CHUNK)
+    size = -(-length // turns)  # those of the last turn that are too many come to nothing
+    carry = jax.jit(lambda v, p: how.begin(v, p, length))(variables, prompt)
+    more = jax.jit(lambda c, v, i, k: go_on(how, v, c, i, size, k, sampling), donate_argnums=0)
+    for start in range(0, length, size):
+        carry, tokens = more(carry, variables, jnp.int32(start), key)
+        yield jax.device_get(tokens)[:, : length - start]

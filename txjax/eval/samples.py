@@ -45,6 +45,7 @@ class Samples(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         model, tokenizer = context.model, self.data.tokenizer  # type: ignore[attr-defined]
+        (window,) = self.data.spec()["tokens"].shape
         prompts = [np.asarray(tokenizer.encode(prompt), np.int32) for prompt in self.prompts]
         for prompt, ids in zip(self.prompts, prompts, strict=True):
             if not len(ids):
@@ -53,7 +54,7 @@ class Samples(Evaluator):
         def write(variables: PyTree, prompt: tuple[jax.Array, jax.Array]) -> jax.Array:
             tokens, number = prompt
             key = jax.random.fold_in(jax.random.key(context.seed), number)
-            return generate(model, variables, tokens, self.length, key, self.sampling)
+            return generate(model, variables, tokens, self.length, key, self.sampling, window)
 
         program = backend.jit(write, out_shardings=context.whole)
 

@@ -24,12 +24,10 @@ class Machine(Protocol):
 
     Attributes:
       layout: of one run.
-      sources: the training data of each.
       state: of all.
     """
 
     layout: Layout
-    sources: Sequence[Source]
     state: TrainState
 
     def compile_ahead(self) -> None:
@@ -57,10 +55,9 @@ class Machine(Protocol):
 class Alone:
     """One run."""
 
-    def __init__(self, experiments: Sequence[Experiment], layout: Layout):
-        (self.experiment,) = experiments
+    def __init__(self, experiments: Sequence[Experiment], layout: Layout, sources: Sequence[Source]):
+        (self.experiment,), (self.source,) = experiments, sources
         self.layout = layout
-        self.sources: Sequence[Source] = [self.experiment.data.open()]
         self.step_fn = jit_step(self.experiment, layout)
         self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
 
@@ -86,7 +83,7 @@ class Alone:
         rows = processes.rows(self.layout.batch, size)
         limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
         seed = self.experiment.seed
-        return train_batches(self.sources[0], batch_size=size, seed=seed, start_step=start, rows=rows, limits=limits)
+        return train_batches(self.source, batch_size=size, seed=seed, start_step=start, rows=rows, limits=limits)
 
     def batch_of(self, member: int, batch: HostBatch) -> HostBatch:
         return batch

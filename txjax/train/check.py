@@ -7,7 +7,7 @@ import jax
 
 from txjax import sharding
 from txjax.data import Dataset
-from txjax.experiment import Experiment
+from txjax.experiment import Experiment, resolved
 from txjax.objectives import unmet
 from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import Layout, lay_out
@@ -28,6 +28,7 @@ def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin 
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
     """
     check_layout(experiment, jax.device_count())
+    experiment = resolved(experiment)
     _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
     _check_classes(experiment)
     for name, evaluator in experiment.evals.items():

@@ -13,21 +13,20 @@ import jax
 import numpy as np
 
 from txjax import processes, sharding
-from txjax.backend import compiler_options, prepare
-from txjax.checkpoint import Store
+from txjax.backend import compiler_options
 from txjax.data import fingerprint
-from txjax.data.cache import cache_dir
+from txjax.data.following import differences
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
 from txjax.processes import agree
 from txjax.train.alone import Alone, Machine
 from txjax.train.books import Books, NotFinite
-from txjax.train.check import check
 from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
 from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import Preemption
+from txjax.train.ready import ready
 from txjax.train.run_eval import evaluators
 from txjax.train.state import flops_per_step, places, variables
 from txjax.train.watchdog import Watchdog
@@ -35,7 +34,6 @@ from txjax.train.workdir import hold, named, settle_config, write_manifest
 from txjax.types import Failure
 
 log = logging.getLogger("txjax")
-DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
 
 def train(
@@ -71,24 +69,26 @@ def run(
     Returns:
       The exit code, and the failures by the experiments' numbers.
     """
-    ledger, paths, first = Ledger(), [named(workdir) for workdir in workdirs], experiments[0]
-    notes = prepare(cache_dir() / "programs")
-    layout, origin = check(first, starts=agree("the start", lambda: not any(Store(path).steps() for path in paths)))
+    ledger, paths = Ledger(), [named(workdir) for workdir in workdirs]
+    experiments, layout, origin, sources, evals, prints, notes = ready(experiments, paths)
+    first = experiments[0]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(sharding.use(first.mesh))
+        held = machine(experiments, layout, sources)
+        # All that the config can be refused for was looked at: from here on the workdirs are written.
         folders = [stack.enter_context(hold(path)) for path in paths]
         preemption = stack.enter_context(Preemption())
-        stack.enter_context(sharding.use(first.mesh))
         processes.watch(folders[0] / "logs")
         setup_logging(folders[0], processes.index(), folders[1:])
         for note in notes:
             log.debug(note)
         for folder, experiment in zip(folders, experiments, strict=True):
             agree("the config", functools.partial(settle_config, folder, experiment, allow_config_change))
-        held = machine(experiments, layout)
-        evals = {name: evaluation.data.open() for name, evaluation in first.evals.items()}
-        tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
+        for name, evaluation in first.evals.items():
+            for difference in differences(evaluation.data, first.data):
+                log.info("eval/%s reads %s", name, difference)
         flops, tokens, (whole, without_tables) = flops_per_step(first, layout.variables), places(first), layout.counts
-        for folder, source in zip(folders, held.sources, strict=True):
+        for folder, source, each in zip(folders, sources, prints, strict=True):
             counts = {
                 "parameters": whole,
                 "parameters_without_embeddings": without_tables,
@@ -96,10 +96,8 @@ def run(
                 "tokens_per_step": tokens,
                 "tokens_per_epoch": tokens * len(source) // first.batch_size,
             }
-            prints = {"train": source.fingerprint} | tested
-            _same_data(prints)
             options = compiler_options(getattr(first.model, "dtype", None))
-            agree("the manifest", functools.partial(write_manifest, folder, prints, counts, options))
+            agree("the manifest", functools.partial(write_manifest, folder, each, counts, options))
         measures = evaluators(experiments, layout.batch, evals, folders)
         names = [f"{folder.name}: " for folder in folders] if len(folders) > 1 else [""]
         books = [Books(*each) for each in zip(experiments, folders, measures, names, strict=True)]
@@ -109,13 +107,6 @@ def run(
         ):
             code = under_way.steps(until)
     return code, {i: book.failure for i, book in enumerate(books) if book.failure is not None}
-
-
-def _same_data(prints: dict[str, str]) -> None:
-    """Raises Failure where this process has other data than process 0."""
-    for name, there in agree("the data", lambda: prints, DATA_SECONDS).items():
-        if prints[name] != there:
-            raise Failure(f"the data of {name} on {processes.name()} are not those of {processes.name(0)}")
 
 
 @dataclasses.dataclass

@@ -7,7 +7,6 @@ and either can go on where the other stopped.
 
 import contextlib
 import dataclasses
-import json
 import logging
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -17,13 +16,13 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from txjax import backend, sharding, tree
+from txjax import backend, sharding
 from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, Source, train_batches
 from txjax.data.buckets import Ragged
 from txjax.data.cache import cache_dir
-from txjax.experiment import Experiment
+from txjax.experiment import Experiment, resolved
 from txjax.processes import several
 from txjax.train.alone import HostBatch
 from txjax.train.books import NotFinite
@@ -76,6 +75,7 @@ def train_together(
     """
     assert len(experiments) == len(workdirs) > 0
     prepare(cache_dir() / "programs")
+    experiments = [resolved(experiment) for experiment in experiments]
     if several():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:
@@ -101,16 +101,14 @@ def train_together(
 class Population:
     """The state of several runs, stacked: the machine of `train.loop`."""
 
-    def __init__(self, experiments: Sequence[Experiment], layout: Layout):
+    def __init__(self, experiments: Sequence[Experiment], layout: Layout, sources: Sequence[Source]):
         self.experiments, self.layout, self.first = experiments, layout, experiments[0]
         mesh, built = self.first.mesh, layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        told = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
-        self.opened = {name: experiments[told.index(name)].data.open() for name in dict.fromkeys(told)}
-        self.sources: Sequence[Source] = [self.opened[name] for name in told]
-        if any(isinstance(source, Ragged) for source in self.sources):
+        if any(isinstance(source, Ragged) for source in sources):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
-        orders = [(name, experiment.seed) for name, experiment in zip(told, experiments, strict=True)]
+        self.sources = {id(source): source for source in sources}
+        orders = [(id(source), experiment.seed) for source, experiment in zip(sources, experiments, strict=True)]
         self.orders = list(dict.fromkeys(orders))  # the different orders of examples
         self.taken = [self.orders.index(each) for each in orders]
         self.shared = len(self.orders) == 1
@@ -186,8 +184,8 @@ class Population:
         limits = Limits.of("config.data", self.first.model, self.first.objective.needs)
         with contextlib.ExitStack() as stack:
             streams = []
-            for name, seed in self.orders:
-                opened = self.opened[name]
+            for number, seed in self.orders:
+                opened = self.sources[number]
                 stream = train_batches(opened, batch_size=size, seed=seed, start_step=start, limits=limits)
                 streams.append(stack.enter_context(contextlib.closing(stream)))
             while True:

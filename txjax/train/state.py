@@ -93,10 +93,15 @@ def abstract_variables(experiment: Experiment) -> PyTree:
 
 
 def places(experiment: Experiment) -> int:
-    """Places of the residual stream in one batch: the tokens D of scaling laws; of images, their patches."""
+    """Places of the residual stream in one batch: the tokens D of scaling laws; of images, their patches.
+
+    Of a model that cuts nothing into patches they are the examples.
+    """
     spec, batch_size = experiment.data.spec(), experiment.batch_size
     if "tokens" in spec:
         return batch_size * math.prod(spec["tokens"].shape)
+    if "image" not in spec or not hasattr(experiment.model, "patch"):
+        return batch_size
     height, width = spec["image"].shape[:2]
     return batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)
 

@@ -16,7 +16,7 @@ import jax
 
 import txjax
 from txjax import tree
-from txjax.checkpoint import Checkpoints
+from txjax.checkpoint import Checkpoints, Store
 from txjax.disk import dispensable
 from txjax.files import replace_text
 from txjax.processes import agree
@@ -79,13 +79,14 @@ def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) ->
 def check_config(workdir: Path, experiment: Any) -> None:
     """Makes sure that the config is the one that this workdir was started with, if it was. Writes nothing.
 
-    A field that is newer than the workdir is no difference while it has its default.
+    A workdir without a checkpoint takes any config. A field that is newer than the workdir is no difference while it
+    has its default.
 
     Raises:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
     path = workdir / "config.json"
-    if not path.exists():
+    if not path.exists() or not _has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
     old = tree.completed(tree.read_json(path, damaged), experiment)
@@ -98,6 +99,12 @@ def check_config(workdir: Path, experiment: Any) -> None:
             shown,
             hint="take another --workdir, or go on with the new config by --allow_config_change",
         )
+
+
+def _has_steps(workdir: Path) -> bool:
+    """Whether a step was ever saved in a workdir, be it damaged by now."""
+    store = Store(workdir)
+    return bool(store.steps()) or any(store.folder.glob("*.bad"))
 
 
 def _show(value: Any) -> str:
@@ -137,7 +144,7 @@ def write_manifest(
 ) -> None:
     """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
 
-    A run that goes on keeps its first date and its data.
+    A run that goes on from a checkpoint keeps its first date and its data.
 
     Args:
       options: of the compiler, for the step.
@@ -147,7 +154,7 @@ def write_manifest(
     """
     path = workdir / "manifest.json"
     anew = "remove it: it is written at every start, and has the date and the data of the first"
-    before = tree.read_json(path, anew) if path.exists() else {}
+    before = tree.read_json(path, anew) if path.exists() and _has_steps(workdir) else {}
     known = before.get("data", {})
     if not isinstance(known, dict):
         raise UserError(f"{path}: data", "a JSON object", known, hint=anew)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from txjax.data import Dataset, NextTokenWindows, SentencePairs, TextWindows, TokenizerFile
+from txjax.data import NextTokenWindows, SentencePairs, TextWindows, TokenizerFile
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert, Decoder
@@ -40,8 +40,7 @@ def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
         kind = SentencePairs if model.next_sentence else TextWindows
         objective = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=model.vocab)
 
-    def text(split: str) -> Dataset:
-        return kind(split=split, length=length, tokenizer=tokenizer)
-
-    evals: dict[str, Any] = {"valid": Evaluation(data=text("validation"), max_batches=32)}
-    return Experiment(model=model, objective=objective, data=text("train"), evals=evals, batch_size=8)
+    data = kind(name="txjax_python_text", split="train", length=length, tokenizer=tokenizer)
+    held_out = kind(split="validation", length=length, tokenizer=tokenizer)  # of the same set
+    evals: dict[str, Any] = {"valid": Evaluation(data=held_out, max_batches=32)}
+    return Experiment(model=model, objective=objective, data=data, evals=evals, batch_size=8)

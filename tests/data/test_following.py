@@ -1,0 +1,80 @@
+"""Evaluations follow the training data unless they name another, in every config that ships."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from txjax import config
+from txjax.__main__ import main
+from txjax.data import Images, Mixture, NextTokenWindows, TextWindows
+from txjax.data.following import differences, following, sets, told
+from txjax.experiment import resolved
+from txjax.train.workdir import read_config
+from txjax.types import UserError
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted([*(ROOT / "configs").rglob("*.py"), *(ROOT / "experiments").glob("*/config.py")])
+TWO_SETS = {"bert_base.py"}  # it trains on two, and evaluates on one of them by name
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_one_flag_names_the_data_of_training_and_evaluation(path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    data = config.load(str(path), []).data
+    flags = [f"--config.{place}.{field}=other" for place in sets(data) for field in ("name", "data_dir")]
+    experiment = resolved(config.load(str(path), flags))
+    for evaluator in experiment.evals.values():
+        for each in sets(evaluator.data).values():
+            assert (each.name == "other" and each.data_dir == "other") or path.name in TWO_SETS
+    assert resolved(experiment) == experiment
+
+
+def test_what_an_evaluation_names_stays():
+    train = NextTokenWindows(name="a", data_dir="there")
+    assert following(NextTokenWindows(name="b"), train) == NextTokenWindows(name="b")
+    assert following(NextTokenWindows(name="a", data_dir="here"), train).data_dir == "here"
+    assert following(NextTokenWindows(name="a"), train).data_dir == "there"
+
+
+def test_mixtures_follow_part_by_part_or_one_set():
+    train = Mixture({"x": TextWindows(name="a"), "y": TextWindows(name="b")})
+    held_out = following(Mixture({"y": TextWindows(split="test"), "x": TextWindows(split="test")}), train)
+    assert {name: part.name for name, part in held_out.parts.items()} == {"x": "a", "y": "b"}
+    assert told(held_out) == ("b + a", "test")
+    assert following(held_out, TextWindows(name="c")) == held_out
+    with pytest.raises(UserError, match=r"data.name: .*only one data set can be followed, .* are a, b"):
+        following(TextWindows(split="test"), train)
+
+
+def test_a_difference_is_a_phrase():
+    train = Images(name="a", shape=(8, 8, 1))
+    assert differences(Images(name="a", split="test"), train) == []
+    assert differences(Images(name="b", shape=(4, 4, 1)), train) == [
+        "b (training: a)",
+        "image float32[4, 4, 1] (training: float32[8, 8, 1])",
+    ]
+
+
+def test_no_data_set_has_a_default_name(config, tmp_path, capsys):
+    nameless = tmp_path / "nameless.py"
+    nameless.write_text(config.read_text().replace('name="txjax_python_text", ', ""))
+    assert main(["train", f"--config={nameless}", f"--workdir={tmp_path / 'run'}"]) == 2
+    err = capsys.readouterr().err
+    assert err == "txjax: config.data.name: expected the name of a TFDS data set, got None\n"
+
+
+def test_evaluate_tells_data_and_split_and_what_differs_from_training(straight_run, tmp_path, capsys):
+    assert read_config(straight_run).evals["valid"].data.name == "txjax_python_text"  # its config file leaves it out
+    workdir = shutil.copytree(straight_run, tmp_path / "run")
+    assert main(["evaluate", f"--workdir={workdir}"]) == 0
+    told = capsys.readouterr()
+    assert "txjax_python_text" in told.out and "validation" in told.out and told.err == ""
+    written = json.loads((workdir / "config.json").read_text())
+    written["evals"]["valid"]["data"]["length"] = 8
+    (workdir / "config.json").write_text(json.dumps(written))
+    assert main(["evaluate", f"--workdir={workdir}", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["data"] == {"valid": {"name": "txjax_python_text", "split": "validation"}}
+    assert "valid reads tokens int32[8] (training: int32[16])\n" in told.err

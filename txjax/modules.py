@@ -1,0 +1,109 @@
+"""Python files that the user names on the command line, run as modules: config files, and components of one's own."""
+
+import contextlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from txjax.types import UserError, near_misses
+
+_ours: dict[str, ModuleType] = {}  # what `run_file` ran, by name
+_folders: set[Path] = set()  # of these files
+
+
+def run_file(flag: str, path: Path) -> ModuleType:
+    """Runs a Python file as the module of its name; it may import the other files of its folder.
+
+    Run again, it is a new module. By its name its classes are found again, unless another module has that name.
+
+    Args:
+      flag: what named the file, for the message.
+
+    Raises:
+      UserError: there is no such file, or its code raises; tells the line.
+    """
+    if not path.is_file():
+        nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise UserError(flag, "a Python file", str(path), near_misses(str(path), nearby))
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if (folder := path.resolve().parent) not in _folders:
+        _folders.add(folder)
+        sys.path.append(str(folder))  # last: no file of it stands in for an installed module
+    if not _taken(path):
+        sys.modules[path.stem] = _ours[path.stem] = module
+    try:
+        with running(flag, path, "code"):
+            spec.loader.exec_module(module)
+    except UserError:
+        if _ours.get(path.stem) is module:
+            del sys.modules[path.stem], _ours[path.stem]
+        raise
+    return module
+
+
+def trusted(words: Sequence[str]) -> tuple[str, ...]:
+    """The names of the modules that `--trust` allows a workdir's config.json to name.
+
+    Args:
+      words: a module's name (it and what is below it), or the path of a Python file (it and the files of its folder).
+
+    Raises:
+      UserError: there is no such module or file, or it can't be run.
+    """
+    names: list[str] = []
+    for word in words:
+        if not word.endswith(".py"):
+            names.append(_known(word))
+            continue
+        path = Path(word)
+        if path.is_file() and _taken(path):
+            raise UserError("--trust", "a file whose name no other module has", word)
+        run_file("--trust", path)
+        # Files alone: a folder beside it may be a workdir that came from elsewhere.
+        names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _taken(other))]
+    return tuple(names)
+
+
+@contextlib.contextmanager
+def running(flag: str, path: Path, what: str) -> Iterator[None]:
+    """Whatever the file's code raises inside is one line that tells where."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
+        if isinstance(error, SyntaxError) and error.lineno:
+            lines.append(error.lineno)
+        where = f"{path} (line {lines[-1]})" if lines else str(path)
+        raise UserError(flag, f"a file whose {what} runs", where, hint=f"{type(error).__name__}: {error}") from error
+
+
+def _taken(path: Path) -> bool:
+    """Whether the name of a file is that of a module from elsewhere."""
+    name = path.stem
+    if name in sys.modules:
+        found = getattr(sys.modules[name], "__file__", None)
+        return sys.modules[name] is not _ours.get(name) and not _lies_at(found, path)
+    spec = None if "." in name else importlib.util.find_spec(name)
+    return "." in name or (spec is not None and not _lies_at(spec.origin, path))
+
+
+def _lies_at(found: str | None, path: Path) -> bool:
+    """Whether a module's file is this one, or one of another folder of ours."""
+    file = Path(found or "").resolve()
+    return file == path.resolve() or file.parent in _folders
+
+
+def _known(name: str) -> str:
+    """The name of a module that Python finds."""
+    with contextlib.suppress(ImportError, ValueError):
+        if name in sys.modules or importlib.util.find_spec(name) is not None:
+            return name
+    near = [file] if Path(file := f"{name.replace('.', '/')}.py").is_file() else []
+    raise UserError("--trust", "a module that Python finds, or the path of its file, such as path/mixer.py", name, near)

@@ -1,0 +1,26 @@
+"""A run without its first step: everything that could refuse it is looked at, and its workdir stays as it is."""
+
+from pathlib import Path
+
+from txjax.experiment import Experiment
+from txjax.train.ready import ready
+from txjax.train.workdir import check_config, named
+
+
+def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bool = False) -> str:
+    """Looks at a run as `train` would before it begins, on this machine's devices and data.
+
+    Returns:
+      One line of what it found.
+
+    Raises:
+      UserError: what `train` would raise.
+    """
+    path = named(workdir)
+    found = ready([experiment], [path])
+    if not allow_config_change:
+        check_config(path, found.experiments[0])
+    examples = ", ".join(
+        f"{name} {len(source):,}" for name, source in {"train": found.sources[0], **found.evals}.items()
+    )
+    return f"the config is sound: {found.layout.parameters:,} parameters; examples: {examples}"
