@@ -98,6 +98,21 @@ def test_an_odd_row_is_one_line(run, straight_run, capsys, row):
         assert f"metrics.jsonl:41: expected one JSON object, got '{row[:4]}" in err and len(err.splitlines()) == 1
 
 
+def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    run.rename(folder / "a")
+    point = {"name": "a", "digest": "0", "values": {"seed": 1}, "num_steps": 40, "flops_per_step": 1}
+    texts = [*ODD, '{"points": 3}', '{"points": [{"name": "a"}]}', "{}"]
+    for name, harms in (("a/config.json", ODD[1:2]), ("sweep.json", texts)):
+        for text in harms:
+            (folder / "sweep.json").write_text(json.dumps({"points": [point]}))
+            (folder / name).write_text(text)
+            assert main(["report", str(folder)]) == 2, text
+            err = capsys.readouterr().err
+            assert str(folder / name) in err and len(err.splitlines()) == 1, err
+
+
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_a_ledger_that_is_damaged_is_begun_anew(tmp_path, caplog, text):
     (tmp_path / ledger.FILE).write_text(text)

@@ -71,8 +71,11 @@ class Folder:
         return read_json(path)
 
     def points(self) -> list[Planned]:
-        """The points of `sweep.json`."""
-        return [Planned(**point) for point in self.read()["points"]]
+        """The points of `sweep.json`. Raises UserError where it tells of none."""
+        try:
+            return [Planned(**point) for point in self.read()["points"]]
+        except (KeyError, TypeError) as error:
+            raise UserError(str(self.path / NAME), "the points of a sweep", hint=str(error)) from None
 
     def write(self, points: Sequence[Planned], notes: dict[str, Any]) -> None:
         """Writes `sweep.json`. Points that were there before and are no more keep their places after the others."""
