@@ -89,7 +89,7 @@ class Steps:
             hint = f"there is none in {self.folder}: the run has not saved yet, or they were removed"
             raise UserError("--workdir", expected, str(self.folder.parent), hint=hint)
         if which == "last":
-            good = self._newest_undamaged(steps)
+            good = self._newest(self._undamaged)
         elif which == "best":
             good = self.best()
         else:
@@ -101,13 +101,11 @@ class Steps:
             raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"take another of {steps}")
         return good
 
-    def _newest_undamaged(self, steps: list[int]) -> int | None:
-        """Changes nothing, and tells of the steps that it leaves out."""
-        for step in reversed(steps):
-            if not (faults := self.faults(step)):
-                return step
+    def _undamaged(self, step: int) -> bool:
+        """Whether every bit of a step is right; one that isn't is told of and stays where it is."""
+        if faults := self.faults(step):
             log.warning("checkpoint %d is damaged (%s); looking at the one before", step, "; ".join(faults))
-        return None
+        return not faults
 
     def clean(self) -> None:
         """Removes what a killed save left behind, and names what is not txjax's, which stays.
