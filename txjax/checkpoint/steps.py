@@ -162,12 +162,11 @@ class Steps:
     def newest_good(self) -> int | None:
         """Removes what a killed save left behind, sets bad steps aside."""
         self.clean()
-        tried = self.steps()
         step = self._newest(self.sound)
         if step is None:
-            if tried:
+            if damaged := sorted(path.name for path in self.folder.glob("*.bad")):
                 hint = "remove the folder to start anew"
-                raise UserError(str(self.folder), "an undamaged step", f"{tried}, all damaged", hint=hint)
+                raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
         if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
             raise UserError(
