@@ -76,3 +76,12 @@ def test_nothing_that_runs_code_from_files_is_imported(path):
 def test_files_are_small():
     long = {str(p.relative_to(PACKAGE)): n for p in MODULES if (n := len(p.read_text().splitlines())) > 300}
     assert not long
+
+
+def test_every_room_is_tried_on_another_python():
+    """`.ci/run` runs the files of this list on the newest Python that it finds."""
+    tests = PACKAGE.parent / "tests"
+    files = [Path(line) for line in (tests / "one_of_each_room.txt").read_text().split()]
+    assert not [path for path in files if not (tests.parent / path).is_file()]
+    rooms = {path.parent.name for path in tests.glob("*/test_*.py")}
+    assert rooms == {path.parent.name for path in files} - {"tests"}
