@@ -91,7 +91,7 @@ def main() -> None:
         rows.append([name, f"{flops_per_step(experiment) / 1e9:.1f}", *compare(experiment, flags.rounds)])
         print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     head = ["config", "GFLOPs", "without ms", "with ms", "with / without", "by pairs", "first s without", "with"]
-    title = f"JAX {jax.__version__}, {os.cpu_count()} cores: {backend.compiler_options('float32')}"
+    title = f"JAX {jax.__version__}, {os.cpu_count()} cores: {backend.compiler_options()}"
     table(title, head, rows)
 
 

@@ -9,7 +9,6 @@ import ctypes
 import functools
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,12 +20,10 @@ from jax.sharding import NamedSharding
 
 from txjax.types import PyTree, UserError
 
-# XLA's CPU compiler hands products of matrices to a library (YNN) that is slower at them than its own Eigen kernels,
-# and sums to the same library, which is faster at those. Where oneDNN is built in (JAX 0.12, not 0.10), its products
-# of float32 are faster still. But a program that has them cannot be kept on disk, and in bfloat16 it falls back to
-# plain loops on CPUs without such instructions: so it is for the steps of float32 models alone.
-_ONEDNN = "xla_cpu_experimental_onednn_custom_call"
-_CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE", _ONEDNN: True}
+# XLA's CPU compiler of JAX 0.10 hands products of matrices to a library (YNN) that is slower at them than its own Eigen
+# kernels, and sums to the same library, which is faster at those. JAX 0.12 brings a YNN that is as fast as Eigen.
+_YNN_SUMS_ALONE = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}
+_CPU_OPTIONS = _YNN_SUMS_ALONE if jax.__version_info__ < (0, 12) else {}
 _MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
 _HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
 _UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
@@ -65,50 +62,39 @@ def prepare(programs: Path) -> list[str]:
     if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(programs))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-        but = " but float32 steps" if _ONEDNN in compiler_options("float32") else ""
-        set_here.append(f"compiled programs{but} are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
-        warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry .*: MemoryError")
-    if options := compiler_options("float32"):
+        set_here.append(f"compiled programs are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
+    if options := compiler_options():
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
-        set_here.append(f"float32 steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
+        set_here.append(f"steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
     return set_here
 
 
-def compiler_options(dtype: str | None = None) -> dict[str, Any]:
-    """XLA's options for this backend, those that this version of its compiler heeds. Call it after `prepare`.
+def compiler_options() -> dict[str, Any]:
+    """XLA's options for this backend, those that this version of its compiler knows. Call it after `prepare`."""
+    return _known() if _is_tuned() else {}
 
-    Args:
-      dtype: of the activations, where it is a training step that is compiled.
-    """
-    if os.environ.get("TXJAX_COMPILER_OPTIONS") == "0" or platform() != "cpu":
-        return {}
-    return _heeded(dtype)
+
+def _is_tuned() -> bool:
+    """Whether programs are for a CPU, and the user leaves to us how they are compiled."""
+    return os.environ.get("TXJAX_COMPILER_OPTIONS") != "0" and platform() == "cpu"
 
 
 @functools.cache
-def _heeded(dtype: str | None) -> dict[str, Any]:
-    heeded: dict[str, Any] = {}
-    for name, value in _CPU_OPTIONS.items():
-        if name == _ONEDNN and dtype != "float32":
-            continue
-        program = _try(heeded | {name: value})
-        if program is not None and (name != _ONEDNN or "onednn" in program):
-            heeded[name] = value
-    return heeded
+def _known() -> dict[str, Any]:
+    return {name: value for name, value in _CPU_OPTIONS.items() if _is_known(name, value)}
 
 
-def _try(options: dict[str, Any]) -> str | None:
-    """A product of matrices compiled with these options; None where one of them is unknown."""
-    x = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
+def _is_known(name: str, value: Any) -> bool:
     try:
-        return str(jax.jit(lambda x: x @ x, compiler_options=options).lower(x).compile().as_text())
+        jax.jit(lambda x: x, compiler_options={name: value}).lower(jax.ShapeDtypeStruct((), jnp.float32)).compile()
     except jax.errors.JaxRuntimeError:
-        return None
+        return False
+    return True
 
 
-def jit(function: Any, dtype: str | None = None, **options: Any) -> Any:
-    """`jax.jit` with the `compiler_options` for this dtype."""
-    return jax.jit(function, compiler_options=compiler_options(dtype), **options)
+def jit(function: Any, **options: Any) -> Any:
+    """`jax.jit` with the `compiler_options`."""
+    return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
 def compile_ahead(jitted: Any, *arguments: PyTree) -> Future[Any]:
@@ -134,8 +120,8 @@ def jit_once(function: Any, numbers: int, **options: Any) -> Any:
     Args:
       numbers: that it draws; many are worth the first level of optimisation.
     """
-    level = {"xla_backend_optimization_level": int(numbers > _MANY)}
-    return jax.jit(function, compiler_options=compiler_options() and level, **options)
+    level = {"xla_backend_optimization_level": int(numbers > _MANY)} if _is_tuned() else {}
+    return jax.jit(function, compiler_options=level, **options)
 
 
 def unroll(depth: int) -> int:

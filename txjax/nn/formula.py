@@ -35,8 +35,8 @@ def formula(
         scores = scores + bias
     if (allowed := mask.dense(length, source)) is not None:
         scores = jnp.where(allowed, scores, FAR)
-    scores = scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True))
-    weights, total = jnp.exp(scores), jnp.exp(scores).sum(-1, keepdims=True)
+    weights = jnp.exp(scores - jax.lax.stop_gradient(scores.max(-1, keepdims=True)))
+    total = weights.sum(-1, keepdims=True)
     if dropout is not None:
         weights = dropout(weights)
     weights = weights.astype(value.dtype).reshape(batch, groups, -1, source)

@@ -96,8 +96,7 @@ def run(
                 "tokens_per_step": tokens,
                 "tokens_per_epoch": tokens * len(source) // first.batch_size,
             }
-            options = compiler_options(getattr(first.model, "dtype", None))
-            agree("the manifest", functools.partial(write_manifest, folder, each, counts, options))
+            agree("the manifest", functools.partial(write_manifest, folder, each, counts, compiler_options()))
         measures = evaluators(experiments, layout.batch, evals, folders)
         names = [f"{folder.name}: " for folder in folders] if len(folders) > 1 else [""]
         books = [Books(*each) for each in zip(experiments, folders, measures, names, strict=True)]

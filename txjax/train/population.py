@@ -130,7 +130,6 @@ class Population:
 
         self.step_fn = backend.jit(
             sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
-            getattr(self.first.model, "dtype", None),
             in_shardings=(rows, self.places, self.batch),
             out_shardings=(self.places, None),
             donate_argnums=1,

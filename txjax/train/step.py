@@ -110,7 +110,6 @@ def jit_step(experiment: Experiment, layout: Layout) -> Any:
     placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
     return backend.jit(
         make_step(experiment, layout),
-        getattr(experiment.model, "dtype", None),
         in_shardings=(placed, layout.batch),
         out_shardings=(placed, None),
         donate_argnums=0,
