@@ -1,14 +1,21 @@
 """The arrays of one step, read back as a model wants them: nothing is ever lost or cast."""
 
+import functools
 from pathlib import Path
 from typing import Any
-
-from orbax.checkpoint import v1 as ocp
 
 from txjax.checkpoint.steps import unreadable
 from txjax.types import PyTree, UserError, flat_paths, near_misses
 
 _OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"
+
+
+@functools.cache
+def orbax() -> Any:
+    """Orbax's API. Importing it takes a fifth of a start, which a run spends while its step compiles."""
+    from orbax.checkpoint import v1
+
+    return v1
 
 
 def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:
@@ -37,6 +44,7 @@ def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree],
 
 def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
     """The arrays in a step's folder that are in `abstract`, placed as it says. Raises Failure where they can't be."""
+    ocp = orbax()
     context = ocp.Context()
     context.pytree.loading.partial_load = True
     try:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from orbax.checkpoint import v1 as ocp
 
 from txjax import digest, disk, processes
-from txjax.checkpoint.arrays import check_arrays, read_arrays
+from txjax.checkpoint.arrays import check_arrays, orbax, read_arrays
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.files import replace_text
 from txjax.processes import agree
@@ -74,7 +73,9 @@ class Store(Steps):
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
         agree(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
-            response = self._guarded(step, lambda: ocp.save_checkpointables_async(self.path(step) / "arrays", parts))
+            response = self._guarded(
+                step, lambda: orbax().save_checkpointables_async(self.path(step) / "arrays", parts)
+            )
 
         def finish() -> None:
             try:

@@ -14,6 +14,7 @@ import numpy as np
 
 from txjax import processes, sharding
 from txjax.backend import compiler_options
+from txjax.checkpoint import orbax
 from txjax.data import fingerprint
 from txjax.data.following import differences
 from txjax.experiment import Experiment
@@ -171,6 +172,7 @@ class Run:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         self.machine.create(origin)
+        orbax()  # before the first save: the step is still compiling
         if origin is not None and processes.first():
             for book in self.books:
                 origin.show(book.folder)
