@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import functools
 import logging
 import re
@@ -57,6 +58,25 @@ def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) ->
     """Raises UserError where the folder's disk has no room for so many bytes."""
     if shutil.disk_usage(folder).free < needed:
         raise _full(folder, what, safe())
+
+
+def take_lock(handle: int, field: str, folder: Path) -> bool:
+    """Takes the lock of an open file in a folder until it is closed. Gives False where another process has it.
+
+    Args:
+      field: what names the folder, for the message.
+
+    Raises:
+      UserError: the file system locks nothing.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        hint = f"{error.strerror}: mount it with locks (Lustre: -o flock; NFS: its lock service), or take another"
+        raise UserError(field, "a folder of a file system that locks files", str(folder), hint=hint) from None
+    return True
 
 
 def _full(folder: Path, what: str, safe: str) -> UserError:

@@ -57,7 +57,7 @@ def test_an_evaluation_names_its_data(straight_run, tmp_path, capsys):
     ],
 )
 def test_which_ids_are_refused(key, number, weight, fine):
-    source = WrongIds(length=16, key=key, number=number, weight=weight).open()
+    source = WrongIds("txjax_python_text", length=16, key=key, number=number, weight=weight).open()
     limits = Limits("config.data", {"tokens": 256, "targets": 256, "label": 10})
     message = rf"config.data: expected {key} from 0 to 255 .*'{number} in example {WRONG}'"
     for read in (partial(train_batches, seed=0), eval_batches):
@@ -155,6 +155,6 @@ class OneMore(Bytes):
 
 def test_tokens_of_a_tokenizer_that_errs():
     """They would be another token in the cache: 256 in a byte is 0."""
-    windows = NextTokenWindows(split="validation", length=16, tokenizer=OneMore())
+    windows = NextTokenWindows("txjax_python_text", "validation", length=16, tokenizer=OneMore())
     with pytest.raises(UserError, match=r"data.tokenizer: .* 0 to 255, .*'256 in .*txjax_python_text-.*: record \d+'"):
         windows.open()

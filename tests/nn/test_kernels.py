@@ -244,4 +244,5 @@ def topology() -> Any:
     from jax.experimental import topologies
 
     os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # other tests may have it, too
     return topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from txjax import config
+from txjax import config, digest
 from txjax.train.workdir import settle_config
 from txjax.types import UserError
 
@@ -21,6 +21,8 @@ def older(tmp_path):
     known = json.loads(path.read_text())
     del known["ema"], known["optimizer"]["b2"], known["optimizer"]["schedule"]
     path.write_text(json.dumps(known))
+    (tmp_path / "checkpoints" / "1").mkdir(parents=True)
+    digest.commit(tmp_path / "checkpoints" / "1")
     return tmp_path
 
 

@@ -17,6 +17,7 @@ import rich.markup
 import rich.progress
 
 from txjax import digest
+from txjax.disk import take_lock
 from txjax.files import flush
 from txjax.types import UserError
 from txjax.visible import visible
@@ -37,7 +38,7 @@ def lock(path: Path) -> Iterator[None]:
     """Holds the file `path` against every other process and thread; a holder that dies lets go.
 
     Raises:
-      UserError: its folder cannot be written.
+      UserError: its folder cannot be written, or its file system locks nothing.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,9 +47,7 @@ def lock(path: Path) -> Iterator[None]:
         hint = f"{error.strerror}; set TXJAX_CACHE_DIR (or data_dir) to another folder"
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take_lock(file.fileno(), "TXJAX_CACHE_DIR", path.parent):
             logger.warning("waiting for another process that holds %s", path)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

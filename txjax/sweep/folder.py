@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from txjax import digest
+from txjax.disk import take_lock
 from txjax.files import replace_text
 from txjax.log import METRICS, Row, rows_of
-from txjax.train.lock import held, take
+from txjax.train.lock import FLAG, held
 from txjax.tree import read_json
 from txjax.types import UserError
 
@@ -94,7 +95,7 @@ class Folder:
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
         with (self.run(name) / ".claim").open("a+") as lock:
-            yield take(lock.fileno(), self.run(name)) and not held(self.run(name))
+            yield take_lock(lock.fileno(), FLAG, self.run(name)) and not held(self.run(name))
 
 
 class Tail:

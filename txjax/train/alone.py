@@ -1,6 +1,7 @@
 """What the loop moves on step by step: the state of one run. (`population.py` has that of several.)"""
 
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 import jax
@@ -59,6 +60,7 @@ class Alone:
         (self.experiment,), (self.source,) = experiments, sources
         self.layout = layout
         self.step_fn = jit_step(self.experiment, layout)
+        self.compiled: Future[Any] | None = None
         self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
 
     def compile_ahead(self) -> None:
@@ -89,7 +91,8 @@ class Alone:
         return batch
 
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray | jax.Array]:
-        self.compiled.result()
+        if self.compiled is not None:
+            self.compiled.result()
         placed = place(batch, self.layout.batch, self.experiment.batch_size)
         self.state, metrics = self.step_fn(self.state, placed)
         return metrics, self.whole(placed["id"]) if processes.several() else batch["id"]

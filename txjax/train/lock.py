@@ -8,7 +8,6 @@ takes the new one, and it leaves where another run has that.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import socket
@@ -17,9 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from txjax import processes
+from txjax.disk import take_lock
 from txjax.types import UserError
 
 NAME = ".lock"
+FLAG = "--workdir"
 LOOK_SECONDS = 2.0
 log = logging.getLogger("txjax")
 
@@ -54,27 +55,11 @@ def held(workdir: Path) -> bool:
         with contextlib.suppress(OSError, UserError):  # it isn't there, or can't be locked
             handle = os.open(path, flags)
             try:
-                if not take(handle, workdir):
+                if not take_lock(handle, FLAG, workdir):
                     return True
             finally:
                 os.close(handle)
     return False
-
-
-def take(handle: int, workdir: Path) -> bool:
-    """Takes the lock of an open file until it is closed. Gives False where another process has it.
-
-    Raises:
-      UserError: the file system locks nothing.
-    """
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        hint = f"{error.strerror}: mount it with locks (Lustre: -o flock; NFS: its lock service), or take another"
-        raise UserError("--workdir", "a folder of a file system that locks files", str(workdir), hint=hint) from None
-    return True
 
 
 class _Lock:
@@ -86,7 +71,7 @@ class _Lock:
         self.file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         self.folder = os.open(workdir, os.O_RDONLY)
         try:
-            if not (take(self.file, workdir) and self._take_folder()):
+            if not (take_lock(self.file, FLAG, workdir) and self._take_folder()):
                 hint = f"{_read(self.file) or 'another process'} is in it; wait, or take another"
                 raise UserError("--workdir", "a folder that no other run is using", str(workdir), hint=hint)
             self._sign()
@@ -100,7 +85,7 @@ class _Lock:
 
     def _take_folder(self) -> bool:
         try:
-            return take(self.folder, self.workdir)
+            return take_lock(self.folder, FLAG, self.workdir)
         except UserError:  # of a file system that locks files alone
             return True
 
@@ -123,7 +108,7 @@ class _Lock:
 
     def _take_again(self) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-        if take(file, self.workdir):
+        if take_lock(file, FLAG, self.workdir):
             os.close(self.file)
             self.file = file
             self._sign()

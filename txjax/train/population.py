@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,6 +129,7 @@ class Population:
             mine = member(own, values)
             return make_step(mine, lay_out(mine, built))(state, batch)
 
+        self.compiled: Future[Any] | None = None
         self.step_fn = backend.jit(
             sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
             in_shardings=(rows, self.places, self.batch),
@@ -199,7 +201,8 @@ class Population:
         return batch if self.shared else {key: x[member] for key, x in batch.items()}
 
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray]:
-        self.compiled.result()
+        if self.compiled is not None:
+            self.compiled.result()
         self.state, metrics = self.step_fn(self.values, self.state, place(batch, self.batch))
         return metrics, batch["id"]
 
