@@ -1,4 +1,4 @@
-"""Compiler options change speed alone; those that this XLA doesn't heed are left out."""
+"""What depends on the backend: compiler options, programs that run once, products that XLA hands to libraries."""
 
 import jax
 import jax.numpy as jnp
@@ -6,38 +6,28 @@ import numpy as np
 import pytest
 
 from txjax import backend
+from txjax.__main__ import main
 from txjax.nn.formula import formula
 from txjax.nn.mask import Mask
 
 
-@pytest.fixture
-def options():
-    """The options as they are found anew, and forgotten again."""
-    backend._known.cache_clear()
-    yield backend.compiler_options
-    backend._known.cache_clear()
+def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
+    assert backend.compiler_options() == {}
+    monkeypatch.setenv("TXJAX_COMPILER_OPTIONS", "xla_cpu_enable_fast_math=true,xla_backend_optimization_level=1")
+    assert backend.compiler_options() == {"xla_cpu_enable_fast_math": True, "xla_backend_optimization_level": "1"}
+    assert any("xla_cpu_enable_fast_math" in note for note in backend.prepare(tmp_path))
+    np.testing.assert_allclose(backend.jit(jnp.tanh)(jnp.ones(3)), np.tanh(np.ones(3)), rtol=1e-6)
+    with backend.aim("tpu"):
+        assert backend.compiler_options() == {}
 
 
-def test_unknown_options_are_left_out(monkeypatch, options):
-    monkeypatch.setattr(backend, "_CPU_OPTIONS", {"xla_cpu_of_another_year": True, "xla_cpu_enable_fast_math": False})
-    assert options() == {"xla_cpu_enable_fast_math": False}
-
-
-def test_one_variable_switches_all_off(monkeypatch, options):
-    monkeypatch.setenv("TXJAX_COMPILER_OPTIONS", "0")
-    assert options() == {}
-
-
-def test_products_and_their_gradients_are_what_they_are_without(options):
-    rng = np.random.default_rng(0)
-    x, w = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((96, 64), (64, 160)))
-
-    def both(x, w):
-        y, pull = jax.vjp(lambda x, w: jnp.tanh(x @ w), x, w)
-        return y, *pull(y)
-
-    for ours, plain in zip(backend.jit(both)(x, w), jax.jit(both)(x, w), strict=True):
-        np.testing.assert_allclose(ours, plain, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("text", ["xla_cpu_of_another_year=true", "xla_cpu_enable_fast_math", "=1"])
+def test_options_that_are_none_are_one_line(monkeypatch, config, tmp_path, capsys, text):
+    monkeypatch.setenv("TXJAX_COMPILER_OPTIONS", text)
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("txjax: TXJAX_COMPILER_OPTIONS: expected ") and text.partition("=")[0] in line
+    assert not (tmp_path / "run").exists()
 
 
 def test_few_and_many_numbers_are_drawn_alike():

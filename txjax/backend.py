@@ -6,7 +6,6 @@
 import contextlib
 import contextvars
 import ctypes
-import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -20,10 +19,7 @@ from jax.sharding import NamedSharding
 
 from txjax.types import PyTree, UserError
 
-# XLA's CPU compiler of JAX 0.10 hands products of matrices to a library (YNN) that is slower at them than its own Eigen
-# kernels, and sums to the same library, which is faster at those. JAX 0.12 brings a YNN that is as fast as Eigen.
-_YNN_SUMS_ALONE = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}
-_CPU_OPTIONS = _YNN_SUMS_ALONE if jax.__version_info__ < (0, 12) else {}
+_OPTIONS = "TXJAX_COMPILER_OPTIONS"
 _MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
 _HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
 _UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
@@ -64,32 +60,39 @@ def prepare(programs: Path) -> list[str]:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         set_here.append(f"compiled programs are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
     if options := compiler_options():
-        shown = ", ".join(f"{name}={value}" for name, value in options.items())
-        set_here.append(f"steps are compiled with {shown} (off: TXJAX_COMPILER_OPTIONS=0)")
+        _check_options(options)
+        set_here.append(f"steps are compiled with {options} ({_OPTIONS})")
     return set_here
 
 
 def compiler_options() -> dict[str, Any]:
-    """XLA's options for this backend, those that this version of its compiler knows. Call it after `prepare`."""
-    return _known() if _is_tuned() else {}
+    """XLA's options for steps and evaluations on this machine, from TXJAX_COMPILER_OPTIONS="name=value,name=value".
+
+    None are set by txjax itself: which ones gain depends on the processor and on the program (docs/performance.md).
+
+    Raises:
+      UserError: it is not of this form.
+    """
+    text = os.environ.get(_OPTIONS, "")
+    if not text or _aim.get() is not None:
+        return {}
+    found = {}
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not (name and equals and value):
+            raise UserError(_OPTIONS, "name=value,name=value", text)
+        found[name] = {"true": True, "false": False}.get(value.lower(), value)
+    return found
 
 
-def _is_tuned() -> bool:
-    """Whether programs are for a CPU, and the user leaves to us how they are compiled."""
-    return os.environ.get("TXJAX_COMPILER_OPTIONS") != "0" and platform() == "cpu"
-
-
-@functools.cache
-def _known() -> dict[str, Any]:
-    return {name: value for name, value in _CPU_OPTIONS.items() if _is_known(name, value)}
-
-
-def _is_known(name: str, value: Any) -> bool:
-    try:
-        jax.jit(lambda x: x, compiler_options={name: value}).lower(jax.ShapeDtypeStruct((), jnp.float32)).compile()
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
+def _check_options(options: dict[str, Any]) -> None:
+    """Raises UserError, before anything else compiles, where this version of XLA doesn't know an option."""
+    for name, value in options.items():
+        try:
+            jax.jit(lambda x: x, compiler_options={name: value}).lower(jax.ShapeDtypeStruct((), jnp.float32)).compile()
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            hint = str(error).splitlines()[0][:200]
+            raise UserError(_OPTIONS, "options of this version of XLA", f"{name}={value}", hint=hint) from None
 
 
 def jit(function: Any, **options: Any) -> Any:
@@ -120,7 +123,7 @@ def jit_once(function: Any, numbers: int, **options: Any) -> Any:
     Args:
       numbers: that it draws; many are worth the first level of optimisation.
     """
-    level = {"xla_backend_optimization_level": int(numbers > _MANY)} if _is_tuned() else {}
+    level = {"xla_backend_optimization_level": int(numbers > _MANY)} if platform() == "cpu" else {}
     return jax.jit(function, compiler_options=level, **options)
 
 
