@@ -9,7 +9,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,23 +99,6 @@ def jit(function: Any, **options: Any) -> Any:
     return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
-def compile_ahead(jitted: Any, *arguments: PyTree) -> Future[Any]:
-    """Compiles a jitted function in a thread, while this process does other things.
-
-    Wait for the result before the first call: that call finds the program and compiles nothing.
-
-    Args:
-      jitted: what `jax.jit` gave.
-      arguments: ShapeDtypeStructs with shardings. It is traced for them at once, in the caller's thread.
-    """
-    lowered = jitted.lower(*arguments)
-    pool = ThreadPoolExecutor(1, "compile")
-    try:
-        return pool.submit(lowered.compile)
-    finally:
-        pool.shutdown(wait=False)
-
-
 def jit_once(function: Any, numbers: int, **options: Any) -> Any:
     """`jax.jit` for what runs once: a CPU takes longer to optimise it than to run it.
 
@@ -177,5 +159,5 @@ def _keep_memory() -> bool:
     except (OSError, AttributeError):
         return False
     trim_threshold, top_pad, mmap_max, arena_max = -1, -2, -4, -8  # the names of malloc.h
-    wanted = {mmap_max: 0, trim_threshold: 2**31 - 1, arena_max: 1, top_pad: 2**28}
+    wanted = {mmap_max: 0, trim_threshold: 2**31 - 1, arena_max: 2, top_pad: 2**28}
     return all(mallopt(name, value) == 1 for name, value in wanted.items())

@@ -33,7 +33,6 @@ def stepping(call):
         step = make(*args)
         class Owner: call = staticmethod(step)
         before(Owner, "call", call)
-        Owner.call.lower = step.lower
         return Owner.call
     alone.jit_step = jit_step
 

@@ -12,7 +12,7 @@ _OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"
 
 @functools.cache
 def orbax() -> Any:
-    """Orbax's API. Importing it takes a fifth of a start, which a run spends while its step compiles."""
+    """Orbax's API, imported when it is first needed: a fifth of all imports."""
     from orbax.checkpoint import v1
 
     return v1

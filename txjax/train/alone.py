@@ -1,19 +1,18 @@
 """What the loop moves on step by step: the state of one run. (`population.py` has that of several.)"""
 
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from txjax import backend, processes
+from txjax import processes
 from txjax.checkpoint import Store
 from txjax.data import Limits, Source, train_batches
 from txjax.experiment import Experiment
 from txjax.train.init_from import Origin
 from txjax.train.run_eval import place
-from txjax.train.state import Layout, batch_spec
+from txjax.train.state import Layout
 from txjax.train.step import jit_step
 from txjax.types import TrainState
 
@@ -30,9 +29,6 @@ class Machine(Protocol):
 
     layout: Layout
     state: TrainState
-
-    def compile_ahead(self) -> None:
-        """Compiles the step in the background, until the first one starts."""
 
     def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
         """Takes the newest good step, and gives its record; None if nothing was ever saved."""
@@ -60,12 +56,7 @@ class Alone:
         (self.experiment,), (self.source,) = experiments, sources
         self.layout = layout
         self.step_fn = jit_step(self.experiment, layout)
-        self.compiled: Future[Any] | None = None
         self.whole = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(layout.batch.mesh, jax.P()))
-
-    def compile_ahead(self) -> None:
-        spec = self.layout.placed(batch_spec(self.experiment.data, self.experiment.batch_size))
-        self.compiled = backend.compile_ahead(self.step_fn, self.layout.abstract, spec)
 
     def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
         restored = stores[0].restore(self.layout.abstract)
@@ -91,8 +82,6 @@ class Alone:
         return batch
 
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray | jax.Array]:
-        if self.compiled is not None:
-            self.compiled.result()
         placed = place(batch, self.layout.batch, self.experiment.batch_size)
         self.state, metrics = self.step_fn(self.state, placed)
         return metrics, self.whole(placed["id"]) if processes.several() else batch["id"]

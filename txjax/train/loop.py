@@ -14,7 +14,6 @@ import numpy as np
 
 from txjax import processes, sharding
 from txjax.backend import compiler_options
-from txjax.checkpoint import orbax
 from txjax.data import fingerprint
 from txjax.data.following import differences
 from txjax.experiment import Experiment
@@ -163,16 +162,12 @@ class Run:
 
     def _begin(self, origin: Origin | None) -> tuple[int, dict[str, float]]:
         """From the newest good step and its ledger; else fresh parameters, or those of `init_from`."""
-        saved = self.books[0].store.steps()
-        if not saved or saved[-1] < self.experiment.num_steps:
-            self.machine.compile_ahead()
         with self.ledger.spent("restore"):
             record = self.machine.restore([book.store for book in self.books])
         if record is not None:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         self.machine.create(origin)
-        orbax()  # before the first save: the step is still compiling
         if origin is not None and processes.first():
             for book in self.books:
                 origin.show(book.folder)

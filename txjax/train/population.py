@@ -9,13 +9,11 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
 
 from txjax import backend, sharding
 from txjax.backend import prepare
@@ -32,7 +30,7 @@ from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
 from txjax.train.loop import run
 from txjax.train.run_eval import place
-from txjax.train.state import Layout, batch_spec, lay_out
+from txjax.train.state import Layout, lay_out
 from txjax.train.step import make_step
 from txjax.train.traced import Values, check_together, member, traced_values
 from txjax.train.workdir import named
@@ -119,7 +117,7 @@ class Population:
         own = dataclasses.replace(self.first, mesh=mesh.without(AXIS))
         inner = lay_out(own, built)
         whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
-        self.abstract, self.places = inner.abstract, sharding.stacked(AXIS, whole, mesh)
+        self.places = sharding.stacked(AXIS, whole, mesh)
         self.batch = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
         values = traced_values([experiments[i] for i in self.padded])
         rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
@@ -129,7 +127,6 @@ class Population:
             mine = member(own, values)
             return make_step(mine, lay_out(mine, built))(state, batch)
 
-        self.compiled: Future[Any] | None = None
         self.step_fn = backend.jit(
             sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
             in_shardings=(rows, self.places, self.batch),
@@ -140,16 +137,6 @@ class Population:
         self.pick = jax.jit(lambda state, i: jax.tree.map(lambda x: x[i], state), out_shardings=placed)
         with jax.transfer_guard("allow"):
             self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(experiments))]
-
-    def compile_ahead(self) -> None:
-        def stacked(x: jax.ShapeDtypeStruct, place: NamedSharding) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((len(self.padded), *x.shape), x.dtype, sharding=place)
-
-        state = jax.tree.map(stacked, self.abstract, self.places)
-        spec = batch_spec(self.first.data, self.first.batch_size)
-        many = () if self.shared else (len(self.padded),)
-        batch = {key: jax.ShapeDtypeStruct((*many, *x.shape), x.dtype, sharding=self.batch) for key, x in spec.items()}
-        self.compiled = backend.compile_ahead(self.step_fn, self.values, state, batch)
 
     def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
         step = _newest_of_all(stores)
@@ -201,8 +188,6 @@ class Population:
         return batch if self.shared else {key: x[member] for key, x in batch.items()}
 
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray]:
-        if self.compiled is not None:
-            self.compiled.result()
         self.state, metrics = self.step_fn(self.values, self.state, place(batch, self.batch))
         return metrics, batch["id"]
 

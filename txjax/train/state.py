@@ -76,10 +76,6 @@ class Layout:
         held = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), held)
 
-    def placed(self, spec: dict[str, jax.ShapeDtypeStruct]) -> dict[str, jax.ShapeDtypeStruct]:
-        """The spec of a batch, with the sharding that it will have."""
-        return {key: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self.batch) for key, x in spec.items()}
-
     def create(self, seed: int) -> TrainState:
         """Draws the state right where it will live: no host or device ever holds more than its share."""
         placed = jax.tree.map(lambda x: x.sharding, self.abstract)
