@@ -1,5 +1,7 @@
 """Writing text: the cache gives what the whole forward pass gives, and draws come from where they may."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,6 +88,14 @@ def test_what_may_still_change_is_not_shown(capsys):
     show("> ", Bytes().decode, parts())
     assert "".join(seen) + capsys.readouterr().out == "> naïve – café ✓\n" and "\ufffd" not in "".join(seen)
     assert seen[0] == "> " and sum(map(bool, seen)) > 8
+
+
+def test_control_characters_do_not_reach_a_terminal(monkeypatch, capsys):
+    text = "a\x1b[2Jb\n"
+    for terminal, shown in ((True, "a\\x1b[2Jb\n\n"), (False, text + "\n")):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
+        show("", Bytes().decode, [np.array([list(text.encode())])])
+        assert capsys.readouterr().out == shown
 
 
 LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))

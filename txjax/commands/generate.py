@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from txjax.commands.opened import opened, parser, read
+from txjax.visible import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder"
 
@@ -59,7 +60,7 @@ def run(argv: list[str]) -> int:
     if flags.json:
         print(json.dumps({"step": found.step, "prompt": flags.prompt, "texts": texts}))
     else:
-        print("\n\n".join(flags.prompt + text for text in texts))
+        print(printable("\n\n".join(flags.prompt + text for text in texts)))
     return 0
 
 
@@ -70,13 +71,18 @@ def show(prompt: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> Non
       decode: text of tokens [N].
       parts: the tokens, [1 N] at a time.
     """
-    print(prompt, end="", flush=True)
+    print(printable(prompt), end="", flush=True)
     tokens: list[Any] = []
     text, shown = "", 0
     for part in parts:
         tokens += part[0].tolist()
         before, text = text, decode(tokens)
         sure = len(os.path.commonprefix([before, text]).rstrip("\ufffd"))  # what half a character is decoded to
-        print(text[shown:sure], end="", flush=True)
+        print(printable(text[shown:sure]), end="", flush=True)
         shown = max(shown, sure)
-    print(text[shown:])
+    print(printable(text[shown:]))
+
+
+def printable(text: str) -> str:
+    """On a terminal, control characters are shown: a model may have learned to write some. Anywhere else, as it is."""
+    return visible(text, LAYOUT) if sys.stdout.isatty() else text
