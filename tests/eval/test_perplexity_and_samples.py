@@ -66,6 +66,16 @@ def test_samples_are_what_generate_writes(tmp_path):
     assert written.split(heading(1, 0))[1] == f"\n{a}\n\n{heading(1, 1)}\n{b}\n"
 
 
+def test_samples_are_not_written_through_a_link_out_of_the_workdir(tmp_path, caplog):
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    (run / "samples").mkdir(parents=True)
+    outside.mkdir()
+    (run / "samples" / "x").symlink_to(outside)
+    evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=1, sampling=Sampling(temperature=0))
+    assert measure(Bigrams(), NextToken(), evaluation, HELD, folder=run) == {}
+    assert "a link leads out of the workdir" in caplog.text and not list(outside.iterdir())
+
+
 def test_greedy_samples_follow_the_table(tmp_path):
     evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, sampling=Sampling(temperature=0))
     measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)

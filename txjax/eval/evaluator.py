@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax import backend, processes
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.disk import dispensable
-from txjax.files import replace_bytes
+from txjax.files import leaves, replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
 
@@ -125,11 +125,16 @@ class Context:
             return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), tree)
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
-        """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does."""
+        """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does.
+
+        Where a link leads out of the workdir, a warning says so and nothing is written.
+        """
         if self.folder is None or not processes.first():
             return
         path = self.folder / kind / self.name / f"{step}.{ending}"
         with dispensable(path):
+            if leaves(path.parent, self.folder):
+                raise OSError("a link leads out of the workdir")
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_bytes(path, content)
 
