@@ -21,14 +21,16 @@ def test_a_run_on_a_terminal(config, tmp_path):
     """Seconds while it compiles, the time left, an answer to Ctrl-C, a cursor; no line is too long."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    words = [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]
+    # It takes the terminal for its own. (A `preexec_fn` would fork this process with all of JAX's threads.)
+    start = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", start]
+    words += [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]
     words += ["--config.num_steps=100000", "--config.model.width=64", "--config.log_every_steps=2"]
     quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "TERM": "xterm", "JAX_ENABLE_COMPILATION_CACHE": "0"}
     variables = os.environ | quick | {"PYTHONPATH": os.pathsep.join(runs.PATHS)}
-    process = subprocess.Popen(
-        words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )  # fmt: skip
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True)
     os.close(theirs)
     seen, asked, deadline = "", False, time.monotonic() + 240
     while time.monotonic() < deadline:

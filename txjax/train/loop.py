@@ -70,15 +70,22 @@ def run(
       The exit code, and the failures by the experiments' numbers.
     """
     ledger, paths = Ledger(), [named(workdir) for workdir in workdirs]
-    experiments, layout, origin, sources, evals, prints, notes = ready(experiments, paths)
-    first = experiments[0]
     with contextlib.ExitStack() as stack:
+
+        def enter() -> list[Path]:
+            folders = [stack.enter_context(hold(path)) for path in paths]
+            processes.watch(folders[0] / "logs")
+            return folders
+
+        # Of several processes one that fails tells the others by a file in the workdir.
+        folders = enter() if processes.several() else []
+        experiments, layout, origin, sources, evals, prints, notes = ready(experiments, paths)
+        first = experiments[0]
         stack.enter_context(sharding.use(first.mesh))
         held = machine(experiments, layout, sources)
         # All that the config can be refused for was looked at: from here on the workdirs are written.
-        folders = [stack.enter_context(hold(path)) for path in paths]
+        folders = folders or enter()
         preemption = stack.enter_context(Preemption())
-        processes.watch(folders[0] / "logs")
         setup_logging(folders[0], processes.index(), folders[1:])
         for note in notes:
             log.debug(note)
