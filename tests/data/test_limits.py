@@ -158,3 +158,9 @@ def test_tokens_of_a_tokenizer_that_errs():
     windows = NextTokenWindows("txjax_python_text", "validation", length=16, tokenizer=OneMore())
     with pytest.raises(UserError, match=r"data.tokenizer: .* 0 to 255, .*'256 in .*txjax_python_text-.*: record \d+'"):
         windows.open()
+
+
+def test_labels_of_a_batch_without_weights():
+    batch = {"label": np.array([2, -1], np.int32), "id": np.array([7, 8], np.int32)}
+    with pytest.raises(UserError, match="config.data: expected label from 0 to 2 .* got '-1 in example 8'"):
+        Limits("config.data", {"label": 3}).check(batch)

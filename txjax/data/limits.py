@@ -50,8 +50,9 @@ class Limits:
                 continue
             ids = batch[key]
             outside = (ids < 0) | (ids >= end)
-            if key != "tokens" and batch["weights"].shape == ids.shape:
-                outside &= (batch["weights"] != 0) | (ids >= end) | (ids < -end)
+            weights = batch.get("weights")
+            if key != "tokens" and weights is not None and weights.shape == ids.shape:
+                outside &= (weights != 0) | (ids >= end) | (ids < -end)
             if outside.any():
                 place = tuple(np.argwhere(outside)[0])
                 expected = f"{key} from 0 to {end - 1} (config.model.{COUNTED_BY[key]} is {end})"
