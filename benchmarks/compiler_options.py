@@ -23,7 +23,8 @@ from txjax import backend, config, sharding
 from txjax.commands.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log.table import table
-from txjax.train.state import flops_per_step, lay_out
+from txjax.train.counting import flops_per_step
+from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 
 ROOT = Path(__file__).parents[1]

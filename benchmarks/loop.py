@@ -19,10 +19,10 @@ from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.log.table import table
-from txjax.train.loop import train
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step
+from txjax.train.trainer import train
 
 
 def bare(experiment: Experiment, steps: int) -> float:

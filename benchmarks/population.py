@@ -24,8 +24,8 @@ from txjax.commands.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.log.table import table
-from txjax.train.loop import train
 from txjax.train.population import train_together
+from txjax.train.trainer import train
 
 DEFAULTS = (
     "--config.model.width=32",

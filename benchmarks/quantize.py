@@ -16,7 +16,7 @@ from txjax.commands.parser import Parser
 from txjax.log import read_metrics
 from txjax.log.table import table
 from txjax.nn import Quantize
-from txjax.train.loop import train
+from txjax.train.trainer import train
 
 CONTENDERS = {
     "as the config says": None,

@@ -13,7 +13,7 @@ from txjax import config, sharding, tree
 from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
-from txjax.train.check import check
+from txjax.train.prepare import checked_layout
 from txjax.train.state import batch_spec, lay_out, variables
 from txjax.train.step import make_step
 from txjax.types import BATCH_KEYS, UserError
@@ -49,7 +49,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
     for evaluation in experiment.evals.values():
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    layout, _ = check(experiment)
+    layout = checked_layout(experiment)
     assert set(experiment.data.spec()) <= set(BATCH_KEYS)
     spec = batch_spec(experiment.data, experiment.batch_size)
     with sharding.use(experiment.mesh):

@@ -13,7 +13,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.objectives import MaskedToken, NextToken
 from txjax.optim import AdamW, Linear
-from txjax.train.loop import train
+from txjax.train.trainer import train
 
 import made_sentences
 

@@ -9,8 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.train.early import leaving
-from txjax.train.preemption import Preemption
+from txjax.train.preemption import Preemption, exit_on_signal
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def test_a_hangup_saves_and_leaves(config, tmp_path, handlers, capsys, monkeypat
 
 def test_what_nohup_ignores_stays_ignored(handlers):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with leaving(), Preemption() as preemption:
+    with exit_on_signal(), Preemption() as preemption:
         preemption.starting = False
         os.kill(os.getpid(), signal.SIGHUP)
         assert not preemption.reached(1)

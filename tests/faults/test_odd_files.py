@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from txjax.__main__ import main
 from txjax.log import Log, setup_logging
-from txjax.train import ledger
-from txjax.train.ledger import Ledger
+from txjax.train import goodput
+from txjax.train.goodput import Goodput
 
 import runs
 
@@ -115,17 +115,17 @@ def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
 def test_a_ledger_that_is_damaged_is_begun_anew(tmp_path, caplog, text):
-    (tmp_path / ledger.FILE).write_text(text)
-    book = Ledger()
-    book.go_on(tmp_path, 0, {}, 0)
-    assert ledger.read(tmp_path)["starts"] == 1 and "goodput.json is damaged" in caplog.text
+    (tmp_path / goodput.FILE).write_text(text)
+    book = Goodput()
+    book.resume([tmp_path], 0, {}, 0)
+    assert goodput.read(tmp_path)["starts"] == 1 and "goodput.json is damaged" in caplog.text
     assert (tmp_path / "goodput.json.damaged").read_text() == text
 
 
 def test_numbers_that_no_ledger_has_are_left_out(tmp_path):
     text = '{"step": 1e999, "data": -1, "save": true, "lost": NaN, "restore": 2, "starts": 1' + "0" * 400 + "}"
-    (tmp_path / ledger.FILE).write_text(text)
-    assert ledger.read(tmp_path) == {"restore": 2}
+    (tmp_path / goodput.FILE).write_text(text)
+    assert goodput.read(tmp_path) == {"restore": 2}
 
 
 def failing(number: int):
@@ -137,7 +137,7 @@ def failing(number: int):
 
 def test_what_is_dispensable_stops_no_run(run, config, monkeypatch, capsys, caplog):
     """Neither goodput.json nor curves.png can be written; the run goes on to its end."""
-    monkeypatch.setattr(ledger, "replace_text", failing(errno.EIO))
+    monkeypatch.setattr(goodput, "replace_text", failing(errno.EIO))
     monkeypatch.setattr(Figure, "savefig", failing(errno.ENOSPC))
     shutil.rmtree(run / "checkpoints" / "40")
     assert main(["train", f"--config={config}", f"--workdir={run}"]) == 0

@@ -27,14 +27,14 @@ def before(owner, name, call=hit):
     setattr(owner, name, wrapped)
 
 def stepping(call):
-    import txjax.train.alone as alone
-    make = alone.jit_step
+    import txjax.train.trainer as trainer
+    make = trainer.jit_step
     def jit_step(*args):
         step = make(*args)
         class Owner: call = staticmethod(step)
         before(Owner, "call", call)
         return Owner.call
-    alone.jit_step = jit_step
+    trainer.jit_step = jit_step
 
 if moment == "loading":
     hit()
@@ -96,9 +96,9 @@ def test_sigterm_before_there_is_anything_to_save(hit_config, tmp_path):
 
 CATCHING = """
 import os, signal
-from txjax.train.early import leaving
+from txjax.train.preemption import exit_on_signal
 
-with leaving():
+with exit_on_signal():
     try:
         os.kill(os.getpid(), signal.SIGTERM)
     except BaseException:

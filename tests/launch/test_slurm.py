@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from txjax.checkpoint import Store
+
 import runs
 from cluster import Cluster
 from runs import rows, train
-from txjax.checkpoint import Store
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 from txjax import config
 from txjax.__main__ import main
 from txjax.sweep.ladder import Ladder, Rules, below
-from txjax.train.state import flops_per_step
+from txjax.train.counting import flops_per_step
 
 # One of each objective: next token, masked token, masked patch, classification.
 CONFIGS = {

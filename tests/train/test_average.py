@@ -16,11 +16,11 @@ from txjax.objectives import NextToken
 from txjax.optim import EMA, AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_origin
-from txjax.train.loop import train
 from txjax.train.restore import load_variables
 from txjax.train.run_eval import evaluator, place
 from txjax.train.state import lay_out, variables
 from txjax.train.step import jit_step
+from txjax.train.trainer import train
 from txjax.types import flat_paths
 
 B, L, STEPS = 8, 16, 5

@@ -11,8 +11,9 @@ from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant, Group
+from txjax.train.counting import flops_per_step
 from txjax.train.run_eval import place
-from txjax.train.state import batch_spec, flops_per_step, lay_out
+from txjax.train.state import batch_spec, lay_out
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 

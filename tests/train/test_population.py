@@ -26,10 +26,10 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import Normal
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes
-from txjax.train.books import NotFinite
-from txjax.train.loop import train
 from txjax.train.population import train_together
+from txjax.train.recorder import NotFinite
 from txjax.train.traced import check_together, populations
+from txjax.train.trainer import train
 from txjax.types import UserError, flat_paths
 
 import runs

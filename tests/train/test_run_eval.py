@@ -11,7 +11,7 @@ from txjax.eval import Perplexity, Samples
 from txjax.experiment import Experiment
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
-from txjax.train.loop import train
+from txjax.train.trainer import train
 
 
 def test_from_the_loop_to_the_report(tmp_path, capsys):

@@ -64,10 +64,10 @@ def read(flags: argparse.Namespace) -> "Experiment":
 def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Opened]:
     """Checks the experiment and loads the step that the flags name."""
     from txjax import sharding
-    from txjax.train.check import check
+    from txjax.train.prepare import checked_layout
     from txjax.train.restore import load_variables
 
-    layout, _ = check(experiment)
+    layout = checked_layout(experiment)
     with sharding.use(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
         yield Opened(experiment, variables, step, layout.batch)

@@ -13,7 +13,7 @@ from txjax.commands.gallery import gallery, png_address
 from txjax.commands.runs import Run
 from txjax.log import Value
 from txjax.scaling import registered
-from txjax.train import ledger
+from txjax.train import goodput
 from txjax.tree import flatten
 
 _FOLDED = ("perf/", "goodput")  # measured of the machine, not of the model
@@ -85,12 +85,12 @@ def scores(run: Run) -> dict[str, Value]:
             best[f"best/{key.removesuffix('loss')}step"] = steps[values.index(min(values))]
     told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
-    goodput = ledger.told(ledger.read(run.workdir))  # newer than the log's: it has what a kill cut off
+    seconds = goodput.goodput_metrics(goodput.read(run.workdir))  # newer than the log's: it has what a kill cut off
     step = int(run.rows[-1]["step"]) if run.rows else 0
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     foretold = registered.score(run.workdir, last if over else {})
-    return {"step": step} | last | best | goodput | told | foretold
+    return {"step": step} | last | best | seconds | told | foretold
 
 
 def shown(value: Any) -> str:

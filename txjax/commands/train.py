@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from txjax.commands.parser import Parser
 from txjax.commands.smoke import shorten
-from txjax.train.early import leaving
+from txjax.train.preemption import exit_on_signal
 
 if TYPE_CHECKING:
     from txjax.experiment import Experiment
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     parser.add_processes()
     flags, overrides = parser.parse_known(argv)
 
-    with leaving():  # these take seconds to import
+    with exit_on_signal():  # these take seconds to import
         from txjax.sweep.leash import follow
 
         follow()
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
         from txjax.commands.report import plot_curves
         from txjax.disk import dispensable
         from txjax.log import announce
-        from txjax.train.loop import train
+        from txjax.train.trainer import train
 
         if flags.dry_run:
             return _dry_run(flags, overrides)
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    with leaving() if not processes.several() else contextlib.nullcontext():
+    with exit_on_signal() if not processes.several() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0 and processes.first():
         picture, told = flags.workdir / "curves.png", ""
@@ -93,7 +93,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     for workdir, experiment in runs.items():
         if flags.dry_run == "fields":
             check_settings(experiment)
-            print("every field is one that there is, and in its range")
+            print("config OK")
         else:
             print(dry_run(experiment, workdir, flags.allow_config_change))
     return 0

@@ -10,7 +10,8 @@ from flax.core import meta
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.scaling.flops import by_scope, count
-from txjax.train.state import abstract_variables, batch_spec, flops_per_step, forward_of
+from txjax.train.counting import flops_per_step, forward_of
+from txjax.train.state import abstract_variables, batch_spec
 from txjax.types import Batch, PyTree, flat_paths
 
 _REPEATED = ("layers", "block")  # what holds the layers of a stack, and says nothing of their parts

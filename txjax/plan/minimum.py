@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from txjax.experiment import Experiment
 from txjax.nn import Experts
 from txjax.sharding import Axes
-from txjax.train.state import Layout, places
+from txjax.train.counting import tokens_per_batch
+from txjax.train.state import Layout
 from txjax.tree import walk
 from txjax.types import flat_paths
 
@@ -106,7 +107,7 @@ def _width(experiment: Experiment) -> int:
 def _local(experiment: Experiment, sizes: dict[str, int], *axes: str) -> float:
     """Places of the residual stream, of one step, that one device has where the mesh splits these logical axes."""
     taken = {axis for name in axes for axis in experiment.mesh.table().get(name, ())}
-    return places(experiment) / math.prod(sizes[axis] for axis in taken)
+    return tokens_per_batch(experiment) / math.prod(sizes[axis] for axis in taken)
 
 
 def _branches(experiment: Experiment, sizes: dict[str, int], width: int) -> float:

@@ -14,7 +14,8 @@ from flax.core import meta
 
 from txjax.experiment import Experiment
 from txjax.sweep.points import Point
-from txjax.train.state import abstract_variables, count_parameters, flops_per_step, places
+from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
+from txjax.train.state import abstract_variables
 from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # the config with more flags
@@ -199,7 +200,7 @@ class Ladder:
     def _batch(self, tokens: float) -> int:
         if not self.rules.batch_by_tokens:
             return self.base.batch_size
-        more = tokens / (self.base.num_steps * places(self.base))
+        more = tokens / (self.base.num_steps * tokens_per_batch(self.base))
         return 2 ** max(0, round(math.log2(self.base.batch_size * more**self.rules.batch_by_tokens)))
 
     def _model(self, width: int) -> tuple[Experiment, int, int]:
@@ -217,10 +218,10 @@ class Ladder:
         return self._model(width)[1:]
 
     def _tokens_per_step(self, batch: int) -> int:
-        return places(self.base) // self.base.batch_size * batch
+        return tokens_per_batch(self.base) // self.base.batch_size * batch
 
     def _flops_per_token(self, width: int) -> float:
-        return self._flops_of(width, self.base.batch_size) / places(self.base)
+        return self._flops_of(width, self.base.batch_size) / tokens_per_batch(self.base)
 
     def _flops_of(self, width: int, batch: int) -> int:
         """FLOPs of one step."""

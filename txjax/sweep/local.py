@@ -15,7 +15,7 @@ from txjax.sweep.folder import Planned
 from txjax.sweep.leash import Leashed
 from txjax.sweep.view import View
 from txjax.sweep.work import Ended, Work
-from txjax.train.early import EXIT_CODE
+from txjax.train.preemption import EXIT_CODE
 
 TICK = 0.1  # seconds between two looks at the processes
 AGAIN = 2.0  # seconds between two tries of a point that is at work elsewhere

@@ -10,8 +10,9 @@ from txjax import tree
 from txjax.checkpoint import Store
 from txjax.sweep.folder import Folder, Planned, finished
 from txjax.sweep.resolve import Resolved, digest, resolve, telling
-from txjax.train.check import check
-from txjax.train.state import flops_per_step
+from txjax.train.counting import flops_per_step
+from txjax.train.init_from import find_origin
+from txjax.train.prepare import checked_layout
 from txjax.train.workdir import check_config
 from txjax.tree import check_settings
 
@@ -64,7 +65,10 @@ def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = T
         if not here:
             check_settings(experiment)
         elif not finished(workdir, experiment.num_steps):
-            held = check(experiment, starts=not Store(workdir).steps())[0].variables
+            layout = checked_layout(experiment)
+            if not Store(workdir).steps():
+                find_origin(experiment, layout)
+            held = layout.variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
         same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
         if same not in costs:

@@ -1,28 +1,19 @@
-"""Everything that can be wrong with an experiment and be known before the first compile. Read-only."""
+"""Everything that can be wrong with an experiment and be known before its layout is traced. Read-only."""
 
 import re
 from typing import Any
 
 import jax
 
-from txjax import sharding
 from txjax.data import Dataset
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import unmet
-from txjax.train.init_from import Origin, find_origin
-from txjax.train.state import Layout, lay_out
 from txjax.tree import check_settings
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
 
-def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin | None]:
-    """Ranges, mesh, data, the objective's needs, parameter groups, shapes of the whole state.
-
-    Args:
-      starts: the run is about to begin, so that `init_from` counts. (One that goes on never looks there again.)
-
-    Returns:
-      The run's layout, and what it starts from: None for a fresh draw.
+def check(experiment: Experiment) -> None:
+    """Checks ranges, the mesh, data, the objective's keys, evaluations, trackers and the schedule.
 
     Raises:
       UserError: for the first mistake; names the field, what was expected, what came, and what to do.
@@ -42,9 +33,6 @@ def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin 
     for tracker in experiment.trackers:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)
-    with sharding.use(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
-        return layout, find_origin(experiment, layout) if starts else None
 
 
 def _check_names(experiment: Experiment) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from txjax.experiment import Experiment
-from txjax.train.ready import ready
+from txjax.train.prepare import prepare, prepare_backend
 from txjax.train.workdir import check_config, named
 
 
@@ -17,10 +17,9 @@ def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bo
       UserError: what `train` would raise.
     """
     path = named(workdir)
-    found = ready([experiment], [path])
+    prepare_backend()
+    (run,) = prepare([experiment], [path])
     if not allow_config_change:
-        check_config(path, found.experiments[0])
-    examples = ", ".join(
-        f"{name} {len(source):,}" for name, source in {"train": found.sources[0], **found.evals}.items()
-    )
-    return f"the config is sound: {found.layout.parameters:,} parameters; examples: {examples}"
+        check_config(path, run.experiment)
+    examples = ", ".join(f"{name} {len(source):,}" for name, source in {"train": run.source, **run.evals}.items())
+    return f"config OK: {run.layout.parameters:,} parameters; examples: {examples}"

@@ -7,32 +7,33 @@ and either can go on where the other stopped.
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from threading import Barrier
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from txjax import backend, sharding
-from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
-from txjax.data import Limits, Source, train_batches
+from txjax.data import Limits, train_batches
 from txjax.data.buckets import Ragged
-from txjax.data.cache import cache_dir
 from txjax.experiment import Experiment, resolved
 from txjax.processes import several
-from txjax.train.alone import HostBatch
-from txjax.train.books import NotFinite
 from txjax.train.check import check, check_layout
-from txjax.train.early import EXIT_CODE
 from txjax.train.init_from import Origin
-from txjax.train.loop import run
-from txjax.train.run_eval import place
-from txjax.train.state import Layout, lay_out
+from txjax.train.preemption import EXIT_CODE
+from txjax.train.prepare import Run, prepare_backend
+from txjax.train.recorder import NotFinite, Recorders
+from txjax.train.run_eval import evaluators, place
+from txjax.train.session import session
+from txjax.train.state import lay_out, variables
 from txjax.train.step import make_step
 from txjax.train.traced import Values, check_together, member, traced_values
+from txjax.train.trainer import HostBatch, Pending, Trainer
 from txjax.train.workdir import named
 from txjax.types import Batch, Failure, PyTree, TrainState, UserError
 
@@ -73,7 +74,7 @@ def train_together(
         sorts them).
     """
     assert len(experiments) == len(workdirs) > 0
-    prepare(cache_dir() / "programs")
+    prepare_backend()
     experiments = [resolved(experiment) for experiment in experiments]
     if several():
         raise UserError("--process_count", "one process where points train together")
@@ -90,36 +91,41 @@ def train_together(
             return Ended(Failure.code, failed)
         some, end = _behind([Store(named(workdirs[i])) for i in going], until)
         now = [going[i] for i in some]
-        mine = [experiments[i] for i in now], [workdirs[i] for i in now]
-        code, failures = run(*mine, Population, allow_config_change, end)
-        failed |= {now[i]: failure for i, failure in failures.items()}
+        theirs = [experiments[i] for i in now], [workdirs[i] for i in now]
+        with session(*theirs, Population, allow_config_change) as trainer:
+            code = trainer.train(end)
+        failed |= {now[i]: failure for i, failure in trainer.recorder.failures.items()}
         if code == EXIT_CODE or now == going:
             return Ended(code, failed)
 
 
-class Population:
-    """The state of several runs, stacked: the machine of `train.loop`."""
+class Population(Trainer):
+    """Trains several runs, their states stacked along a first dimension."""
 
-    def __init__(self, experiments: Sequence[Experiment], layout: Layout, sources: Sequence[Source]):
-        self.experiments, self.layout, self.first = experiments, layout, experiments[0]
-        mesh, built = self.first.mesh, layout.batch.mesh
+    def __init__(self, runs: Sequence[Run]):
+        self.run = runs[0]
+        self.runs = runs
+        self.experiment = self.run.experiment
+        self.layout = self.run.layout
+        self.experiments = [run.experiment for run in runs]
+        mesh, built = self.experiment.mesh, self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        if any(isinstance(source, Ragged) for source in sources):
+        if any(isinstance(run.source, Ragged) for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
-        self.sources = {id(source): source for source in sources}
-        orders = [(id(source), experiment.seed) for source, experiment in zip(sources, experiments, strict=True)]
+        self.sources = {id(run.source): run.source for run in runs}
+        orders = [(id(run.source), run.experiment.seed) for run in runs]
         self.orders = list(dict.fromkeys(orders))  # the different orders of examples
-        self.taken = [self.orders.index(each) for each in orders]
+        self.order_of = [self.orders.index(each) for each in orders]
         self.shared = len(self.orders) == 1
-        copies = -len(experiments) % mesh.parts(AXIS, built.size)  # of the last one, so that no device lacks a member
-        self.padded = [*range(len(experiments)), *[len(experiments) - 1] * copies]
+        copies = -len(runs) % mesh.parts(AXIS, built.size)  # of the last one, so that no device lacks a member
+        self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
-        own = dataclasses.replace(self.first, mesh=mesh.without(AXIS))
+        own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
         inner = lay_out(own, built)
         whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
-        self.places = sharding.stacked(AXIS, whole, mesh)
-        self.batch = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
-        values = traced_values([experiments[i] for i in self.padded])
+        self.shardings = sharding.stacked(AXIS, whole, mesh)
+        self.batch_sharding = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
+        values = traced_values([self.experiments[i] for i in self.padded])
         rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
         self.values = jax.device_put(values, rows)
 
@@ -127,18 +133,26 @@ class Population:
             mine = member(own, values)
             return make_step(mine, lay_out(mine, built))(state, batch)
 
-        self.step_fn = backend.jit(
+        all_steps = backend.jit(
             sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
-            in_shardings=(rows, self.places, self.batch),
-            out_shardings=(self.places, None),
+            in_shardings=(rows, self.shardings, self.batch_sharding),
+            out_shardings=(self.shardings, None),
             donate_argnums=1,
         )
-        placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
-        self.pick = jax.jit(lambda state, i: jax.tree.map(lambda x: x[i], state), out_shardings=placed)
+        self.train_step = functools.partial(all_steps, self.values)
+        alone = jax.tree.map(lambda x: x.sharding, self.layout.abstract)
+        self.pick = jax.jit(lambda state, i: jax.tree.map(lambda x: x[i], state), out_shardings=alone)
         with jax.transfer_guard("allow"):
-            self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(experiments))]
+            self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
+        folders = [run.workdir for run in runs]
+        self.recorder = Recorders(runs, evaluators(self.experiments, self.layout.batch, self.run.evals, folders))
 
-    def restore(self, stores: Sequence[Store]) -> dict[str, Any] | None:
+    def state_of(self, member: int) -> TrainState:
+        """The state of one run, where that run alone has it."""
+        return self.pick(self.state, self.numbers[member])
+
+    def restore(self) -> dict[str, Any] | None:
+        stores = [recorder.store for recorder in self.recorder.all]
         step = _newest_of_all(stores)
         if step is None:
             return None
@@ -147,52 +161,72 @@ class Population:
         self._stack([join(store.load(step, split(self.layout.abstract))) for store in stores])
         return stores[0].record(step)
 
-    def create(self, origin: Origin | None) -> None:
-        if origin is not None:
-            self._stack([origin.begin(experiment, self.layout) for experiment in self.experiments])
+    def create(self, init_source: Origin | None) -> None:
+        if init_source is not None:
+            self._stack([init_source.begin(experiment, self.layout) for experiment in self.experiments])
             return
         built = self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
 
         def draw(values: Values) -> TrainState:
-            mine = member(self.first, values)
+            mine = member(self.experiment, values)
             return lay_out(mine, built).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
-        self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.places)(self.values)
+        self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)
 
     def _stack(self, states: list[TrainState]) -> None:
         def stack(states: list[TrainState]) -> PyTree:
             return jax.tree.map(lambda *x: jax.numpy.stack([x[i] for i in self.padded]), *states)
 
-        self.state = jax.jit(stack, out_shardings=self.places)(states)
+        self.state = jax.jit(stack, out_shardings=self.shardings)(states)
 
-    def batches(self, start: int) -> Generator[HostBatch]:
-        size = self.first.batch_size
-        limits = Limits.of("config.data", self.first.model, self.first.objective.needs)
+    def batches(self) -> Generator[HostBatch]:
+        size = self.experiment.batch_size
+        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
         with contextlib.ExitStack() as stack:
             streams = []
             for number, seed in self.orders:
-                opened = self.sources[number]
-                stream = train_batches(opened, batch_size=size, seed=seed, start_step=start, limits=limits)
+                source = self.sources[number]
+                stream = train_batches(source, batch_size=size, seed=seed, start_step=self.start, limits=limits)
                 streams.append(stack.enter_context(contextlib.closing(stream)))
             while True:
                 batches = [next(stream) for stream in streams]
                 if self.shared:
                     yield batches[0]
                 else:
-                    taken = [batches[self.taken[i]] for i in self.padded]
-                    yield {key: np.stack([batch[key] for batch in taken]) for key in taken[0]}
+                    stacked = [batches[self.order_of[i]] for i in self.padded]
+                    yield {key: np.stack([batch[key] for batch in stacked]) for key in stacked[0]}
 
-    def batch_of(self, member: int, batch: HostBatch) -> HostBatch:
-        return batch if self.shared else {key: x[member] for key, x in batch.items()}
+    def shard_batch(self, batch: HostBatch) -> Batch:
+        return place(batch, self.batch_sharding)
 
-    def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray]:
-        self.state, metrics = self.step_fn(self.values, self.state, place(batch, self.batch))
-        return metrics, batch["id"]
+    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
+        return batch if self.shared else {key: x[0] for key, x in batch.items()}
 
-    def state_of(self, member: int) -> TrainState:
-        return self.pick(self.state, self.numbers[member])
+    def evaluate(self, name: str, step: int) -> None:
+        for i, recorder in self.recorder.going:
+            recorder.evaluate(name, variables(self.state_of(i)), step)
+
+    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
+        skipped = jax.device_get(pending.metrics.pop("skipped"))
+        going = self.recorder.going
+        logged = [(i, each) for i, each in going if due or each.scores_at(pending.step) or skipped[i][0]]
+        if not logged:
+            return False
+        metrics = jax.device_get(pending.metrics)
+        ids = np.broadcast_to(pending.ids, (len(skipped), self.experiment.batch_size))
+        speed = self.throughput.read(self.experiment.batch_size) | more
+        for i, recorder in logged:
+            own = {name: x[i] for name, x in metrics.items()}
+            recorder.log_step(pending.step, own, ids[i], skipped[i].tolist(), speed)
+        return True
+
+    def save(self, step: int, seconds: dict[str, float]) -> None:
+        going = self.recorder.going
+        barrier = Barrier(len(going))  # no run forgets an older step before all have this one
+        for i, recorder in going:
+            recorder.save(step, self.state_of(i), seconds, barrier)
 
 
 def _behind(stores: Sequence[Store], until: int | None) -> tuple[list[int], int | None]:

@@ -1,17 +1,50 @@
-"""SIGTERM, SIGHUP, Ctrl-C: end the step, save, leave; before the first step just leave. A second one leaves at once."""
+"""SIGTERM, SIGHUP, Ctrl-C: end the step, save, exit; before the first step just exit. A second one exits at once.
+
+`exit_on_signal` guards seconds of imports: this file imports nothing that takes long until a run begins.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
+import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
-from jax.experimental import multihost_utils
+EXIT_CODE = 75  # EX_TEMPFAIL: start me again
+log = logging.getLogger("txjax")
 
-from txjax import processes
-from txjax.train.early import leave, signals
+
+def signals() -> list[signal.Signals]:
+    """The signals that ask a process to stop. SIGHUP is not one where it is ignored: `nohup` did that."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+
+
+def exit_now(number: int, frame: FrameType | None) -> None:
+    """A signal handler that ends the process at once. That harms no workdir: it survives a SIGKILL, too.
+
+    An exception might never arrive, or as another one: it would start in whatever library is at work.
+    """
+    log.warning("preempted before the first step; run the same command to start again")
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(EXIT_CODE)
+
+
+@contextlib.contextmanager
+def exit_on_signal() -> Iterator[None]:
+    """Inside the block any of `signals` ends the process at once. Call it in the main thread."""
+    before = {number: signal.signal(number, exit_now) for number in signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Preemption:
@@ -20,21 +53,26 @@ class Preemption:
     Of several processes any one may get it. JAX takes SIGTERM then, and finds the step that all can stop at.
 
     Attributes:
-      starting: there is nothing to save yet, a process alone leaves at once; whoever has something sets it to False.
+      asked: a signal came.
+      starting: there is nothing to save yet, so that a single process exits at once. The trainer sets it to False.
     """
 
     def __init__(self) -> None:
-        self.asked, self.starting = False, True
+        self.asked = False
+        self.starting = True
         self._before: dict[int, object] = {}
+        self._several = False
 
     def __enter__(self) -> Preemption:
+        from txjax import processes
+
+        self._several = processes.several()
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
-            several = processes.several()
             for number in signals():
-                if not several:
+                if not self._several:
                     self._handle(number, self._on_signal)
                 elif number != signal.SIGTERM:
-                    self._handle(number, self._pass_on)
+                    self._handle(number, self._forward)
         return self
 
     def _handle(self, number: int, handler: object) -> None:
@@ -45,18 +83,20 @@ class Preemption:
             os._exit(128 + number)
         self.asked = True
         if self.starting:
-            leave(number, frame)
+            exit_now(number, frame)
         _acknowledge()
 
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+    def _forward(self, number: int, frame: FrameType | None) -> None:
         _acknowledge()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def reached(self, step: int) -> bool:
         """Whether to stop after this step: the same on every process. Call it after each."""
-        if processes.several() and not self.asked and multihost_utils.reached_preemption_sync_point(step):
-            self.asked = True
+        if self._several and not self.asked:
+            from jax.experimental import multihost_utils
+
+            self.asked = multihost_utils.reached_preemption_sync_point(step)
         return self.asked
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +105,7 @@ class Preemption:
 
 
 def _acknowledge() -> None:
-    """Tells at once that a signal came. By the system's own call: a handler may interrupt whoever else writes."""
-    told = "finishing this step and saving it, then stopping; a second Ctrl-C or signal stops at once\n"
+    """Prints at once that a signal came. By the system's own call: a handler may interrupt whoever else writes."""
+    message = "finishing this step and saving it, then stopping; a second Ctrl-C or signal stops at once\n"
     with contextlib.suppress(OSError):
-        os.write(2, ("\n" * os.isatty(2) + told).encode())  # on a terminal, below the live line
+        os.write(2, ("\n" * os.isatty(2) + message).encode())  # on a terminal, below the live line

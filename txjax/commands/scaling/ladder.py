@@ -71,7 +71,7 @@ def _below(flags: Any) -> list[float]:
     """The budgets below a target."""
     from txjax import config
     from txjax.sweep.ladder import below
-    from txjax.train.state import flops_per_step
+    from txjax.train.counting import flops_per_step
 
     try:
         target = float(flags.target)

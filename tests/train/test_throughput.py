@@ -12,11 +12,11 @@ from txjax.models.text.classifier import BertClassifier
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
-from txjax.train import meter
-from txjax.train.ledger import Ledger
-from txjax.train.loop import train
-from txjax.train.meter import Meter, Work
-from txjax.train.state import flops_per_step
+from txjax.train import throughput
+from txjax.train.counting import flops_per_step
+from txjax.train.goodput import Goodput
+from txjax.train.throughput import Throughput, Work
+from txjax.train.trainer import train
 
 import made_sentences
 
@@ -71,9 +71,9 @@ def test_tokens_and_flops_are_those_of_each_batch(run):
 
 def test_a_row_is_of_the_steps_since_the_last(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(meter.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(meter, "peak", lambda device: 1000.0)
-    read, passed = Meter(Ledger()), [0.0]
+    monkeypatch.setattr(throughput.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(throughput, "peak", lambda device: 1000.0)
+    read, passed = Throughput(Goodput()), [0.0]
 
     def wait(seconds: float) -> None:
         now[0] += seconds

@@ -1,4 +1,4 @@
-"""Where the seconds of a run went, over all its starts: what was kept, what waited, what had to be done again."""
+"""Goodput: where the seconds of a run went over all its starts, and which share of them was training that counts."""
 
 import contextlib
 import json
@@ -20,8 +20,8 @@ KINDS = (*WORK, "start", "restore", "compile", "save", "lost")
 EVERY = 1.0  # seconds between writings
 
 
-class Ledger:
-    """Every second since the run's process called `train` is of one kind, and none is of two.
+class Goodput:
+    """Counts every second since the process called `train` as exactly one kind.
 
     `start` preparation and a fresh draw; `restore` reading a checkpoint; `compile` the first step of every length;
     `step` training, `data` waiting for it; `evaluation`; `save` what saving held up; `lost` work that was done and had
@@ -39,33 +39,31 @@ class Ledger:
 
     @contextlib.contextmanager
     def spent(self, kind: str) -> Iterator[None]:
-        """The seconds inside are of this kind; after it, those before it go on."""
+        """The seconds inside are of this kind; after it, of the kind before."""
         before = self._kind
-        self.turn(kind)
+        self.switch(kind)
         try:
             yield
         finally:
-            self.turn(before)
+            self.switch(before)
 
-    def turn(self, kind: str) -> None:
+    def switch(self, kind: str) -> None:
         """From now on seconds are of this kind."""
         now = time.monotonic()
         self.seconds[self._kind] += now - self._since
         self._kind, self._since = kind, now
 
-    def go_on(
-        self, workdir: Path, step: int, record: dict[str, float], logged: int, beside: Sequence[Path] = ()
-    ) -> None:
-        """Takes over what earlier starts of this workdir spent, and writes there from now on.
+    def resume(self, workdirs: Sequence[Path], step: int, record: dict[str, float], logged: int) -> None:
+        """Takes over what earlier starts of a run spent, and writes to its workdir from now on.
 
         Args:
+          workdirs: of the run, and of those that train together with it: their seconds are the same.
           step: where this start begins.
           record: the totals that the checkpoint of that step has; {} from scratch.
           logged: the last step that an earlier start had logged; 0 if there was none.
-          beside: workdirs of runs that train together with this one: their seconds are the same.
         """
-        self._paths = [path / FILE for path in (workdir, *beside)]
-        before = read(workdir)
+        self._paths = [path / FILE for path in workdirs]
+        before = read(workdirs[0])
         for path in self._paths:
             if _parsed(path) is None:
                 log.warning("%s is damaged and kept as %s.damaged: seconds are counted anew", path, path.name)
@@ -83,14 +81,14 @@ class Ledger:
 
     def read(self) -> dict[str, float]:
         """Seconds by kind, until now."""
-        self.turn(self._kind)
+        self.switch(self._kind)
         return dict(self.seconds)
 
     def row(self) -> dict[str, float]:
-        """The numbers for the log, over all starts."""
-        return told(self.read() | self._counts())
+        """The metrics for the log, over all starts."""
+        return goodput_metrics(self.read() | self._counts())
 
-    def note(self) -> None:
+    def write_if_due(self) -> None:
         """Writes the file, if it is old."""
         if time.monotonic() - self._written >= EVERY:
             self.write()
@@ -106,7 +104,7 @@ class Ledger:
         return {"starts": self.starts, "lost_steps": self.lost_steps}
 
 
-def told(totals: dict[str, float]) -> dict[str, float]:
+def goodput_metrics(totals: dict[str, float]) -> dict[str, float]:
     """The totals as the log and reports name them, the share of training first; {} for none."""
     if not totals:
         return {}

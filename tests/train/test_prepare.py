@@ -9,7 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import Dataset
-from txjax.train.ready import opened
+from txjax.train.prepare import open_data
 from txjax.types import UserError, spec
 
 
@@ -33,7 +33,7 @@ def test_a_workdir_without_a_checkpoint_takes_a_new_config(config, straight_run,
         shutil.rmtree(step)
     before = {path: path.read_bytes() for path in workdir.rglob("*") if path.is_file()}
     assert main(words) == 0
-    assert "the config is sound" in capsys.readouterr().out
+    assert "config OK" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in workdir.rglob("*") if path.is_file()} == before
 
 
@@ -74,15 +74,15 @@ class Constant(Dataset):
 
 
 def test_an_example_is_held_to_its_spec():
-    assert len(opened("config.data", Constant(np.int32(3)))) == 1
+    assert len(open_data("config.data", Constant(np.int32(3)))) == 1
     for value, said in (
         (np.float32(3), r"config.data: expected label to be int32\[\], as its spec\(\) says, got 'float32\[\]'"),
         (np.zeros(2, np.int32), r"got 'int32\[2\]'"),
     ):
         with pytest.raises(UserError, match=said):
-            opened("config.data", Constant(value))
+            open_data("config.data", Constant(value))
     with pytest.raises(UserError, match="config.evals.valid.data: expected at least one example"):
-        opened("config.evals.valid.data", Constant(np.int32(3), count=0))
+        open_data("config.evals.valid.data", Constant(np.int32(3), count=0))
 
 
 def test_a_dry_run_of_several_points_trains_none(config, tmp_path, capsys):
@@ -90,4 +90,4 @@ def test_a_dry_run_of_several_points_trains_none(config, tmp_path, capsys):
     study.write_text(config.read_text() + "\ndef sweep():\n    return [{'seed': 1}, {'seed': 2}]\n")
     words = ["train", f"--config={study}", f"--workdir={tmp_path / 'runs'}", "--point=seed=1", "--point=seed=2"]
     assert main([*words, "--dry_run"]) == 0
-    assert capsys.readouterr().out.count("the config is sound") == 2 and not (tmp_path / "runs").exists()
+    assert capsys.readouterr().out.count("config OK") == 2 and not (tmp_path / "runs").exists()

@@ -1,4 +1,4 @@
-"""What the steps of a run do, and how long they take: the `perf/` numbers of its log."""
+"""Throughput: the work of the steps and the time they take, the `perf/` metrics of the log."""
 
 import contextlib
 import math
@@ -11,8 +11,9 @@ import numpy as np
 
 from txjax.experiment import Experiment
 from txjax.scaling.chips import peak
-from txjax.train.ledger import Ledger
-from txjax.train.state import Layout, batch_spec, flops_per_step
+from txjax.train.counting import flops_per_step
+from txjax.train.goodput import Goodput
+from txjax.train.state import Layout, batch_spec
 
 
 class Work(NamedTuple):
@@ -43,14 +44,14 @@ def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], w
         return Work(tokens, flops_per_step(experiment, layout.variables, spec))
 
 
-class Meter:
+class Throughput:
     """Seconds since the last row of the log, how many of them the loop waited for data, and the work done in them.
 
-    It tells the ledger of every second that is no step's.
+    Seconds that are no step's are counted by `goodput`.
     """
 
-    def __init__(self, ledger: Ledger):
-        self.ledger = ledger
+    def __init__(self, goodput: Goodput):
+        self.goodput = goodput
         self.reset()
 
     def reset(self) -> None:
@@ -60,15 +61,15 @@ class Meter:
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         begun = time.perf_counter()
-        with self.ledger.spent("data"):
+        with self.goodput.spent("data"):
             yield
         self.waited += time.perf_counter() - begun
 
     @contextlib.contextmanager
     def paused(self, kind: str) -> Iterator[None]:
-        """Time that is no step's is left out: one of `ledger.KINDS`."""
+        """Time that is no step's is left out: one of `goodput.KINDS`."""
         begun = time.perf_counter()
-        with self.ledger.spent(kind):
+        with self.goodput.spent(kind):
             yield
         self.started += time.perf_counter() - begun
 

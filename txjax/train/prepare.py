@@ -1,0 +1,116 @@
+"""Prepares a run: checks its config, builds its layout, reads one example of its data. Writes no workdir."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from txjax import backend, processes, sharding, tree
+from txjax.checkpoint import Store
+from txjax.data import Dataset, Source
+from txjax.data.cache import cache_dir
+from txjax.experiment import Experiment, resolved
+from txjax.processes import agree
+from txjax.train.check import check
+from txjax.train.init_from import Origin, find_origin
+from txjax.train.state import Layout, lay_out
+from txjax.types import Failure, UserError
+
+DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """An experiment that is ready to train in its workdir.
+
+    Attributes:
+      experiment: resolved.
+      workdir: its absolute path; the folder need not exist.
+      layout: of the state and of a batch.
+      init_source: the run whose parameters it starts from. If None, it draws its own or resumes.
+      source: the training data.
+      evals: the data of the evaluations, by name.
+      fingerprints: of all data, by name.
+    """
+
+    experiment: Experiment
+    workdir: Path
+    layout: Layout
+    init_source: Origin | None
+    source: Source
+    evals: dict[str, Source]
+    fingerprints: dict[str, str]
+
+
+def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list[Run]:
+    """Checks experiments that train together (or one), and opens their data, which may prepare them in the cache.
+
+    What can differ between experiments that train together is checked by `population`; the rest is the first one's.
+
+    Raises:
+      UserError: for the first mistake; see `check` and `open_data`.
+      Failure: this process has other data than process 0.
+    """
+    experiments = [resolved(experiment) for experiment in experiments]
+    resuming = agree("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
+    first = experiments[0]
+    layout = checked_layout(first)
+    with sharding.use(first.mesh):
+        init_source = None if resuming else find_origin(first, layout)
+    written = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
+    different = {text: experiments[written.index(text)].data for text in dict.fromkeys(written)}
+    sources = {text: open_data("config.data", data) for text, data in different.items()}
+    evals = {name: open_data(f"config.evals.{name}.data", e.data) for name, e in first.evals.items()}
+    tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
+    runs = []
+    for experiment, workdir, text in zip(experiments, workdirs, written, strict=True):
+        source = sources[text]
+        fingerprints = {"train": source.fingerprint} | tested
+        _compare_data(fingerprints)
+        runs.append(Run(experiment, workdir, layout, init_source, source, evals, fingerprints))
+    return runs
+
+
+def prepare_backend() -> list[str]:
+    """Sets JAX up for this process, programs cached on the disk. Returns notes for the log."""
+    return backend.prepare(cache_dir() / "programs")
+
+
+def checked_layout(experiment: Experiment) -> Layout:
+    """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
+    check(experiment)
+    with sharding.use(experiment.mesh) as mesh:
+        return lay_out(experiment, mesh)
+
+
+def open_data(field: str, data: Dataset) -> Source:
+    """The source of a data set, whose first example agrees with its spec. `field` is the data set's config field.
+
+    Raises:
+      UserError: what `Dataset.open` finds, no example, or one with other arrays.
+    """
+    try:
+        source = data.open()
+        if not len(source):
+            raise UserError("data", "at least one example", 0)
+        example = source.example(0, 0, np.random.default_rng(0))
+    except UserError as error:
+        raise error.inside(field, "data") from None
+    spec = {key: x for key, x in data.spec().items() if key != "id"}
+    found = {key: np.asarray(value) for key, value in example.items()}
+    if set(spec) != set(found):
+        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
+        raise UserError(field, expected, ", ".join(sorted(found)))
+    for key, x in spec.items():
+        if (found[key].shape, found[key].dtype) != (x.shape, x.dtype):
+            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
+            raise UserError(field, expected, f"{found[key].dtype}{list(found[key].shape)}")
+    return source
+
+
+def _compare_data(fingerprints: dict[str, str]) -> None:
+    for name, there in agree("the data", lambda: fingerprints, DATA_SECONDS).items():
+        if fingerprints[name] != there:
+            raise Failure(f"the data of {name} on {processes.name()} are not those of {processes.name(0)}")

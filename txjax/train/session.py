@@ -1,0 +1,95 @@
+"""What surrounds a trainer: locked workdirs, the mesh, signals, the watchdog, and notes of what runs here."""
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from txjax import processes, sharding
+from txjax.backend import compiler_options
+from txjax.data.following import differences
+from txjax.experiment import Experiment
+from txjax.log import setup_logging
+from txjax.processes import agree
+from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
+from txjax.train.goodput import Goodput
+from txjax.train.preemption import Preemption
+from txjax.train.prepare import Run, prepare, prepare_backend
+from txjax.train.watchdog import Watchdog
+from txjax.train.workdir import hold, named, settle_config, write_manifest
+
+if TYPE_CHECKING:
+    from txjax.train.trainer import Trainer
+
+log = logging.getLogger("txjax")
+
+
+@contextlib.contextmanager
+def session(
+    experiments: Sequence[Experiment],
+    workdirs: Sequence[str | Path],
+    make_trainer: "Callable[[list[Run]], Trainer]",
+    allow_config_change: bool = False,
+) -> "Iterator[Trainer]":
+    """Yields a trainer that has begun; on exit its saves are finished and its workdirs unlocked.
+
+    Args:
+      experiments: one, or several that one program trains.
+      make_trainer: makes it of the prepared runs. It writes nothing: it may still refuse the config.
+      allow_config_change: resume with a config that differs from the workdir's.
+
+    Raises:
+      UserError: whatever can be known to be wrong before the first compile.
+    """
+    goodput = Goodput()
+    paths = [named(workdir).resolve() for workdir in workdirs]
+    with contextlib.ExitStack() as stack:
+
+        def lock() -> None:
+            for path in paths:
+                stack.enter_context(hold(path))
+            processes.watch(paths[0] / "logs")
+
+        if processes.several():  # one that fails reports it to the others by a file in the workdir
+            lock()
+        notes = prepare_backend()
+        runs = prepare(experiments, paths)
+        first = runs[0].experiment
+        stack.enter_context(sharding.use(first.mesh))
+        trainer = make_trainer(runs)
+        if not processes.several():
+            lock()
+        # From here on the workdirs are written.
+        preemption = stack.enter_context(Preemption())
+        setup_logging(paths[0], processes.index(), paths[1:])
+        for note in notes:
+            log.debug(note)
+        for run in runs:
+            agree("the config", functools.partial(settle_config, run.workdir, run.experiment, allow_config_change))
+        for name, evaluation in first.evals.items():
+            for difference in differences(evaluation.data, first.data):
+                log.info("eval/%s reads %s", name, difference)
+        costs = step_costs(runs[0])
+        for run in runs:
+            counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
+            agree(
+                "the manifest",
+                functools.partial(write_manifest, run.workdir, run.fingerprints, counts, compiler_options()),
+            )
+        with Watchdog(paths[0], first.step_timeout_seconds) as watchdog:
+            trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
+            with trainer:
+                yield trainer
+
+
+def step_costs(run: Run) -> dict[str, int]:
+    """Parameters, FLOPs and tokens of an update, as the manifest has them."""
+    parameters, without_tables = count_parameters(run.layout.variables["params"])
+    return {
+        "parameters": parameters,
+        "parameters_without_embeddings": without_tables,
+        "flops_per_step": flops_per_step(run.experiment, run.layout.variables),
+        "tokens_per_step": tokens_per_batch(run.experiment),
+    }

@@ -1,0 +1,289 @@
+"""The trainer of one run: take a batch, update, log the step before while this one runs, evaluate, save."""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import jax
+import numpy as np
+
+from txjax import processes
+from txjax.data import Limits, train_batches
+from txjax.experiment import Experiment
+from txjax.train.goodput import WORK, Goodput
+from txjax.train.init_from import Origin
+from txjax.train.preemption import EXIT_CODE, Preemption
+from txjax.train.prepare import Run
+from txjax.train.recorder import RunRecorder
+from txjax.train.run_eval import evaluator, place
+from txjax.train.session import session
+from txjax.train.state import variables
+from txjax.train.step import jit_step
+from txjax.train.throughput import Throughput, Work, work
+from txjax.train.watchdog import Watchdog
+from txjax.types import Batch, Failure
+
+log = logging.getLogger("txjax")
+HostBatch = dict[str, np.ndarray]
+
+
+def train(
+    experiment: Experiment, workdir: str | Path, allow_config_change: bool = False, until: int | None = None
+) -> int:
+    """Trains an experiment in a workdir, from its newest checkpoint on if it has one.
+
+    Args:
+      allow_config_change: resume with a config that differs from the workdir's.
+      until: the step to stop at (and save). If None, the experiment's last.
+
+    Returns:
+      The exit code: 0 done, 75 preempted and saved (start it again).
+
+    Raises:
+      UserError: whatever can be known to be wrong before the first compile. NotFinite: see `Experiment.on_nonfinite`.
+    """
+    with session([experiment], [workdir], lambda runs: Trainer(runs[0]), allow_config_change) as trainer:
+        exit_code = trainer.train(until)
+    if trainer.recorder.failure is not None:
+        raise trainer.recorder.failure
+    return exit_code
+
+
+class Pending(NamedTuple):
+    """A step that was started and is not logged yet.
+
+    Attributes:
+      metrics: scalars; they may still be computed.
+      ids: int32 [B], of the whole batch.
+      work: that the step does. If None, it compiled, and its time is not counted as training.
+    """
+
+    step: int
+    metrics: dict[str, jax.Array]
+    ids: np.ndarray | jax.Array
+    work: Work | None
+
+
+class Trainer:
+    """Trains one run. (`population.Population` trains several in one program: it overrides what each run has.)
+
+    Attributes:
+      train_step: (state, batch) -> (state, metrics), compiled; the old state's memory is reused.
+      state: after the newest step that was started.
+      recorder: writes the log and the checkpoints.
+    """
+
+    state: Any
+
+    def __init__(self, run: Run):
+        """Builds the compiled step and the evaluations. Writes nothing."""
+        self.run = run
+        self.experiment = run.experiment
+        self.layout = run.layout
+        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]] = jit_step(run.experiment, run.layout)
+        self.recorder: Any = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
+
+    def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
+        """Restores the newest good checkpoint, or creates the state; opens the log."""
+        self.preemption = preemption
+        self.watchdog = watchdog
+        self.goodput = goodput
+        self.flops_per_step = flops_per_step
+        with watchdog.patient("beginning"):
+            self.start, seconds = self._restore_or_create()
+        self.recorder.open(self.start)
+        if processes.first():
+            goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
+        self.throughput = Throughput(goodput)
+        self.compiled: dict[int, Work] = {}  # the work of a step, by the tokens of its batch
+        self.pending: Pending | None = None
+
+    def train(self, until: int | None = None) -> int:
+        """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
+        experiment = self.experiment
+        end = experiment.num_steps
+        self.preemption.starting = False
+        self.goodput.switch("step")
+        with contextlib.closing(self.batches()) as batches, jax.transfer_guard("disallow"):
+            for step in range(self.start + 1, min(until or end, end) + 1):
+                host_batch = self._next(batches, step)
+                batch = self.shard_batch(host_batch)
+                with self._compile_apart(host_batch) as work:
+                    self.state, metrics = self.train_step(self.state, batch)
+                self._log_previous_step()
+                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), work)
+                self._evaluate(step, metrics)
+                stop = self.preemption.reached(step) or step == until
+                if step % experiment.checkpoint.every_steps == 0 or step == end or stop:
+                    self._save(step)
+                self.recorder.poll()
+                if self.recorder.failure is not None:
+                    return Failure.code
+                if stop and step < end:
+                    return self._stop(step)
+        return 0
+
+    # What several runs override
+
+    def restore(self) -> dict[str, Any] | None:
+        """Restores the newest good checkpoint. Returns its record; None if nothing was ever saved."""
+        restored = self.recorder.store.restore(self.layout.abstract)
+        if restored is None:
+            return None
+        self.state, record = restored
+        return record
+
+    def create(self, init_source: Origin | None) -> None:
+        """Creates the state of step 0: drawn from the seed, or with the parameters of another run."""
+        if init_source is None:
+            self.state = self.layout.create(self.experiment.seed)
+        else:
+            self.state = init_source.begin(self.experiment, self.layout)
+
+    def batches(self) -> Generator[HostBatch]:
+        """Batches without end, from the next step on: the rows that this process holds."""
+        experiment = self.experiment
+        return train_batches(
+            self.run.source,
+            batch_size=experiment.batch_size,
+            seed=experiment.seed,
+            start_step=self.start,
+            rows=processes.rows(self.layout.batch, experiment.batch_size),
+            limits=Limits.of("config.data", experiment.model, experiment.objective.needs),
+        )
+
+    def shard_batch(self, batch: HostBatch) -> Batch:
+        """The batch on the devices."""
+        return place(batch, self.layout.batch, self.experiment.batch_size)
+
+    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
+        """The batch itself; of several runs, that of the first."""
+        return batch
+
+    def evaluate(self, name: str, step: int) -> None:
+        """Scores the model after a step."""
+        self.recorder.evaluate(name, variables(self.state), step)
+
+    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
+        """Logs a step if that is due, and where it was evaluated or its update was dropped. Returns whether it was.
+
+        Args:
+          more: goes into the row, if there is one.
+        """
+        skipped = jax.device_get(pending.metrics.pop("skipped"))
+        if not (due or self.recorder.scores_at(pending.step) or skipped[0]):
+            return False
+        metrics = jax.device_get(pending.metrics)
+        ids = jax.device_get(pending.ids)
+        speed = self.throughput.read(self.experiment.batch_size)
+        self.recorder.log_step(pending.step, metrics, ids, skipped.tolist(), speed | more)
+        return True
+
+    def save(self, step: int, seconds: dict[str, float]) -> None:
+        """Starts to save the state after a step, with the seconds that were spent on reaching it."""
+        self.recorder.save(step, self.state, seconds)
+
+    # The parts of a step
+
+    def _restore_or_create(self) -> tuple[int, dict[str, float]]:
+        """Returns the step of the state, and the seconds that were spent on reaching it, by kind."""
+        with self.goodput.spent("restore"):
+            record = self.restore()
+        if record is not None:
+            log.info("resuming at step %d", record["step"])
+            return int(record["step"]), record.get("seconds", {})
+        init_source = self.run.init_source
+        self.create(init_source)
+        if init_source is not None and processes.first():
+            for workdir in self.recorder.workdirs:
+                init_source.show(workdir)
+        log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
+        return 0, {}
+
+    def _next(self, batches: Iterator[HostBatch], step: int) -> HostBatch:
+        self.watchdog.beat(f"waiting for the data of step {step}")
+        with self.throughput.waiting():
+            batch = next(batches)
+        self.watchdog.beat(f"in step {step}")
+        return batch
+
+    def batch_ids(self, host_batch: HostBatch, batch: Batch) -> np.ndarray | jax.Array:
+        """int32 [B], the ids of the whole batch, on whatever process."""
+        return self._gather_ids(batch["id"]) if processes.several() else host_batch["id"]
+
+    @contextlib.contextmanager
+    def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
+        """Yields the work of the step inside. If None, the step compiles: its time is not counted as training."""
+        own = self.batch_of_one_run(host_batch)
+        size = own["tokens"].size if "tokens" in own else 0
+        if size in self.compiled:
+            yield self.compiled[size]
+            return
+        jax.block_until_ready(self.state)  # the time of the steps before is theirs
+        if not self.compiled:
+            self.throughput.reset()  # waiting for the first batch is no step's
+        begun = time.perf_counter()
+        with self._outside_step("compile", "compiling the step"):
+            yield None
+            self.compiled[size] = work(self.experiment, self.layout, own, self.flops_per_step)
+            jax.block_until_ready(self.state)
+        which, seconds = f" of {size} tokens" if size else "", time.perf_counter() - begun
+        log.info("first step%s after %.1f s (compilation included)", which, seconds)
+
+    @contextlib.contextmanager
+    def _outside_step(self, kind: str, what: str) -> Iterator[None]:
+        """Time that is no step's, and may be longer than one's."""
+        with self.throughput.paused(kind), self.watchdog.patient(what), self.recorder.log.busy(what):
+            yield
+
+    def _log_previous_step(self, more: dict[str, float] | None = None) -> None:
+        """Reads the metrics of the last step, now that the next one keeps the devices busy."""
+        pending, self.pending = self.pending, None
+        if pending is None:
+            return
+        if pending.work is not None:
+            self.throughput.count(pending.work)
+        due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
+        if self.log_step(pending, due, more or {}):
+            self.goodput.write_if_due()
+
+    def _evaluate(self, step: int, metrics: dict[str, jax.Array]) -> None:
+        end = self.experiment.num_steps
+        due = [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
+        if due and self.recorder.failure is None:
+            jax.block_until_ready(metrics)
+            for name in due:
+                with self._outside_step("evaluation", f"evaluating {name} after step {step}"):
+                    self.evaluate(name, step)
+
+    def _save(self, step: int) -> None:
+        """Logs up to a step, then starts the save: a step that can be resumed has all its rows."""
+        self._log_previous_step(self.goodput.row())
+        if self.recorder.failure is None:
+            with self._outside_step("save", f"saving step {step}"):
+                seconds = {kind: spent for kind, spent in self.goodput.read().items() if kind in WORK}
+                self.save(step, seconds)
+
+    def _stop(self, step: int) -> int:
+        with self.watchdog.patient(f"saving step {step}"):
+            self.recorder.wait()
+        if not self.preemption.asked:
+            return 0
+        log.info("preempted: saved at step %d; run the same command to resume", step)
+        return EXIT_CODE
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None or not processes.several():  # else others may be gone for whom the save would wait
+                with self.goodput.spent("save"), self.watchdog.patient("saving"):
+                    self.recorder.wait()
+        finally:
+            self.recorder.close()
+            self.goodput.write()
