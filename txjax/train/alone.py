@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from txjax import processes
+from txjax import distributed
 from txjax.checkpoint import Store
 from txjax.data import Limits, Source, train_batches
 from txjax.experiment import Experiment
@@ -73,7 +73,7 @@ class Alone:
 
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.experiment.batch_size
-        rows = processes.rows(self.layout.batch, size)
+        rows = distributed.rows(self.layout.batch, size)
         limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
         seed = self.experiment.seed
         return train_batches(self.source, batch_size=size, seed=seed, start_step=start, rows=rows, limits=limits)
@@ -84,7 +84,7 @@ class Alone:
     def start(self, batch: HostBatch) -> tuple[dict[str, jax.Array], np.ndarray | jax.Array]:
         placed = place(batch, self.layout.batch, self.experiment.batch_size)
         self.state, metrics = self.step_fn(self.state, placed)
-        return metrics, self.whole(placed["id"]) if processes.several() else batch["id"]
+        return metrics, self.whole(placed["id"]) if distributed.several() else batch["id"]
 
     def state_of(self, member: int) -> TrainState:
         return self.state

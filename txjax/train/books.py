@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from txjax import processes
+from txjax import distributed
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
 from txjax.log import Log, spare
@@ -42,10 +42,10 @@ class Books:
     def open(self, start: int, shown: bool) -> None:
         """Opens the log at this step. `shown`: its rows go to the console too."""
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
-        known = self.store.record(start) if start and processes.first() else {}
+        known = self.store.record(start) if start and distributed.first() else {}
         if self.store.passed_over:
             spare(self.folder, max(self.store.passed_over))
-        self.log = Log(self.folder, trackers, num_steps, start, processes.index(), shown, known.get("log"))
+        self.log = Log(self.folder, trackers, num_steps, start, distributed.index(), shown, known.get("log"))
 
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model for the row of this step."""

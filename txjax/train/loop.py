@@ -12,13 +12,13 @@ from threading import Barrier
 import jax
 import numpy as np
 
-from txjax import processes, sharding
+from txjax import distributed, sharding
 from txjax.backend import compiler_options
 from txjax.data import fingerprint
 from txjax.data.following import differences
+from txjax.distributed import agree
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
-from txjax.processes import agree
 from txjax.train.alone import Alone, Machine
 from txjax.train.books import Books, NotFinite
 from txjax.train.early import EXIT_CODE
@@ -74,11 +74,11 @@ def run(
 
         def enter() -> list[Path]:
             folders = [stack.enter_context(hold(path)) for path in paths]
-            processes.watch(folders[0] / "logs")
+            distributed.watch(folders[0] / "logs")
             return folders
 
         # Of several processes one that fails tells the others by a file in the workdir.
-        folders = enter() if processes.several() else []
+        folders = enter() if distributed.several() else []
         experiments, layout, origin, sources, evals, prints, notes = ready(experiments, paths)
         first = experiments[0]
         stack.enter_context(sharding.use(first.mesh))
@@ -86,7 +86,7 @@ def run(
         # All that the config can be refused for was looked at: from here on the workdirs are written.
         folders = folders or enter()
         preemption = stack.enter_context(Preemption())
-        setup_logging(folders[0], processes.index(), folders[1:])
+        setup_logging(folders[0], distributed.index(), folders[1:])
         for note in notes:
             log.debug(note)
         for folder, experiment in zip(folders, experiments, strict=True):
@@ -147,7 +147,7 @@ class Run:
             self.start, kept = self._begin(origin)
         for i, book in enumerate(books):
             book.open(self.start, shown=i == 0)
-        if processes.first():
+        if distributed.first():
             folder, *beside = (book.folder for book in books)
             ledger.go_on(folder, self.start, kept, books[0].log.reached, beside)
         self.meter = Meter(ledger)
@@ -159,7 +159,7 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None or not processes.several():  # else others may be gone for whom the save would wait
+            if kind is None or not distributed.several():  # else others may be gone for whom the save would wait
                 with self.ledger.spent("save"), self.watchdog.patient("saving"):
                     self._wait()
         finally:
@@ -175,7 +175,7 @@ class Run:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         self.machine.create(origin)
-        if origin is not None and processes.first():
+        if origin is not None and distributed.first():
             for book in self.books:
                 origin.show(book.folder)
         log.info("starting: %d parameters, %d devices", self.machine.layout.parameters, jax.device_count())

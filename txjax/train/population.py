@@ -20,9 +20,9 @@ from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, Source, train_batches
 from txjax.data.buckets import Ragged
-from txjax.data.cache import cache_dir
+from txjax.data.disk_cache import cache_dir
+from txjax.distributed import several
 from txjax.experiment import Experiment, resolved
-from txjax.processes import several
 from txjax.train.alone import HostBatch
 from txjax.train.books import NotFinite
 from txjax.train.check import check, check_layout

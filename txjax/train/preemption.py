@@ -10,7 +10,7 @@ from types import FrameType
 
 from jax.experimental import multihost_utils
 
-from txjax import processes
+from txjax import distributed
 from txjax.train.early import leave, signals
 
 
@@ -29,7 +29,7 @@ class Preemption:
 
     def __enter__(self) -> Preemption:
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
-            several = processes.several()
+            several = distributed.several()
             for number in signals():
                 if not several:
                     self._handle(number, self._on_signal)
@@ -55,7 +55,7 @@ class Preemption:
 
     def reached(self, step: int) -> bool:
         """Whether to stop after this step: the same on every process. Call it after each."""
-        if processes.several() and not self.asked and multihost_utils.reached_preemption_sync_point(step):
+        if distributed.several() and not self.asked and multihost_utils.reached_preemption_sync_point(step):
             self.asked = True
         return self.asked
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from txjax import processes, tree
+from txjax import distributed, tree
 from txjax.backend import prepare
 from txjax.checkpoint import Store
 from txjax.data import Dataset, Source
-from txjax.data.cache import cache_dir
+from txjax.data.disk_cache import cache_dir
+from txjax.distributed import agree
 from txjax.experiment import Experiment, resolved
-from txjax.processes import agree
 from txjax.train.check import check
 from txjax.train.init_from import Origin
 from txjax.train.state import Layout
@@ -96,4 +96,4 @@ def opened(field: str, data: Dataset) -> Source:
 def _same_data(prints: dict[str, str]) -> None:
     for name, there in agree("the data", lambda: prints, DATA_SECONDS).items():
         if prints[name] != there:
-            raise Failure(f"the data of {name} on {processes.name()} are not those of {processes.name(0)}")
+            raise Failure(f"the data of {name} on {distributed.name()} are not those of {distributed.name(0)}")

@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
-from txjax.scaling.flops import count
+from txjax.flops import count
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
 _SEPARATOR = "/"
