@@ -28,7 +28,7 @@ CONTENDERS = ("txjax", "torch", "torch.compile")
 def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
     """One update of the model by the framework's own step, and the number of parameters."""
     from txjax.backend import prepare
-    from txjax.data.cache import cache_dir
+    from txjax.data.disk_cache import cache_dir
 
     for note in prepare(cache_dir() / "programs"):
         print(note, file=sys.stderr)
@@ -180,7 +180,7 @@ def main() -> None:
     if flags.worker:
         work(flags.worker, flags.models, flags.dtype, CLOCKS[flags.clock])
         return
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
 
     rows = []
     for name in flags.models.split(","):

@@ -19,7 +19,7 @@ from txjax import sharding
 from txjax.checkpoint import Checkpoints, Store
 from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.models.text.decoder import gpt
 from txjax.objectives import NextToken
 from txjax.train.state import lay_out

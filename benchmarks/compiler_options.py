@@ -20,9 +20,9 @@ import jax
 from models import made_up  # beside this file
 
 from txjax import backend, config, sharding
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.train.counting import flops_per_step
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step

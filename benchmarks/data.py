@@ -16,9 +16,9 @@ import jax
 from txjax import config, sharding
 from txjax.backend import prepare
 from txjax.data import train_batches
-from txjax.data.cache import cache_dir
+from txjax.data.disk_cache import cache_dir
 from txjax.experiment import Experiment
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step

@@ -13,7 +13,7 @@ import time
 import numpy as np
 from PIL import Image
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.data import (
     CenterCrop,
     Flip,
@@ -26,8 +26,8 @@ from txjax.data import (
     Transform,
     train_batches,
 )
-from txjax.data.keys import example_rng
-from txjax.log.table import table
+from txjax.data.rng import example_rng
+from txjax.log.terminal_table import table
 
 
 def photo(seed: int) -> bytes:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.nn import ACTIVATIONS
 
 EIGEN = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}

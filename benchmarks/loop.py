@@ -14,11 +14,11 @@ from pathlib import Path
 import jax
 
 from txjax import config, sharding
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step

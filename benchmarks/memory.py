@@ -14,9 +14,9 @@ from typing import Any
 import jax
 
 from txjax import backend, config, sharding
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.nn import REMAT
 from txjax.plan.target import slice_of
 from txjax.train.state import batch_spec, lay_out

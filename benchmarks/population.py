@@ -20,10 +20,10 @@ from typing import Any
 import jax
 
 from txjax import config
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.train.population import train_together
 from txjax.train.trainer import train
 

@@ -12,9 +12,9 @@ import sys
 import tempfile
 
 from txjax import config
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.log import read_metrics
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 from txjax.nn import Quantize
 from txjax.train.trainer import train
 

@@ -64,7 +64,7 @@ def main() -> None:
     if flags.worker:
         work(flags.model, int(flags.depths), flags.programs, flags.worker)
         return
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
 
     rows = []
     for depth in flags.depths.split(","):

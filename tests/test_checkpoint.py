@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from saved import abstract, assert_same, make, save
 
-from txjax import digest
 from txjax.checkpoint import Checkpoints, Store, split
+from txjax.io import digest
 from txjax.types import Failure, UserError
 
 

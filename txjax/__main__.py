@@ -1,26 +1,14 @@
 """`txjax COMMAND --flags`: finds the command's file, runs it, turns a user's mistake into one line."""
 
 import errno
-import importlib
 import logging
 import os
-import pkgutil
 import sys
 
-from txjax import commands, libtpu
-from txjax.types import Failure, UserError, near_misses
+from txjax import libtpu
+from txjax.cli import actions
+from txjax.types import Failure, UserError
 from txjax.visible import Formatter, visible
-
-
-def names() -> list[str]:
-    """The commands: one file of `txjax/commands` each."""
-    found = (module.name for module in pkgutil.iter_modules(commands.__path__))
-    return sorted(name for name in found if hasattr(importlib.import_module(f"txjax.commands.{name}"), "run"))
-
-
-def usage() -> str:
-    rows = "\n".join(f"  {name:<12}{importlib.import_module(f'txjax.commands.{name}').SUMMARY}" for name in names())
-    return f"usage: txjax COMMAND [--flags]\n\n{rows}\n\ntxjax COMMAND --help tells a command's flags."
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -40,10 +28,10 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (Exception, KeyboardInterrupt) as caught:
         error = _disk(caught) or caught
-        if "txjax.processes" in sys.modules:  # else nothing needed it, and there are no others
-            from txjax import processes
+        if "txjax.distributed" in sys.modules:  # else nothing needed it, and there are no others
+            from txjax import distributed
 
-            processes.fail(error)
+            distributed.fail(error)
         if not isinstance(error, UserError | Failure):
             raise
         print(f"txjax: {visible(str(error))}", file=sys.stderr)
@@ -52,14 +40,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(usage())
+        print(actions.usage("txjax.commands", "txjax", "COMMAND"))
         return 0
-    name, *rest = argv
-    there = name in (module.name for module in pkgutil.iter_modules(commands.__path__))
-    run = getattr(importlib.import_module(f"txjax.commands.{name}"), "run", None) if there else None
-    if run is None:
-        raise UserError("COMMAND", "one of " + ", ".join(names()), name, near_misses(name, names()))
-    return run(rest)
+    return actions.run("txjax.commands", argv, "COMMAND")
 
 
 _OF_FILES = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from txjax.commands.curves import LIGHT, dress
+from txjax.report.curves import LIGHT, dress
 
 LENGTHS = (128, 256, 512, 1024)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from txjax.log import read_metrics
-from txjax.log.table import table
+from txjax.log.terminal_table import table
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 

@@ -14,8 +14,8 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.commands import report
-from txjax.commands.curves import DARK, LIGHT, draw
-from txjax.commands.runs import Run, read_runs
+from txjax.report.curves import DARK, LIGHT, draw
+from txjax.report.runs import Run, read_runs
 from txjax.types import UserError
 
 PNG = b"\x89PNG"

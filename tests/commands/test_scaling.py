@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from txjax.__main__ import main
-from txjax.commands.page import scores
-from txjax.commands.runs import read_runs
+from txjax.report.run_page import scores
+from txjax.report.runs import read_runs
 from txjax.scaling.curves import DataConstrained
-from txjax.scaling.records import read_records
+from txjax.scaling.run_records import read_records
 from txjax.scaling.table import read_table
 
 from laws import LAW, grid, loss, noise, profiles, public, write

@@ -234,3 +234,9 @@ def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
     for here, there in zip(together, runs.rows(alone), strict=True):
         assert here["train/batch_hash"] == there["train/batch_hash"]
         assert here["train/loss"] == pytest.approx(there["train/loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(("flag", "action"), [("--coordinate_check", "coordinates"), ("--lr_transfer", "lr_transfer")])
+def test_flags_that_are_actions_of_scaling_point_there(flag, action, capsys):
+    assert main(["sweep", flag, "--config=configs/text/gpt_tiny.py"]) == 2
+    assert f"txjax scaling {action}" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 
 from txjax import config, objectives
 from txjax.__main__ import main
-from txjax.commands.trial import compare
+from txjax.cli.resume_trial import compare
 from txjax.objectives import Objective
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import CenterCrop, Flip, Images, Mixup, PadCrop, Resize
-from txjax.data.keys import example_rng
+from txjax.data.rng import example_rng
 from txjax.types import UserError
 
 labelled = functools.partial(Images, name="txjax_digits")

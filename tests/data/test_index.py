@@ -3,7 +3,7 @@
 import pytest
 
 from txjax.data.index import GlobalIndex
-from txjax.data.keys import example_rng, hash32
+from txjax.data.rng import example_rng, hash32
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100])

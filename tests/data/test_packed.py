@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from txjax.data import Bytes, NextTokenPacked, PackedText, cache, train_batches
+from txjax.data import Bytes, NextTokenPacked, PackedText, disk_cache, train_batches
 from txjax.data.packed import PackedSource, cut
 from txjax.data.tokens import Tokens
 
@@ -12,7 +12,7 @@ LENGTHS = (3, 0, 12, 1, 7, 7, 2, 30, 0, 5, 16, 8, 9, 1, 1, 4)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(disk_cache, "cache_dir", lambda: tmp_path)
 
 
 def tokens_of(*lengths):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, NextTokenWindows, SentencePairs, TextWindows
-from txjax.data.keys import example_rng
+from txjax.data.rng import example_rng
 from txjax.data.text import WindowSource
 from txjax.data.tokens import Tokens
 from txjax.types import UserError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Characters, tokens
-from txjax.data import cache as data_cache
+from txjax.data import disk_cache as data_cache
 from txjax.data.records import Records
 from txjax.data.tokens import open_tokens
 
@@ -122,8 +122,8 @@ def test_characters_that_are_missing_leave_no_cache_behind(cache):
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from txjax.data import Bytes, cache, tokens
-cache.cache_dir = lambda: Path(sys.argv[1])
+from txjax.data import Bytes, disk_cache, tokens
+disk_cache.cache_dir = lambda: Path(sys.argv[1])
 tokens.BATCH = 4
 encode_batch = Bytes.encode_batch
 def slowly(self, texts):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import BPE, Trained, Unigram, WordPiece, cache, trained
+from txjax.data import BPE, Trained, Unigram, WordPiece, disk_cache, trained
 from txjax.data.records import Records
 from txjax.types import UserError
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def in_folder(folder, monkeypatch):
-    monkeypatch.setattr(cache, "cache_dir", lambda: folder)
+    monkeypatch.setattr(disk_cache, "cache_dir", lambda: folder)
 
 
 def tokenizer(kind, size=500):
@@ -118,8 +118,8 @@ def test_unigram_cuts_are_the_likeliest(texts):
 AGAIN = """
 import sys
 from pathlib import Path
-from txjax.data import BPE, Trained, Unigram, WordPiece, cache
-cache.cache_dir = lambda: Path(sys.argv[1])
+from txjax.data import BPE, Trained, Unigram, WordPiece, disk_cache
+disk_cache.cache_dir = lambda: Path(sys.argv[1])
 for algorithm in (BPE(), WordPiece(), Unigram()):
     print(Trained(algorithm=algorithm, size=500, name="txjax_python_text", split=sys.argv[2]).fingerprint())
 """

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from txjax import config as configs
-from txjax import digest, sharding
+from txjax import sharding
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import SentencePieceFile, TokenizerFile, cache, records
+from txjax.data import SentencePieceFile, TokenizerFile, disk_cache, records
 from txjax.data.records import Records
 from txjax.interop import huggingface
+from txjax.io import digest
 from txjax.train.state import lay_out
 from txjax.types import Failure, UserError, flat_paths
 
@@ -248,7 +249,7 @@ def test_in_arrays_of_the_cache(marker, tmp_path, monkeypatch):
         np.save(folder / "labels.npy", np.arange(3))
 
     def opened() -> np.ndarray:
-        return cache.built("labels", {"of": "a test"}, build, lambda folder: np.load(folder / "labels.npy"))
+        return disk_cache.built("labels", {"of": "a test"}, build, lambda folder: np.load(folder / "labels.npy"))
 
     opened()
     (file,) = (tmp_path / "cache").rglob("labels.npy")

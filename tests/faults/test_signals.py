@@ -51,7 +51,7 @@ elif moment == "saving":
     import txjax.checkpoint as checkpoint
     before(checkpoint.Store, "_commit")
 elif moment == "flushing":
-    import txjax.digest as digest
+    import txjax.io.digest as digest
     before(digest, "commit")
 elif moment == "saved":
     import txjax.checkpoint as checkpoint

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from txjax import sharding
+from txjax.flops import count
 from txjax.models import Decoder
 from txjax.nn import TOLD, Capacity, Dropless, Experts, GatedExperts, Init, Routing
 from txjax.objectives import NextToken
-from txjax.scaling.flops import count
 from txjax.sharding import Mesh
 from txjax.types import UserError
 

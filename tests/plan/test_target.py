@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from txjax.chips import CHIPS, chip_named, chip_of, peak
 from txjax.plan.target import fake, slice_of
-from txjax.scaling.chips import CHIPS, chip_named, chip_of, peak
 from txjax.sharding import Mesh
 from txjax.types import UserError
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from txjax.sweep import search, work
-from txjax.sweep.folder import Folder, Planned
 from txjax.sweep.local import Local
-from txjax.sweep.study import CAUSE, FOLDER, Aim, Study
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, Study
+from txjax.sweep.sweep_folder import Folder, Planned
 
 import runs
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txjax.__main__ import main
-from txjax.sweep.study import CAUSE, FOLDER, Aim, Study, quiet
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, Study, quiet
 
 import runs
 

@@ -7,12 +7,12 @@ import pytest
 
 from txjax.config import place
 from txjax.eval import Evaluation, Perplexity
-from txjax.files import replace_text
+from txjax.io.files import replace_text
 from txjax.nn import Alibi, Rotary
 from txjax.optim import AdamW, Lion
-from txjax.sweep.folder import Folder, Planned, Tail
 from txjax.sweep.resolve import resolve
 from txjax.sweep.slurm import line
+from txjax.sweep.sweep_folder import Folder, Planned, Tail
 from txjax.sweep.view import View
 from txjax.sweep.work import Work
 from txjax.train.workdir import hold

@@ -14,11 +14,11 @@ import pytest
 from evaluated import Pictures
 from orbax.checkpoint import v1 as ocp
 
-from txjax import digest
 from txjax.checkpoint import Checkpoints, Store
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
+from txjax.io import digest
 from txjax.log import read_metrics
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from txjax.commands.trial import equal_arrays
+from txjax.cli.resume_trial import equal_arrays
 
 from runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
 

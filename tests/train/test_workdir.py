@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from txjax import config, digest
+from txjax import config
+from txjax.io import digest
 from txjax.train.workdir import settle_config
 from txjax.types import UserError
 

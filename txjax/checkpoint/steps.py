@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from txjax import digest
-from txjax.digest import Unavailable
+from txjax.io import digest
+from txjax.io.digest import Unavailable
 from txjax.types import Failure, UserError, setting, some
 
 log = logging.getLogger("txjax")

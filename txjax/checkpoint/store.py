@@ -18,11 +18,12 @@ from typing import Any
 
 import jax
 
-from txjax import digest, disk, processes
+from txjax import distributed
 from txjax.checkpoint.arrays import check_arrays, orbax, read_arrays
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
-from txjax.files import replace_text
-from txjax.processes import agree
+from txjax.distributed import agree
+from txjax.io import digest, disk
+from txjax.io.files import replace_text
 from txjax.types import Failure, PyTree, TrainState, UserError, flat_paths
 
 SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
@@ -80,12 +81,12 @@ class Store(Steps):
         def finish() -> None:
             try:
                 self._guarded(step, response.result)
-                processes.barrier(f"the arrays of step {step}", SAVE_SECONDS)
-                if processes.first():
+                distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
+                if distributed.first():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
                     if _all_there(meet):
                         self._guarded(step, lambda: self.forget_old(step))
-                processes.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
+                distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
                 self._failure = error
                 if meet is not None:
@@ -106,7 +107,7 @@ class Store(Steps):
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            if not (processes.several() or digest.is_complete(self.path(step))):  # of several some may still write
+            if not (distributed.several() or digest.is_complete(self.path(step))):  # of several some may still write
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 

@@ -3,7 +3,7 @@
 import random
 import signal
 
-from txjax.commands.trial import Interruption, parser, prove
+from txjax.cli.resume_trial import Interruption, parser, prove
 
 SUMMARY = "run a config under random kills, and compare bit for bit with an undisturbed run"
 WAYS = tuple(

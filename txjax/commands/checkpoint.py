@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 
 SUMMARY = "list a run's checkpoints, or verify every file of them"
 
@@ -18,7 +18,7 @@ def run(argv: list[str]) -> int:
     flags = parser.parse_args(argv)
 
     from txjax.checkpoint import Store
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
     from txjax.train.workdir import read_checkpoints
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 
 if TYPE_CHECKING:
-    from txjax.commands.runs import Run
+    from txjax.report.runs import Run
 
 SUMMARY = "tell why two runs differ"
 MANIFEST = {
@@ -29,8 +29,8 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
-    from txjax.commands.runs import read_runs
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
+    from txjax.report.runs import read_runs
 
     a, b = read_runs([flags.a, flags.b])
     found = list(differences(a, b))

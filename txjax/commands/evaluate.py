@@ -3,7 +3,7 @@
 import json
 import sys
 
-from txjax.commands.opened import opened, parser, read
+from txjax.cli.load_run import opened, parser, read
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets"
 
@@ -15,22 +15,22 @@ def run(argv: list[str]) -> int:
 
     import jax
 
-    from txjax import processes
+    from txjax import distributed
     from txjax.data.following import differences, told
     from txjax.log import plain
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
     from txjax.train.run_eval import evaluator
     from txjax.types import UserError
     from txjax.visible import visible
 
-    processes.start(flags.coordinator_address, flags.process_count, flags.process_index)
+    distributed.start(flags.coordinator_address, flags.process_count, flags.process_index)
     experiment = read(flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
     with opened(flags, experiment) as found:
         evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
-    if not processes.first():
+    if not distributed.first():
         return 0
     sets = {name: told(each.data) for name, each in experiment.evals.items()}
     for name, each in experiment.evals.items():

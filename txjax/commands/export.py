@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.types import PyTree
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.data.cache import cache_dir
+    from txjax.data.disk_cache import cache_dir
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.modules import trusted

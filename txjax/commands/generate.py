@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from txjax.commands.opened import opened, parser, read
+from txjax.cli.load_run import opened, parser, read
 from txjax.visible import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 
 SUMMARY = "price a run for a TPU slice or other devices, without having them"
 
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
-    from txjax.plan import page, search
+    from txjax.plan import layouts, plan_page
     from txjax.plan.program import laid_out
     from txjax.train.check import check_layout
 
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
 
     money = functools.partial(_money, price=flags.price, runs=flags.runs)
     if flags.search:
-        choices, looked = search.search(load, target, flags.compile)
+        choices, looked = layouts.search(load, target, flags.compile)
         if flags.json:
             print(json.dumps([{"flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]))
         else:
@@ -56,17 +56,17 @@ def run(argv: list[str]) -> int:
 
     experiment = load(())
     check_layout(experiment, len(target.devices))
-    plan = search.plan_of(experiment, target)
+    plan = layouts.plan_of(experiment, target)
     with laid_out(experiment, target) as layout:
-        rows = page.layout_rows(layout)
+        rows = plan_page.layout_rows(layout)
     if flags.html:
-        flags.html.write_text(page.page(f"{flags.config} on {target.name}", plan, rows))
+        flags.html.write_text(plan_page.page(f"{flags.config} on {target.name}", plan, rows))
     if flags.json:
         print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
     else:
         show(flags.config, plan, rows, money)
     if not plan.fits:
-        _refuse(plan, search.remedy(load, target))
+        _refuse(plan, layouts.remedy(load, target))
     return 0
 
 
@@ -100,7 +100,7 @@ def _refuse(plan: Any, remedy: Any) -> None:
 
 def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None:
     """Prints a plan as tables."""
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
 
     known = plan.figures
     total = sum(sum(part.values()) for part in known.parameters.values())
@@ -156,7 +156,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
 
 def show_search(config: str, choices: Sequence[Any], looked: int, money: Any) -> None:
     """Prints the layouts that fit, best first."""
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
 
     lines = []
     for choice in choices:

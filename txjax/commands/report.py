@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.types import UserError
 
 SUMMARY = "draw the curves of runs, side by side, and write a page about them"
@@ -23,19 +23,19 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
     if len(flags.runs) == 1 and (flags.runs[0] / "sweep.json").exists():
-        from txjax.commands import sweep_report
+        from txjax.report import sweep_report
 
         sweep_report.report(flags.runs[0], flags.out or flags.runs[0] / "report", flags.sort, flags.json)
         return 0
     if flags.sort:
         raise UserError("--sort", "the folder of one sweep", " ".join(map(str, flags.runs)))
 
-    from txjax.commands.curves import DARK, LIGHT, draw
-    from txjax.commands.page import page, png, scores, shown
-    from txjax.commands.runs import check_inside, read_runs
-    from txjax.files import replace_bytes, replace_text
+    from txjax.io.files import replace_bytes, replace_text
     from txjax.log import plain
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
+    from txjax.report.curves import DARK, LIGHT, draw
+    from txjax.report.run_page import page, png, scores, shown
+    from txjax.report.runs import check_inside, read_runs
 
     runs = read_runs(flags.runs)
     out = flags.out or runs[0].workdir / "report"
@@ -59,10 +59,10 @@ def run(argv: list[str]) -> int:
 
 def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
     """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
-    from txjax.commands.curves import LIGHT, draw
-    from txjax.commands.page import png
-    from txjax.commands.runs import read_runs
-    from txjax.files import replace_bytes
+    from txjax.io.files import replace_bytes
+    from txjax.report.curves import LIGHT, draw
+    from txjax.report.run_page import png
+    from txjax.report.runs import read_runs
 
     replace_bytes(Path(path), png(draw(read_runs(workdirs), LIGHT)))
     return Path(path)

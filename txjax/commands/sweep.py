@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
-from txjax.commands.scaling import coordinates, lr_transfer
+from txjax.cli.parser import Parser
 
 SUMMARY = "train every point of a sweep, or search; again to go on"
 EXECUTORS = ("local", "slurm", "population")
-DRAWN = {"--coordinate_check": coordinates.run, "--lr_transfer": lr_transfer.run}  # what a sweep over widths tells
+MOVED = {"--coordinate_check": "coordinates", "--lr_transfer": "lr_transfer"}  # flags that are actions of `scaling`
 
 
 def run(argv: list[str]) -> int:
-    drawn = [word for word in argv if word in DRAWN]
-    if drawn:
-        return DRAWN[drawn[0]]([word for word in argv if word != drawn[0]])
+    for flag in MOVED.keys() & set(argv):
+        from txjax.types import UserError
+
+        raise UserError("txjax sweep", "a flag that it knows", flag, hint=f"use `txjax scaling {MOVED[flag]}`")
     parser = Parser("sweep", __doc__)
     parser.add_argument("--config", required=True, help="FILE.py[:variant] with get_config() and sweep() or search()")
     parser.add_argument("--workdir", required=True, type=Path, help="the sweep's folder, with one folder a point")
@@ -32,8 +32,6 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--max_hours", type=float, help="refuse what would take longer; stop after so many")
     parser.add_argument("--dry_run", action="store_true", help="print points and cost, start nothing")
     parser.add_argument("--json", action="store_true", help="with --dry_run: print JSON")
-    parser.add_argument("--coordinate_check", action="store_true", help="instead: `txjax scaling coordinates`")
-    parser.add_argument("--lr_transfer", action="store_true", help="instead: `txjax scaling lr_transfer`")
     slurm = parser.add_argument_group("on Slurm")
     slurm.add_argument(
         "--slurm", action="append", default=[], metavar="FLAG", help="of launch/slurm.py: --slurm=--mem=8G"
@@ -50,7 +48,7 @@ def run(argv: list[str]) -> int:
     if flags.dry_run and (flags.json or flags.executor != "slurm"):
         return _dry_run(flags, overrides)
 
-    from txjax.sweep.folder import Folder, Planned
+    from txjax.sweep.sweep_folder import Folder, Planned
     from txjax.sweep.work import Work
 
     found = _plan_apart(flags, overrides)
@@ -88,9 +86,9 @@ def _check(flags: argparse.Namespace) -> None:
 
 
 def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
-    from txjax.log.table import table
-    from txjax.sweep.folder import Folder
+    from txjax.log.terminal_table import table
     from txjax.sweep.planned import first_trial, groups_of, plan
+    from txjax.sweep.sweep_folder import Folder
     from txjax.sweep.view import table_rows
     from txjax.sweep.work import Work
 
@@ -167,8 +165,8 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
 
         return submit(work, flags.jobs, flags.slurm, dry_run=False)
     if flags.trials:
+        from txjax.sweep.optuna_study import Aim, Study
         from txjax.sweep.search import Search
-        from txjax.sweep.study import Aim, Study
 
         prune, seed = not flags.no_prune, flags.search_seed
         aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)

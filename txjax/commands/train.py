@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txjax.commands.parser import Parser
-from txjax.commands.smoke import shorten
+from txjax.cli.parser import Parser
+from txjax.cli.smoke import shorten
 from txjax.train.preemption import exit_on_signal
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def run(argv: list[str]) -> int:
         from txjax.sweep.leash import follow
 
         follow()
-        from txjax import processes
+        from txjax import distributed
         from txjax.commands.report import plot_curves
-        from txjax.disk import dispensable
+        from txjax.io.disk import dispensable
         from txjax.log import announce
         from txjax.train.trainer import train
 
@@ -67,12 +67,12 @@ def run(argv: list[str]) -> int:
         experiment = _experiment(flags, overrides)
         if flags.smoke:
             announce(shorten(experiment))
-    processes.start(
+    distributed.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    with exit_on_signal() if not processes.several() else contextlib.nullcontext():
+    with exit_on_signal() if not distributed.several() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-    if code == 0 and processes.first():
+    if code == 0 and distributed.first():
         picture, told = flags.workdir / "curves.png", ""
         with dispensable(picture):
             told = f"; curves in {plot_curves([flags.workdir], picture)}"

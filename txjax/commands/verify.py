@@ -3,7 +3,7 @@
 import itertools
 import signal
 
-from txjax.commands.trial import Interruption, parser, prove
+from txjax.cli.resume_trial import Interruption, parser, prove
 
 SUMMARY = "prove that a config resumes exactly: a straight run against one with kills"
 WAYS = (

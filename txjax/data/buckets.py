@@ -7,7 +7,7 @@ import numpy as np
 
 from txjax.data.dataset import Source
 from txjax.data.index import GlobalIndex
-from txjax.data.keys import hash32
+from txjax.data.rng import hash32
 from txjax.types import UserError
 
 

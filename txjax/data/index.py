@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from txjax.data.keys import hash32
+from txjax.data.rng import hash32
 
 
 @dataclasses.dataclass(frozen=True)

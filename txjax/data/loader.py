@@ -13,8 +13,8 @@ import numpy as np
 
 from txjax.data.buckets import Ragged, order
 from txjax.data.dataset import Example, Source
-from txjax.data.keys import example_rng
 from txjax.data.limits import Limits
+from txjax.data.rng import example_rng
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from txjax.data import cache
+from txjax.data import disk_cache
 from txjax.data.dataset import Example, Source
 from txjax.data.text import Text
 from txjax.data.tokens import Tokens
@@ -67,7 +67,7 @@ class PackedSource:
             "reach": text.reach(),
             "bins": BINS,
         }
-        plan = cache.built("packs", made_from, lambda aside: _plan(aside, text, tokens), lambda folder: folder)
+        plan = disk_cache.built("packs", made_from, lambda aside: _plan(aside, text, tokens), lambda folder: folder)
         self.fingerprint = plan.name
         # Plain arrays over the maps: a memmap's own slices cost more than the reading.
         self._pieces = np.asarray(np.memmap(plan / "pieces.bin", np.int64, mode="r")).reshape(-1, 2)
@@ -122,7 +122,7 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
     count = 0
     with (folder / "pieces.bin").open("wb") as file, (folder / "windows.bin").open("wb") as windows:
         np.zeros(1, np.int64).tofile(windows)
-        with cache.progress(f"packing of {text.name} {text.split}", len(pieces)) as advance:
+        with disk_cache.progress(f"packing of {text.name} {text.split}", len(pieces)) as advance:
             for window in packed:
                 pieces[window["piece"]].tofile(file)
                 count += len(window["piece"])

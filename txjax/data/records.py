@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.data import feature_classes
-from txjax.data.cache import cache_dir, lock
+from txjax.data.disk_cache import cache_dir, lock
 from txjax.types import Failure, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")

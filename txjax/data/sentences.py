@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from txjax.data import cache, records
+from txjax.data import disk_cache, records
 from txjax.data.buckets import Ragged, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.subset import Subset
@@ -182,14 +182,14 @@ def open_labels(text: LabelledText) -> np.ndarray:
 
     def build(folder: Path) -> None:
         labels = np.zeros(len(source))
-        with cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
+        with disk_cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
             for start in range(0, len(source), BATCH):
                 read = [record[text.label_feature] for record in source.read(start, min(start + BATCH, len(source)))]
                 labels[start : start + len(read)] = read
                 advance(len(read))
         np.save(folder / "labels.npy", labels)
 
-    labels = cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+    labels = disk_cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
     fine = np.isfinite(labels) if text.classes is None else (labels >= 0) & (labels < text.classes)
     wrong = np.flatnonzero(~fine & (labels != text.unlabelled))
     if len(wrong):

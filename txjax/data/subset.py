@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from txjax.data.keys import hash32
+from txjax.data.rng import hash32
 from txjax.types import UserError, setting
 
 

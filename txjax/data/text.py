@@ -7,7 +7,7 @@ import numpy as np
 
 from txjax.data import records
 from txjax.data.dataset import Example, Source, TFDSDataset
-from txjax.data.keys import hash32
+from txjax.data.rng import hash32
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import Tokens, open_tokens
 from txjax.types import UserError, setting, spec

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from txjax.data import cache
+from txjax.data import disk_cache
 from txjax.data.records import Records
 from txjax.data.tokenizers import Tokenizer
 from txjax.types import UserError
@@ -75,7 +75,9 @@ def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
     }
-    return cache.built("tokens", made_from, lambda folder: _build(folder, records, split, feature, tokenizer), _load)
+    return disk_cache.built(
+        "tokens", made_from, lambda folder: _build(folder, records, split, feature, tokenizer), _load
+    )
 
 
 def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: Tokenizer) -> None:
@@ -84,7 +86,7 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
     total = 0
     with (folder / "tokens.bin").open("wb") as tokens, (folder / "documents.bin").open("wb") as documents:
         np.zeros(1, np.int64).tofile(documents)
-        with cache.progress(f"tokens of {records.name} {split}", len(records)) as advance:
+        with disk_cache.progress(f"tokens of {records.name} {split}", len(records)) as advance:
             for start in range(0, len(records), BATCH):
                 texts = [record[feature] for record in records.read(start, min(start + BATCH, len(records)))]
                 ids = tokenizer.encode_batch(texts)

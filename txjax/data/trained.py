@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from txjax import tree
-from txjax.data import cache, records
+from txjax.data import disk_cache, records
 from txjax.data.tokenizers import LibraryTokenizer, as_string, place
 from txjax.types import UserError, setting
 
@@ -212,7 +212,7 @@ class Trained(LibraryTokenizer):
         return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
 
     def load(self) -> Any:
-        key = repr((self, cache.cache_dir(), records.folder(records.named(self.name), self.data_dir)))
+        key = repr((self, disk_cache.cache_dir(), records.folder(records.named(self.name), self.data_dir)))
         if key not in _opened:
             _opened[key] = _open(self)
         return _opened[key]
@@ -235,7 +235,9 @@ def _open(settings: Trained) -> Any:
         "size": settings.size,
         "specials": list(settings.specials),
     }
-    folder = cache.built("tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found)
+    folder = disk_cache.built(
+        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found
+    )
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -245,7 +247,7 @@ def _open(settings: Trained) -> Any:
 
 def _train(folder: Path, settings: Trained, source: records.Records) -> None:
     def texts() -> Iterator[list[str]]:
-        with cache.progress(
+        with disk_cache.progress(
             f"{type(settings.algorithm).__name__} of {source.name} {settings.split}", len(source)
         ) as bar:
             for start in range(0, len(source), BATCH):

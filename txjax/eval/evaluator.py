@@ -11,10 +11,10 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax import backend, processes
+from txjax import backend, distributed
 from txjax.data import Dataset, Limits, Source, eval_batches
-from txjax.disk import dispensable
-from txjax.files import leaves, replace_bytes
+from txjax.io.disk import dispensable
+from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
 
@@ -25,7 +25,7 @@ AHEAD = 2  # batches that the devices are given before the host reads the first 
 
 
 def place(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
-    """The rows of a batch of `size` examples that `processes.rows` gives, put on this process's devices; None = all."""
+    """The rows of `size` examples (if None, of all) that `distributed.rows` gives, on this process's devices."""
     with jax.transfer_guard_host_to_device("allow"):  # of several hosts, JAX takes this for an oversight
         return {
             k: jax.make_array_from_process_local_data(sharding, x, (size or len(x), *x.shape[1:]))
@@ -107,7 +107,7 @@ class Context:
         batches = eval_batches(
             source,
             batch_size=self.batch_size,
-            rows=processes.rows(self.sharding, self.batch_size),
+            rows=distributed.rows(self.sharding, self.batch_size),
             limits=Limits.of(f"config.evals.{self.name}.data", self.model, needs),
         )
         started: collections.deque[PyTree] = collections.deque()
@@ -129,7 +129,7 @@ class Context:
 
         Where a link leads out of the workdir, a warning says so and nothing is written.
         """
-        if self.folder is None or not processes.first():
+        if self.folder is None or not distributed.first():
             return
         path = self.folder / kind / self.name / f"{step}.{ending}"
         with dispensable(path):

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from txjax.log.table import plain_text
+from txjax.log.terminal_table import plain_text
 from txjax.log.trackers import Value, logger
 from txjax.visible import Formatter
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.files import replace_bytes
+from txjax.io.files import replace_bytes
 
 log = logging.getLogger("txjax")
 StepOf = Callable[[bytes], int | None]

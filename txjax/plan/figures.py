@@ -9,7 +9,7 @@ from flax.core import meta
 
 from txjax import backend
 from txjax.experiment import Experiment
-from txjax.scaling.flops import by_scope, count
+from txjax.flops import by_scope, count
 from txjax.train.counting import flops_per_step, forward_of
 from txjax.train.state import abstract_variables, batch_spec
 from txjax.types import Batch, PyTree, flat_paths

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from txjax.scaling.chips import Chip, chip_named, chip_of
+from txjax.chips import Chip, chip_named, chip_of
 from txjax.types import UserError, near_misses, require
 
 _FAMILIES = ("v4", "v5e", "v5p", "v6e")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from txjax.files import replace_text
+from txjax.io.files import replace_text
 from txjax.log import METRICS, Row
 from txjax.types import UserError
 

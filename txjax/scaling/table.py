@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from txjax.scaling.records import OF_RUNS, WITHOUT_EMBEDDINGS, Records, read_records
 from txjax.scaling.run_doubts import run_doubts
+from txjax.scaling.run_records import OF_RUNS, WITHOUT_EMBEDDINGS, Records, read_records
 from txjax.types import UserError, near_misses, some
 
 Points = Mapping[str, np.ndarray]  # by role, float64 [n] each

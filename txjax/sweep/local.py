@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.sweep.folder import Planned
 from txjax.sweep.leash import Leashed
+from txjax.sweep.sweep_folder import Planned
 from txjax.sweep.view import View
 from txjax.sweep.work import Ended, Work
 from txjax.train.preemption import EXIT_CODE

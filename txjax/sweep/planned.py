@@ -8,8 +8,8 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
-from txjax.sweep.folder import Folder, Planned, finished
 from txjax.sweep.resolve import Resolved, digest, resolve, telling
+from txjax.sweep.sweep_folder import Folder, Planned, finished
 from txjax.train.counting import flops_per_step
 from txjax.train.init_from import find_origin
 from txjax.train.prepare import checked_layout
@@ -42,8 +42,8 @@ def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed:
     Raises:
       UserError: a mistake in it.
     """
+    from txjax.sweep.optuna_study import optuna, sampler
     from txjax.sweep.search import metric_of, propose
-    from txjax.sweep.study import optuna, sampler
 
     study = optuna().create_study(sampler=sampler(seed))
     run = propose(source, overrides, study.ask(), "the first trial")

@@ -17,10 +17,10 @@ from typing import Any
 
 from txjax import tree
 from txjax.config import read
-from txjax.sweep.folder import Planned, Tail
 from txjax.sweep.local import Local, Running
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Beats, Study, optuna
 from txjax.sweep.resolve import Resolved, apply
-from txjax.sweep.study import CAUSE, FOLDER, Beats, Study, optuna
+from txjax.sweep.sweep_folder import Planned, Tail
 from txjax.sweep.work import TRAIN, Ended, Work
 from txjax.types import UserError, near_misses
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import txjax
-from txjax.sweep.folder import Planned
+from txjax.sweep.sweep_folder import Planned
 from txjax.sweep.work import Work
 from txjax.types import UserError
 

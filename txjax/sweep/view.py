@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 
 from txjax.log import Row, Value
-from txjax.log.table import plain_text
-from txjax.sweep.folder import Planned, Tail
+from txjax.log.terminal_table import plain_text
+from txjax.sweep.sweep_folder import Planned, Tail
 from txjax.sweep.work import Work
 
 EVERY = 1.0  # seconds between two looks at the logs

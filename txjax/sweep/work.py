@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.sweep.folder import Folder, Planned, Tail, finished
+from txjax.sweep.sweep_folder import Folder, Planned, Tail, finished
 
 TRAIN = (sys.executable, "-m", "txjax", "train")
 

@@ -9,7 +9,7 @@ from flax.core import meta
 
 from txjax import sharding
 from txjax.experiment import Experiment
-from txjax.scaling.flops import count
+from txjax.flops import count
 from txjax.train.state import abstract_variables, batch_spec, merge, pick
 from txjax.types import Batch, PyTree, flat_paths
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from txjax import tree
-from txjax.disk import dispensable
-from txjax.files import replace_text
+from txjax.io.disk import dispensable
+from txjax.io.files import replace_text
 from txjax.types import UserError
 
 log = logging.getLogger("txjax")

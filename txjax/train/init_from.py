@@ -11,11 +11,11 @@ from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
-from txjax.disk import dispensable
+from txjax.distributed import agree
 from txjax.experiment import Experiment
-from txjax.files import replace_text
-from txjax.log.table import table
-from txjax.processes import agree
+from txjax.io.disk import dispensable
+from txjax.io.files import replace_text
+from txjax.log.terminal_table import table
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
 from txjax.transfer import FATES, FIELD, Row, plan, variables

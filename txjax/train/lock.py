@@ -15,8 +15,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from txjax import processes
-from txjax.disk import take_lock
+from txjax import distributed
+from txjax.io.disk import take_lock
 from txjax.types import UserError
 
 NAME = ".lock"
@@ -119,7 +119,7 @@ class _Lock:
         if other:
             message = f"{self.path} was removed, and {other} has taken the workdir: this run leaves it"
             log.error(message)
-            processes.leave(1, message)
+            distributed.leave(1, message)
 
 
 def _read(handle: int) -> str:

@@ -21,8 +21,8 @@ from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
 from txjax.data.buckets import Ragged
+from txjax.distributed import several
 from txjax.experiment import Experiment, resolved
-from txjax.processes import several
 from txjax.train.check import check, check_layout
 from txjax.train.init_from import Origin
 from txjax.train.preemption import EXIT_CODE

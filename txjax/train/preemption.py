@@ -64,9 +64,9 @@ class Preemption:
         self._several = False
 
     def __enter__(self) -> Preemption:
-        from txjax import processes
+        from txjax import distributed
 
-        self._several = processes.several()
+        self._several = distributed.several()
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
             for number in signals():
                 if not self._several:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from txjax import backend, processes, sharding, tree
+from txjax import backend, distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Dataset, Source
-from txjax.data.cache import cache_dir
+from txjax.data.disk_cache import cache_dir
+from txjax.distributed import agree
 from txjax.experiment import Experiment, resolved
-from txjax.processes import agree
 from txjax.train.check import check
 from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import Layout, lay_out
@@ -113,4 +113,4 @@ def open_data(field: str, data: Dataset) -> Source:
 def _compare_data(fingerprints: dict[str, str]) -> None:
     for name, there in agree("the data", lambda: fingerprints, DATA_SECONDS).items():
         if fingerprints[name] != there:
-            raise Failure(f"the data of {name} on {processes.name()} are not those of {processes.name(0)}")
+            raise Failure(f"the data of {name} on {distributed.name()} are not those of {distributed.name(0)}")

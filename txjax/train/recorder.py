@@ -7,7 +7,7 @@ from threading import Barrier
 
 import numpy as np
 
-from txjax import processes
+from txjax import distributed
 from txjax.checkpoint import Store
 from txjax.data import fingerprint
 from txjax.log import Log, spare
@@ -46,11 +46,11 @@ class RunRecorder:
 
     def open(self, start: int, shown: bool = True) -> None:
         """Opens the log at a step. If `shown`, rows go to the console too."""
-        known = self.store.record(start) if start and processes.first() else {}
+        known = self.store.record(start) if start and distributed.first() else {}
         if self.store.passed_over:
             spare(self.workdir, max(self.store.passed_over))
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
-        self.log = Log(self.workdir, trackers, num_steps, start, processes.index(), shown, known.get("log"))
+        self.log = Log(self.workdir, trackers, num_steps, start, distributed.index(), shown, known.get("log"))
 
     def close(self) -> None:
         """Closes the log."""

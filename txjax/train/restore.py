@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from txjax.checkpoint import Store, split
-from txjax.processes import agree
+from txjax.distributed import agree
 from txjax.train.state import Layout, variables
 from txjax.train.workdir import read_checkpoints
 from txjax.types import PyTree, TrainState

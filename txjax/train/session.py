@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txjax import processes, sharding
+from txjax import distributed, sharding
 from txjax.backend import compiler_options
 from txjax.data.following import differences
+from txjax.distributed import agree
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
-from txjax.processes import agree
 from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
 from txjax.train.goodput import Goodput
 from txjax.train.preemption import Preemption
@@ -50,20 +50,20 @@ def session(
         def lock() -> None:
             for path in paths:
                 stack.enter_context(hold(path))
-            processes.watch(paths[0] / "logs")
+            distributed.watch(paths[0] / "logs")
 
-        if processes.several():  # one that fails reports it to the others by a file in the workdir
+        if distributed.several():  # one that fails reports it to the others by a file in the workdir
             lock()
         notes = prepare_backend()
         runs = prepare(experiments, paths)
         first = runs[0].experiment
         stack.enter_context(sharding.use(first.mesh))
         trainer = make_trainer(runs)
-        if not processes.several():
+        if not distributed.several():
             lock()
         # From here on the workdirs are written.
         preemption = stack.enter_context(Preemption())
-        setup_logging(paths[0], processes.index(), paths[1:])
+        setup_logging(paths[0], distributed.index(), paths[1:])
         for note in notes:
             log.debug(note)
         for run in runs:

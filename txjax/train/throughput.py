@@ -9,8 +9,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from txjax.chips import peak
 from txjax.experiment import Experiment
-from txjax.scaling.chips import peak
 from txjax.train.counting import flops_per_step
 from txjax.train.goodput import Goodput
 from txjax.train.state import Layout, batch_spec

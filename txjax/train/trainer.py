@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import jax
 import numpy as np
 
-from txjax import processes
+from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
 from txjax.train.goodput import WORK, Goodput
@@ -96,7 +96,7 @@ class Trainer:
         with watchdog.patient("beginning"):
             self.start, seconds = self._restore_or_create()
         self.recorder.open(self.start)
-        if processes.first():
+        if distributed.first():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
         self.compiled: dict[int, Work] = {}  # the work of a step, by the tokens of its batch
@@ -152,7 +152,7 @@ class Trainer:
             batch_size=experiment.batch_size,
             seed=experiment.seed,
             start_step=self.start,
-            rows=processes.rows(self.layout.batch, experiment.batch_size),
+            rows=distributed.rows(self.layout.batch, experiment.batch_size),
             limits=Limits.of("config.data", experiment.model, experiment.objective.needs),
         )
 
@@ -198,7 +198,7 @@ class Trainer:
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and processes.first():
+        if init_source is not None and distributed.first():
             for workdir in self.recorder.workdirs:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
@@ -213,7 +213,7 @@ class Trainer:
 
     def batch_ids(self, host_batch: HostBatch, batch: Batch) -> np.ndarray | jax.Array:
         """int32 [B], the ids of the whole batch, on whatever process."""
-        return self._gather_ids(batch["id"]) if processes.several() else host_batch["id"]
+        return self._gather_ids(batch["id"]) if distributed.several() else host_batch["id"]
 
     @contextlib.contextmanager
     def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
@@ -281,7 +281,7 @@ class Trainer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None or not processes.several():  # else others may be gone for whom the save would wait
+            if kind is None or not distributed.several():  # else others may be gone for whom the save would wait
                 with self.goodput.spent("save"), self.watchdog.patient("saving"):
                     self.recorder.wait()
         finally:

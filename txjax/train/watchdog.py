@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from txjax import processes
+from txjax import distributed
 
 log = logging.getLogger("txjax")
 LOOK_SECONDS = 1.0
@@ -26,7 +26,7 @@ class Watchdog:
     """
 
     def __init__(self, folder: Path, seconds: float):
-        self.path = folder / "logs" / f"stuck_process_{processes.index()}.txt"
+        self.path = folder / "logs" / f"stuck_process_{distributed.index()}.txt"
         self.seconds, self.allowed = seconds, seconds
         self.doing, self.awake, self.beaten = "starting", 0.0, 0.0  # seconds awake, now and at the last beat
         self._over = threading.Event()
@@ -67,8 +67,8 @@ class Watchdog:
         with contextlib.suppress(OSError), self.path.open("w") as file:
             print(f"stuck for {quiet:.0f} s: {self.doing}", file=file, flush=True)
             faulthandler.dump_traceback(file, all_threads=True)
-        message = f"{processes.name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
+        message = f"{distributed.name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
         log.error(message)
-        if processes.several():
+        if distributed.several():
             time.sleep(2 * LOOK_SECONDS)  # the others are stuck too, waiting for this one: each says where
-        processes.leave(1, message)
+        distributed.leave(1, message)

@@ -17,9 +17,9 @@ import jax
 import txjax
 from txjax import tree
 from txjax.checkpoint import Checkpoints, Store
-from txjax.disk import dispensable
-from txjax.files import replace_text
-from txjax.processes import agree
+from txjax.distributed import agree
+from txjax.io.disk import dispensable
+from txjax.io.files import replace_text
 from txjax.train import environment
 from txjax.train.lock import locked
 from txjax.types import UserError

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
-from txjax.commands.scaling.flags import plain, short, span
+from txjax.cli.parser import Parser
+from txjax.cli.scaling_flags import plain, short, span
 from txjax.types import UserError
 
 SUMMARY = "compare two laws: differences with intervals"
@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
     from txjax.scaling.study import parse_point
 
     points = [parse_point(text) for text in flags.predict]
@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
         raise UserError("B", f"a law that shares a parameter with {laws[0]['form']}", laws[1]["form"])
     pictures = []
     if flags.plots:
-        from txjax.commands.scaling.plots import write_comparison
+        from txjax.report.scaling_plots import write_comparison
 
         pictures = write_comparison(rows, (flags.a.stem, flags.b.stem), flags.plots)
     if flags.json:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.types import UserError
 
 SUMMARY = "check that activations keep their size as a config's model gets wider"
@@ -30,14 +30,14 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
-    from txjax.commands.curves import LIGHT
-    from txjax.commands.scaling.size_plots import draw_coordinates, save
-    from txjax.data.cache import cache_dir
-    from txjax.files import replace_text
+    from txjax.data.disk_cache import cache_dir
+    from txjax.io.files import replace_text
+    from txjax.mup.activations import OUTPUT, measure
+    from txjax.mup.coordinate_check import check
     from txjax.parametrization import Standard
-    from txjax.scaling.coordinates import check
+    from txjax.report.curves import LIGHT
+    from txjax.report.size_plots import draw_coordinates, save
     from txjax.train.check import check as check_experiment
-    from txjax.train.coordinates import OUTPUT, measure
 
     prepare(cache_dir() / "programs")
     experiments = []

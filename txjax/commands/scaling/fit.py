@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from txjax.commands.parser import Parser
-from txjax.commands.scaling.flags import add_fit, fitted, plain, short, span
+from txjax.cli.parser import Parser
+from txjax.cli.scaling_flags import add_fit, fitted, plain, short, span
 
 if TYPE_CHECKING:
     from txjax.scaling.study import Study
@@ -24,7 +24,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the law with all draws, for `scaling compare`")
     flags = parser.parse_args(argv)
 
-    from txjax.files import replace_text
+    from txjax.io.files import replace_text
     from txjax.scaling.study import parse_point
 
     points = [parse_point(text) for text in flags.predict]
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
         replace_text(flags.save, json.dumps(told | {"draws": plain(found.draws)}) + "\n")
     pictures = []
     if flags.plots:
-        from txjax.commands.scaling.plots import write
+        from txjax.report.scaling_plots import write
 
         pictures = write(found, flags.plots)
     if flags.json:
@@ -49,7 +49,7 @@ def run(argv: list[str]) -> int:
 
 def show(found: "Study", told: dict[str, Any]) -> None:
     """Prints a law as tables."""
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
     from txjax.visible import visible
 
     spans = told["intervals"]

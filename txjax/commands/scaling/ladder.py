@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.types import UserError
 
 SUMMARY = "plan the runs of a scaling law"
@@ -38,8 +38,8 @@ def run(argv: list[str]) -> int:
         raise UserError("--widths", "widths, with --ratios", "none")
 
     from txjax import config
-    from txjax.files import replace_text
-    from txjax.sweep.ladder import Ladder, Rules
+    from txjax.io.files import replace_text
+    from txjax.scaling.ladder import Ladder, Rules
 
     rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
     ladder = Ladder(lambda more: config.load(flags.config, [*overrides, *more]), rules_given)
@@ -62,7 +62,7 @@ def run(argv: list[str]) -> int:
 
 
 def _rules() -> tuple[Any, ...]:
-    from txjax.sweep.ladder import Rules
+    from txjax.scaling.ladder import Rules
 
     return dataclasses.fields(Rules)
 
@@ -70,7 +70,7 @@ def _rules() -> tuple[Any, ...]:
 def _below(flags: Any) -> list[float]:
     """The budgets below a target."""
     from txjax import config
-    from txjax.sweep.ladder import below
+    from txjax.scaling.ladder import below
     from txjax.train.counting import flops_per_step
 
     try:
@@ -84,7 +84,7 @@ def _below(flags: Any) -> list[float]:
 
 
 def _show(rungs: list[Any], total: int, hours: float | None) -> None:
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
 
     time = "" if hours is None else f", {hours:.2f} hours"
     rows = [

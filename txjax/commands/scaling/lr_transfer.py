@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txjax.commands.parser import Parser
+from txjax.cli.parser import Parser
 from txjax.types import UserError, near_misses
 
 if TYPE_CHECKING:
-    from txjax.commands.runs import Run
-    from txjax.scaling.lr_transfer import Point
+    from txjax.mup.lr_transfer import Point
+    from txjax.report.runs import Run
 
 SUMMARY = "tell from runs of several widths and rates whether the best rate moves"
 
@@ -24,12 +24,12 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
-    from txjax.commands.curves import LIGHT
-    from txjax.commands.runs import read_runs
-    from txjax.commands.scaling.size_plots import draw_transfer, save
-    from txjax.files import replace_text
-    from txjax.log.table import table
-    from txjax.scaling.lr_transfer import transfer
+    from txjax.io.files import replace_text
+    from txjax.log.terminal_table import table
+    from txjax.mup.lr_transfer import transfer
+    from txjax.report.curves import LIGHT
+    from txjax.report.runs import read_runs
+    from txjax.report.size_plots import draw_transfer, save
 
     runs = read_runs(_folders(flags.runs))
     metric = flags.metric or _metric(runs)
@@ -75,7 +75,7 @@ def _metric(runs: "list[Run]") -> str:
 
 
 def _point(run: "Run", metric: str) -> "Point":
-    from txjax.scaling.lr_transfer import Point
+    from txjax.mup.lr_transfer import Point
 
     width = run.config.get("model", {}).get("width")
     lr = run.config.get("optimizer", {}).get("peak_lr")

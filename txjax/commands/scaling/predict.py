@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from txjax.commands.parser import Parser
-from txjax.commands.scaling.flags import add_fit, fitted, plain, short, span
+from txjax.cli.parser import Parser
+from txjax.cli.scaling_flags import add_fit, fitted, plain, short, span
 
 SUMMARY = "predict a run or a budget, and register the prediction"
 
@@ -21,7 +21,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--metric", default="eval/valid/loss", help="of the run to come, that a report compares")
     flags = parser.parse_args(argv)
 
-    from txjax.log.table import table
+    from txjax.log.terminal_table import table
     from txjax.scaling.registered import register
     from txjax.scaling.study import parse_point
 

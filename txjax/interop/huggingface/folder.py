@@ -13,7 +13,6 @@ from flax import traverse_util
 from flax.core import meta
 
 from txjax import tree
-from txjax.files import replace_text
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.bert import Bert
 from txjax.interop.huggingface.family import Family, arrays
@@ -22,6 +21,7 @@ from txjax.interop.huggingface.llama import Llama
 from txjax.interop.huggingface.mae import MAE
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.interop.huggingface.vit import ViT
+from txjax.io.files import replace_text
 from txjax.nn.attention import PROJECTIONS
 from txjax.types import PyTree, UserError, near_misses
 

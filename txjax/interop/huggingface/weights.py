@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from txjax.files import replace_text
+from txjax.io.files import replace_text
 from txjax.types import UserError
 
 SINGLE = "model.safetensors"

@@ -1,0 +1,72 @@
+"""Two real processes: what they agree on, and what becomes of one that doesn't come or fails."""
+
+import json
+import time
+
+from runs import ended, start_programs
+
+TALK = """
+import json, sys, time
+import numpy as np
+from txjax import distributed
+from txjax.types import Failure, UserError
+me = int(sys.argv[2])
+distributed.start(sys.argv[1], 2, me)
+def mistake():
+    raise UserError("config.a", "b", 3)
+def tell(**facts):
+    print(json.dumps(facts), flush=True)
+tell(index=distributed.index(), name=distributed.name(1), first=distributed.first())
+tell(short=distributed.agree("one", lambda: [me, "x"]), long=len(distributed.agree("two", lambda: "y" * 5000)))
+tell(gathered=distributed.gather(np.array([1e300 * me, 2**53 + 1.0])).tolist())
+try:
+    distributed.agree("three", mistake)
+except (UserError, Failure) as error:
+    tell(error=str(error), code=distributed.exit_code(error))
+if me == 1:
+    time.sleep(4)
+try:
+    distributed.barrier("the end of the world", 2)
+except Failure as error:
+    tell(missing=str(error))
+"""
+
+FAILS = """
+import sys, time
+from txjax import distributed
+from txjax.types import Failure, UserError
+from pathlib import Path
+me = int(sys.argv[2])
+distributed.start(sys.argv[1], 2, me)
+distributed.watch(Path(sys.argv[3]))
+if me == int(sys.argv[4]):
+    distributed.fail(UserError("config.data", "fire brigade", "fire") if sys.argv[5] == "2" else OSError("gone"))
+time.sleep(100)
+"""
+
+
+def test_processes_agree_and_a_missing_one_is_named():
+    found = ended(start_programs(2, TALK), 120)
+    facts = []
+    for code, out, err in found:
+        assert code == 0, err
+        told = {}
+        for line in out.splitlines():
+            told |= json.loads(line) if line.startswith("{") else {}
+        facts.append(told)
+    assert [f["index"] for f in facts] == [0, 1] and [f["first"] for f in facts] == [True, False]
+    for told in facts:
+        assert told["short"] == [0, "x"] and told["long"] == 5000
+        assert told["gathered"] == [[0.0, 2**53 + 1.0], [1e300, 2**53 + 1.0]]
+        assert told["error"] == "config.a: expected b, got 3" and told["code"] == 2
+        assert told["name"].startswith("process 1 (")
+        assert told["missing"] == f"{told['name']} did not reach 'the end of the world' within 2 s"
+
+
+def test_a_failure_ends_all_at_once_with_its_exit_code(tmp_path):
+    for who, code, words in ((1, "2", "config.data: expected fire brigade"), (0, "1", "OSError: gone")):
+        begun = time.monotonic()
+        found = ended(start_programs(2, FAILS, str(tmp_path), str(who), code), 90)
+        assert [rc for rc, _, _ in found] == [int(code)] * 2, found
+        assert f"process {who} (" in found[1 - who][2] and words in found[1 - who][2], found
+        assert time.monotonic() - begun < 60

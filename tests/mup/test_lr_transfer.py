@@ -1,0 +1,93 @@
+"""Best learning rates from losses that are known parabolas; what cannot be told isn't."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from txjax.__main__ import main
+from txjax.mup.lr_transfer import Point, transfer
+from txjax.types import UserError
+
+RATES = [2.0**-i for i in range(9, 2, -1)]
+
+
+def losses(slope: float, curvature: float = 0.05, widths: tuple[int, ...] = (32, 64, 256)) -> list[Point]:
+    """Parabolas in log2 lr whose lowest point is at 2^-6 for width 32 and goes with width^slope; two seeds."""
+    return [
+        Point(w, lr, 3 - math.log2(w) / 10 + noise + curvature * (math.log2(lr) + 6 - slope * math.log2(w / 32)) ** 2)
+        for w in widths
+        for lr in RATES
+        for noise in (-0.01, 0.01)
+    ]
+
+
+@pytest.mark.parametrize(("slope", "transferred"), [(0.0, True), (-0.2, True), (-0.5, False), (0.4, False)])
+def test_the_best_rate_of_parabolas(slope: float, transferred: bool) -> None:
+    found = transfer(losses(slope))
+    assert found.transferred is transferred
+    assert found.slope == pytest.approx(slope, abs=1e-6) and found.error == pytest.approx(0, abs=1e-6)
+    for optimum in found.optima:
+        moved = slope * math.log2(optimum.width / 32)
+        assert math.log2(optimum.lr) == pytest.approx(-6 + moved, abs=1e-6)
+        assert optimum.loss == pytest.approx(3 - math.log2(optimum.width) / 10)
+        assert optimum.penalty == pytest.approx(0.05 * moved**2, abs=1e-9)
+    assert found.verdict.startswith("transferred: " if transferred else "moved: ")
+
+
+def test_an_optimum_at_the_edge_is_not_told() -> None:
+    found = transfer(losses(-1.5))
+    assert found.transferred is None and found.slope is None
+    assert found.warnings == ["width 256: the lowest loss is at the smallest lr, 0.00195312: try more of them"]
+    assert found.verdict == "not told: " + found.warnings[0]
+    bent = transfer(losses(0.0, curvature=-0.05))
+    assert bent.transferred is None and len(bent.warnings) == 3
+
+
+def test_optima_that_lie_about_at_random_are_not_told() -> None:
+    """The middle width's best rate is four times the others': no slope, and an error of it above the limit."""
+    middle = [Point(64, p.lr, p.loss) for p in losses(0.5, widths=(512,))]
+    found = transfer([*losses(0.0, widths=(32, 128)), *middle])
+    assert found.transferred is None and found.error is not None and found.error > 0.25
+    assert found.verdict.startswith("not told: the best lr goes with width^")
+
+
+def test_diverged_runs_are_named_and_left_out() -> None:
+    points = losses(0.0)
+    broken = [Point(p.width, p.lr, math.nan) if (p.width, p.lr) == (256, RATES[-1]) else p for p in points]
+    found = transfer(broken)
+    assert found.transferred and found.slope == pytest.approx(0, abs=1e-6)
+    assert found.warnings == ["width 256, lr 0.125: no finite last loss (it diverged, or did not end), left out"]
+    with pytest.raises(UserError, match="runs that end with a finite loss"):
+        transfer([Point(32, 0.1, math.inf)])
+
+
+def write(folder: Path, point: Point, seed: int) -> None:
+    """A run's folder, as far as it is read."""
+    run = folder / f"{point.width}-{point.lr}-{seed}"
+    run.mkdir(parents=True)
+    config = {"model": {"width": point.width}, "optimizer": {"peak_lr": point.lr}, "num_steps": 20, "seed": seed}
+    (run / "config.json").write_text(json.dumps(config))
+    rows = [{"step": 10, "time": 1.0, "eval/valid/loss": 9.0}, {"step": 20, "time": 2.0, "eval/valid/loss": point.loss}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row | {"train/loss": 1.0}) + "\n" for row in rows))
+
+
+def test_the_command_reads_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i, point in enumerate(losses(-0.5)):
+        write(tmp_path / "sweep", point, i)
+    out = tmp_path / "out"
+    assert main(["scaling", "lr_transfer", str(tmp_path / "sweep"), f"--out={out}"]) == 0
+    assert "moved: the best lr goes with width^-0.50" in capsys.readouterr().out
+    told = json.loads((out / "lr_transfer.json").read_text())
+    assert told["transferred"] is False and told["slope"] == pytest.approx(-0.5)
+    assert told["metric"] == "eval/valid/loss" and len(told["points"]) == 42
+    assert all((out / f"lr_transfer.{kind}").stat().st_size > 5000 for kind in ("png", "svg"))
+
+
+def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "lr_transfer", str(tmp_path)]) == 2
+    assert "RUN: expected the folder of a run, or one with such folders in it" in capsys.readouterr().err
+    write(tmp_path, Point(32, 0.1, 2.0), 0)
+    assert main(["scaling", "lr_transfer", str(tmp_path), "--metric=eval/vald/loss"]) == 2
+    assert "did you mean eval/valid/loss" in capsys.readouterr().err

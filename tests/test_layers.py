@@ -1,0 +1,108 @@
+"""Imports only go down."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "txjax"
+LAYERS = [
+    {"types", "visible", "libtpu"},
+    {"io", "chips"},
+    {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
+    {"components", "nn", "data", "optim", "flops"},
+    {"config", "models", "objectives", "checkpoint", "transfer"},
+    {"eval"},
+    {"experiment"},
+    {"train", "interop"},
+    {"plan", "sweep", "mup"},
+    {"scaling"},
+    {"report"},
+    {"cli"},
+    {"commands"},
+    {"__main__"},
+]
+LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def package(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of all that a file imports, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_only_go_down(path):
+    here = package(path)
+    if here == "__init__":
+        assert not {name for name in imports(path) if name.startswith("txjax.")}
+        return
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "txjax" or len(parts) < 2 or parts[1] not in LAYER:
+            continue
+        there = parts[1]
+        assert there == here or LAYER[there] < LAYER[here], (
+            f"{here} (layer {LAYER[here]}) imports {name} (layer {LAYER[there]})"
+        )
+
+
+def test_every_package_has_a_layer():
+    assert {package(path) for path in MODULES} - {"__init__"} == set(LAYER)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_model_packages_import_linen(path):
+    if package(path) not in ("nn", "models"):
+        assert not [name for name in imports(path) if name.startswith("flax.linen")]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_nothing_that_runs_code_from_files_is_imported(path):
+    banned = ("pickle", "cloudpickle", "joblib", "dill", "torch", "tensorflow")
+    processes = ("joblib.Parallel", "joblib.delayed")  # of joblib, only what starts processes, not what reads files
+    assert not [name for name in imports(path) if name.split(".")[0] in banned and name not in processes]
+    source = path.read_text()
+    assert "allow_pickle=True" not in source and "trust_remote_code=True" not in source
+
+
+def test_files_are_small():
+    long = {str(p.relative_to(PACKAGE)): n for p in MODULES if (n := len(p.read_text().splitlines())) > 300}
+    assert not long
+
+
+def test_every_package_is_tested_on_another_python():
+    """`.ci/run` runs the files of this list on the newest Python that it finds."""
+    tests = PACKAGE.parent / "tests"
+    files = [Path(line) for line in (tests / "one_of_each_package.txt").read_text().split()]
+    assert not [path for path in files if not (tests.parent / path).is_file()]
+    packages = {path.parent.name for path in tests.glob("*/test_*.py")}
+    assert packages == {path.parent.name for path in files} - {"tests"}
+
+
+def test_file_names_are_unique():
+    """A file name says which: no two modules share one, but for a command and the one module that it runs, the models
+    of text and of vision, and Hugging Face's families, which are named as the models."""
+    folders_of: dict[str, list[str]] = {}
+    for path in MODULES:
+        folders_of.setdefault(path.name, []).append(path.relative_to(PACKAGE).parent.as_posix())
+    del folders_of["__init__.py"]
+    models = {"models/text", "models/vision", "interop/huggingface"}
+
+    def may_share(folders: list[str]) -> bool:
+        commands = [folder for folder in folders if folder.split("/")[0] == "commands"]
+        return set(folders) <= models or (len(folders) == 2 and len(commands) == 1)
+
+    shared = {name: folders for name, folders in folders_of.items() if len(folders) > 1}
+    assert not {name: folders for name, folders in shared.items() if not may_share(folders)}

@@ -1,0 +1,1 @@
+"""What several commands share: the parser, a run loaded from its workdir, trials of resuming."""

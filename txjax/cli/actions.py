@@ -1,0 +1,50 @@
+"""The commands of `txjax` and the actions of `txjax scaling`: one file of a package each, imported when it is run."""
+
+import ast
+import importlib
+import importlib.util
+import pkgutil
+from pathlib import Path
+
+from txjax.types import UserError, near_misses
+
+
+def names(package: str) -> list[str]:
+    """What the files of a package are called on the command line: `import_.py` is `import`."""
+    path = importlib.import_module(package).__path__
+    return sorted(module.name.rstrip("_") for module in pkgutil.iter_modules(path))
+
+
+def run(package: str, argv: list[str], field: str) -> int:
+    """Runs the file that the first word names with the other words. Returns its exit code.
+
+    Args:
+      field: what an error message calls the first word.
+
+    Raises:
+      UserError: there is no such file.
+    """
+    name, *rest = argv
+    if name not in (known := names(package)):
+        raise UserError(field, "one of " + ", ".join(known), name, near_misses(name, known))
+    return importlib.import_module(_module(package, name)).run(rest)
+
+
+def usage(package: str, command: str, what: str) -> str:
+    """The text of `--help`: every file with its SUMMARY, which is read without importing the file."""
+    rows = "\n".join(f"  {name:<12}{_summary(package, name)}" for name in names(package))
+    return f"usage: {command} {what} [--flags]\n\n{rows}\n\n{command} {what} --help lists its flags."
+
+
+def _module(package: str, name: str) -> str:
+    plain = f"{package}.{name}"
+    return plain if importlib.util.find_spec(plain) else f"{plain}_"
+
+
+def _summary(package: str, name: str) -> str:
+    spec = importlib.util.find_spec(_module(package, name))
+    assert spec is not None and spec.origin is not None
+    for node in ast.parse(Path(spec.origin).read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SUMMARY":
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{spec.origin} has no SUMMARY")

@@ -1,0 +1,73 @@
+"""A trained run, opened from its workdir alone: what `evaluate` and `generate` share."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from txjax.cli.parser import Parser
+from txjax.types import PyTree
+
+if TYPE_CHECKING:
+    import jax
+
+    from txjax.experiment import Experiment
+
+
+class Opened(NamedTuple):
+    """A run's model, ready to be called.
+
+    Attributes:
+      experiment: from config.json.
+      variables: the model's, at `step`.
+      step: updates done.
+      batch: sharding of a batch's arrays.
+    """
+
+    experiment: "Experiment"
+    variables: PyTree
+    step: int
+    batch: "jax.sharding.NamedSharding"
+
+
+def parser(command: str, summary: str) -> Parser:
+    """A parser with the flags that say which run and which step."""
+    made = Parser(command, summary)
+    made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    made.add_argument("--step", default="last", help="last (default), best or a number")
+    made.add_trust()
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def read(flags: argparse.Namespace) -> "Experiment":
+    """The run's experiment; JAX is set up, nothing is loaded."""
+    from txjax.backend import prepare
+    from txjax.data.disk_cache import cache_dir
+    from txjax.experiment import Experiment, resolved
+    from txjax.modules import trusted
+    from txjax.train.workdir import read_config
+    from txjax.types import UserError
+
+    prepare(cache_dir() / "programs")
+    found = read_config(flags.workdir, trusted(flags.trust))
+    if not isinstance(found, Experiment):
+        hint = f"start a run with --config.init_from={flags.workdir}"
+        if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
+            hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
+        raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
+    return resolved(found)
+
+
+@contextlib.contextmanager
+def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Opened]:
+    """Checks the experiment and loads the step that the flags name."""
+    from txjax import sharding
+    from txjax.train.prepare import checked_layout
+    from txjax.train.restore import load_variables
+
+    layout = checked_layout(experiment)
+    with sharding.use(experiment.mesh):
+        variables, step = load_variables(flags.workdir, flags.step, layout)
+        yield Opened(experiment, variables, step, layout.batch)

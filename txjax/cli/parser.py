@@ -1,0 +1,111 @@
+"""The parser of every command's flags: a mistake is a UserError, so one line and exit code 2."""
+
+import argparse
+import contextlib
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from txjax.types import UserError, near_misses
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with whole flag names only (`--work` is not `--workdir`) and near misses for unknown ones."""
+
+    def __init__(self, command: str, summary: str):
+        super().__init__(prog=f"txjax {command}", description=summary, allow_abbrev=False)
+
+    def add_processes(self) -> None:
+        """The flags with which a process finds the others of its run; `distributed.start` takes their values."""
+        group = self.add_argument_group(
+            "several processes", "found out by itself under Slurm, on TPU VMs, in Kubernetes"
+        )
+        group.add_argument("--coordinator_address", metavar="HOST:PORT", help="where process 0 listens")
+        group.add_argument("--process_count", type=int, metavar="N", help="how many there are")
+        group.add_argument("--process_index", type=int, metavar="I", help="which of them this is, from 0")
+
+    def add_trust(self) -> None:
+        """The flag whose values `modules.trusted` takes."""
+        self.add_argument(
+            "--trust",
+            action="append",
+            default=[],
+            metavar="MODULE",
+            help="a module outside txjax whose classes the config uses, or its file: path/mixer.py",
+        )
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
+        """The flags of `args`. Raises UserError for one that this command doesn't have."""
+        flags, rest = self.parse_known_args(args, namespace)
+        if rest:
+            self._unknown(rest[0])
+        return flags
+
+    def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The flags of `argv`, and apart from them the overrides, `--config.a.b=value`, unread.
+
+        An override in two words, `--config.a.b value`, is joined to one. With `--help` the fields of the config are
+        listed, and the process ends. Raises UserError for any other unknown flag.
+        """
+        own: list[str] = []
+        overrides: list[str] = []
+        words = list(argv)
+        while words:
+            word = words.pop(0)
+            if not re.match(r"--config[.\[]", word):
+                own.append(word)
+            elif "=" in word or not words or words[0].startswith("--"):
+                overrides.append(word)
+            else:
+                overrides.append(f"{word}={words.pop(0)}")
+        if {"-h", "--help"} & set(own):
+            self._help(own, overrides)
+        flags, rest = self.parse_known_args(own)
+        if rest:
+            self._unknown(rest[0], getattr(flags, "config", None))
+        return flags, overrides
+
+    def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
+        """The command's help and, where a config is named, every field of it as the overrides leave it."""
+        from txjax import config
+        from txjax.cli.fields import fields
+
+        asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        asked.add_argument("--config")
+        source = asked.parse_known_args(own)[0].config
+        listed = fields(config.load(source, overrides)) if source else ()
+        self.print_help()
+        for i, line in enumerate(listed):
+            print(line if i else f"\nfields of {source}:\n{line}")
+        self.exit()
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse calls for every mistake."""
+        missing = [a for a in self._actions if a.required and a.option_strings and a.option_strings[0] in message]
+        if "required" in message and missing:
+            flags = " and ".join(
+                action.option_strings[0] + (f" ({action.help})" if action.help else "") for action in missing
+            )
+            raise UserError(self.prog, flags, hint=f"see {self.prog} --help")
+        raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
+
+    def _unknown(self, word: str, source: str | None = None) -> NoReturn:
+        """Raises UserError. `source`: a config file, one of whose fields it may have meant."""
+        name = word.split("=")[0]
+        if not name.startswith("-"):
+            raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
+        flags = [flag[2:] for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        bare = name.lstrip("-").replace("-", "_")
+        near = near_misses(bare, flags) or _fields(source, bare)
+        raise UserError(
+            self.prog, "a flag that it knows", name, [f"--{flag}" for flag in near], f"see {self.prog} --help"
+        )
+
+
+def _fields(source: str | None, name: str) -> list[str]:
+    """Fields of a config that are called like this."""
+    from txjax import config
+
+    with contextlib.suppress(UserError):  # the flag is the mistake to tell first
+        return config.similar(config.load(source, []), name) if source else []
+    return []

@@ -1,0 +1,252 @@
+"""A config trained straight and under interruptions, compared bit for bit: what `verify` and `chaos` share."""
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from txjax.cli.parser import Parser
+
+NOT_COMPARED = ("time", "perf/", "goodput")  # clocks
+PATIENCE = 1800.0  # seconds for any one process
+
+
+@dataclasses.dataclass(frozen=True)
+class Interruption:
+    """One way to end a run.
+
+    Attributes:
+      name: for people.
+      signals: what the process is sent, one after the other.
+      moment: `start` = in the time that the straight run took to its first row, `step` = between two rows, `save` =
+        while a checkpoint is written.
+    """
+
+    name: str
+    signals: tuple[signal.Signals, ...]
+    moment: str = "step"
+
+
+def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
+    """A parser with the flags of a trial."""
+    made = Parser(command, summary)
+    made.add_argument("--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field")
+    made.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
+    made.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
+    made.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
+    made.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
+    made.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def prove(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interruption]) -> int:
+    """Trains straight and with every interruption of `ways` in turn, compares, tells. Returns the exit code.
+
+    A run that comes to its end before all of them were had is compared, and another one takes the others.
+    """
+    from txjax import config
+    from txjax.types import Failure, UserError
+
+    experiment = config.load(flags.config, overrides)
+    if not 2 <= flags.steps <= experiment.num_steps:
+        raise UserError("--steps", f"2 to config.num_steps = {experiment.num_steps}", flags.steps)
+    if flags.workdir and flags.workdir.is_dir() and any(flags.workdir.iterdir()):
+        raise UserError("--workdir", "a folder without earlier runs", str(flags.workdir))
+    folder = flags.workdir or Path(tempfile.mkdtemp(prefix="txjax-trial-"))
+    draw, events, results = random.Random(flags.seed), list[str](), list[dict[str, Any]]()
+    try:
+        trial = Trial(flags.config, (*overrides, *quick(experiment, flags.steps)), flags.steps, flags.devices)
+        trial.straight(folder / "straight")
+        while len(events) < len(ways) or not results:
+            workdir = folder / f"killed-{len(results) + 1}"
+            events += trial.killed(workdir, ways[len(events) :], draw)
+            if len(results) > 3 * len(events) + 3:
+                raise Failure(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
+            results.append(compare(folder / "straight", workdir, flags.steps))
+            if not results[-1]["exact"]:
+                break
+    finally:
+        if not flags.workdir:
+            shutil.rmtree(folder, ignore_errors=True)
+    result = results[-1] | {"runs": len(results), "interruptions": events}
+    print(json.dumps(result)) if flags.json else _show(flags.config, result)
+    return 0 if result["exact"] else 1
+
+
+def _show(name: str, result: dict[str, Any]) -> None:
+    from txjax.log.terminal_table import table
+
+    events = result["interruptions"]
+    told = events or ["none"]
+    if len(events) > 6:
+        numbers = collections.Counter(event.rpartition(" after step ")[0] for event in events)
+        told = [f"{len(events)}:", *(f"{number} {way}" for way, number in numbers.most_common())]
+    facts = [["interruptions", "\n".join(told)]]
+    hidden = ("interruptions", "exact")
+    facts += [[key.replace("_", " "), str(value)] for key, value in result.items() if key not in hidden]
+    table(f"{name}: {'exact' if result['exact'] else 'NOT EXACT'}", ["", "straight against interrupted"], facts)
+
+
+def quick(experiment: Any, steps: int) -> list[str]:
+    """Flags that log every step, save and evaluate often, and change nothing of what is computed."""
+    every = max(1, min(5, steps // 4))
+    flags = ["--config.log_every_steps=1", f"--config.checkpoint.every_steps={every}"]
+    for name in experiment.evals:
+        flags += [f"--config.evals.{name}.every_steps={every}", f"--config.evals.{name}.max_batches=2"]
+    return flags
+
+
+@dataclasses.dataclass
+class Trial:
+    """One config, to be trained for some steps in processes of its own."""
+
+    config: str
+    overrides: tuple[str, ...]
+    steps: int
+    devices: int | None
+    to_first_row: float = 0.0  # seconds of the straight run
+    a_row: float = 0.0
+
+    def start(self, workdir: Path) -> subprocess.Popen:
+        environment = dict(os.environ)
+        if self.devices:
+            environment |= {
+                "JAX_PLATFORMS": "cpu",
+                "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={self.devices}",
+            }
+        words = ["train", f"--config={self.config}", f"--workdir={workdir}", f"--until={self.steps}", *self.overrides]
+        workdir.mkdir(parents=True, exist_ok=True)
+        with (workdir / "output.txt").open("a") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "txjax", *words], env=environment, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def finish(self, process: subprocess.Popen, workdir: Path) -> None:
+        from txjax.types import UserError
+
+        if process.wait(PATIENCE) != 0:
+            said = (workdir / "output.txt").read_text().strip().splitlines() or ["nothing"]
+            raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=said[-1])
+
+    def straight(self, workdir: Path) -> None:
+        """The run that nothing disturbs; its times tell where the others can be hit."""
+        begun = time.time()
+        self.finish(self.start(workdir), workdir)
+        from txjax.log import read_metrics
+
+        times = [float(row["time"]) for row in read_metrics(workdir)]
+        self.to_first_row = max(0.0, times[0] - begun)
+        self.a_row = max(0.0, times[-1] - times[0]) / len(times)
+
+    def killed(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
+        """Trains with interruptions at drawn steps. Returns those that were had, as `SIGKILL at step 3`."""
+        events = []
+        targets = sorted(draw.choices(range(1, self.steps), k=len(ways)))
+        for way, target in zip(ways, targets, strict=True):
+            process = self.start(workdir)
+            if self._interrupt(process, workdir, way, target, draw):
+                events.append(f"{way.name} after step {last_row(workdir).get('step', 0)}")
+                continue
+            self.finish(process, workdir)  # it ended before it could be interrupted, or it failed
+            if last_row(workdir).get("step") == self.steps:
+                return events
+        self.finish(self.start(workdir), workdir)
+        return events
+
+    def _interrupt(
+        self, process: subprocess.Popen, workdir: Path, way: Interruption, target: int, draw: random.Random
+    ) -> bool:
+        """Waits for the moment and sends the signals. Returns whether they are what ended the process."""
+        begun, instant = time.time(), draw.random()
+        while process.poll() is None:
+            row = last_row(workdir)
+            fresh = row.get("time", 0.0) >= begun  # a row of this process
+            if way.moment == "start":
+                there = fresh or time.time() - begun >= instant * self.to_first_row
+            else:
+                there = fresh and row["step"] >= target and (way.moment == "step" or saving(workdir))
+            if there:
+                time.sleep(instant * self.a_row if way.moment == "step" else instant * 0.005)
+                for number in way.signals:
+                    process.send_signal(number)
+                    if number == signal.SIGSTOP:
+                        time.sleep(0.2)
+                break
+            time.sleep(0.001)
+        return process.wait(PATIENCE) in (-way.signals[-1], 75)
+
+
+def last_row(workdir: Path) -> dict[str, Any]:
+    """The last row in the log of a run that may be writing it; {} where there is none."""
+    path = workdir / "metrics.jsonl"
+    if not path.exists():
+        return {}
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 16)))
+        lines = file.read().split(b"\n")
+    return json.loads(lines[-2]) if len(lines) > 1 else {}
+
+
+def saving(workdir: Path) -> bool:
+    """Whether a save is under way."""
+    steps = (workdir / "checkpoints").glob("*")
+    return any(path.name.isdigit() and not (path / "digests.json").exists() for path in steps)
+
+
+def compare(straight: Path, killed: Path, steps: int) -> dict[str, Any]:
+    """The two logs row by row, the two last checkpoints bit by bit."""
+    from txjax.log import read_metrics
+
+    left, right = ({row["step"]: clean(row) for row in read_metrics(w)} for w in (straight, killed))
+    order = [row["step"] for row in read_metrics(killed)]
+    whole = list(range(1, steps + 1))
+    batches = sum(left[s]["train/batch_hash"] == right.get(s, {}).get("train/batch_hash") for s in left)
+    rows = sum(left[s] == right.get(s) for s in left)
+    keys = max((len(row) for row in left.values()), default=0)
+    worst = max((abs(left[s]["train/loss"] - right[s]["train/loss"]) for s in left if s in right), default=0.0)
+    arrays = equal_arrays(straight, killed, steps)
+    exact = order == whole == sorted(left) and batches == rows == steps and arrays[0] == arrays[1]
+    return {
+        "exact": exact,
+        "steps_missing_or_twice": len(set(whole) - set(order)) + len(order) - len(set(order)),
+        "same_batches": f"{batches} of {steps}",
+        "identical_rows": f"{rows} of {steps} (up to {keys} values each)",
+        "largest_difference_of_loss": worst,
+        "identical_arrays_at_the_end": f"{arrays[0]} of {arrays[1]}",
+    }
+
+
+def clean(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in row.items() if not k.startswith(NOT_COMPARED)}
+
+
+def equal_arrays(straight: Path, killed: Path, step: int) -> tuple[int, int]:
+    """(arrays with the same bits, arrays) of two checkpoints of one step."""
+    import jax
+    import numpy as np
+    from orbax.checkpoint import v1 as ocp
+
+    from txjax.checkpoint import Store
+    from txjax.types import flat_paths
+
+    def arrays(workdir: Path) -> dict[str, np.ndarray]:
+        path = Store(workdir).path(step) / "arrays"
+        stored = ocp.checkpointables_metadata(path).metadata
+        on_host = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), stored)
+        return flat_paths(ocp.load_checkpointables(path, on_host))
+
+    a, b = arrays(straight), arrays(killed)
+    same = sum(a[name].tobytes() == b[name].tobytes() for name in a if name in b)
+    return same, max(len(a), len(b))

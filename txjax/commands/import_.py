@@ -1,0 +1,55 @@
+"""txjax import: a folder of Hugging Face's transformers as a workdir, for init_from, evaluate and generate."""
+
+import json
+import shutil
+from pathlib import Path
+
+from txjax.cli.parser import Parser
+
+SUMMARY = "make a workdir of a Hugging Face folder"
+KEPT = "huggingface"  # what of the folder an export gives back
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("import", __doc__)
+    parser.add_argument("--from", dest="source", required=True, type=Path, help="the folder with config.json")
+    parser.add_argument("--workdir", required=True, type=Path, help="the new folder")
+    flags = parser.parse_args(argv)
+
+    import jax
+
+    from txjax import tree
+    from txjax.backend import prepare
+    from txjax.checkpoint import Store
+    from txjax.data.disk_cache import cache_dir
+    from txjax.interop import huggingface
+    from txjax.interop.huggingface.start import experiment
+    from txjax.io.files import replace_text
+    from txjax.train.workdir import hold, write_manifest
+    from txjax.types import UserError
+
+    prepare(cache_dir() / "programs")
+    if (flags.workdir / "config.json").exists():
+        raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
+    model, variables = huggingface.load(flags.source)
+    with hold(flags.workdir) as workdir:
+        (workdir / KEPT).mkdir(exist_ok=True)
+        for path in sorted(flags.source.iterdir()):
+            if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
+                shutil.copy(path, workdir / KEPT / path.name)
+        made, missing = None, ""
+        try:
+            made = experiment(model, workdir / KEPT / "tokenizer.json")
+        except UserError as error:  # the weights can be used all the same
+            missing = f"\nnot for evaluate and generate: {error}"
+        parameters = jax.tree.map(jax.numpy.asarray, variables["params"])
+        store = Store(workdir)
+        weights = {"params": parameters, "frozen": {}, "model_state": {}}
+        store.save_parts(0, {"weights": weights}, {"from": str(flags.source.resolve()), "metrics": {}})
+        store.wait()
+        count = sum(leaf.size for leaf in jax.tree.leaves(parameters))
+        write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0})
+        replace_text(workdir / "config.json", json.dumps(tree.to_json(made or model), indent=2) + "\n")
+    uses = "evaluate, export and --config.init_from" if made else "export and --config.init_from"
+    print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}{missing}")
+    return 0

@@ -1,0 +1,107 @@
+"""Where prepared data lives, and how it gets there: one builder at a time, published by one rename."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rich.console
+import rich.markup
+import rich.progress
+
+from txjax.io import digest
+from txjax.io.disk import take_lock
+from txjax.io.files import flush
+from txjax.types import UserError
+from txjax.visible import visible
+
+logger = logging.getLogger(__name__)
+
+DIGEST_LIMIT = 4 << 30  # bytes; of a larger folder only what `load` looks at is verified
+T = TypeVar("T")
+
+
+def cache_dir() -> Path:
+    """TXJAX_CACHE_DIR, or ~/.cache/txjax."""
+    return Path(os.environ.get("TXJAX_CACHE_DIR") or "~/.cache/txjax").expanduser()
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Holds the file `path` against every other process and thread; a holder that dies lets go.
+
+    Raises:
+      UserError: its folder cannot be written, or its file system locks nothing.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        hint = f"{error.strerror}; set TXJAX_CACHE_DIR (or data_dir) to another folder"
+        raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
+    with file:
+        if not take_lock(file.fileno(), "TXJAX_CACHE_DIR", path.parent):
+            logger.warning("waiting for another process that holds %s", path)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def built(kind: str, made_from: dict[str, Any], build: Callable[[Path], None], load: Callable[[Path], T]) -> T:
+    """What lies in the folder `kind/KEY` of the cache, KEY a hash of `made_from`; made where it isn't there or sound.
+
+    It is written aside, flushed and renamed into place under a lock, so it is whole or not there at all; of two
+    builders at once the second waits and reads. Every opening verifies the digests of its files.
+
+    Args:
+      kind: what it is, such as `tokens`.
+      made_from: all that the content depends on, as JSON values; it is kept beside it, as `made_from.json`.
+      build: fills an empty folder.
+      load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
+    """
+    noted = json.dumps(made_from, indent=1)
+    key = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+    folder = cache_dir() / kind / key
+
+    def sound() -> T:
+        large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
+        if not large and (faults := digest.faults(folder)):
+            raise ValueError("; ".join(faults))
+        if (folder / "made_from.json").read_text() != noted:
+            raise ValueError("made_from.json is that of something else")
+        return load(folder)
+
+    with lock(folder.parent / f".{key}.lock"):
+        if folder.exists():
+            try:
+                return sound()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                logger.warning("the cache %s is damaged (%s): building it again", folder, error)
+        aside = folder.with_name(f".{key}.building")
+        shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
+        aside.mkdir()
+        build(aside)
+        (aside / "made_from.json").write_text(noted)
+        digest.commit(aside)
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
+        os.rename(aside, folder)
+        flush(folder.parent)
+        return sound()
+
+
+@contextlib.contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr where that is a terminal; yields the function that advances it."""
+    with rich.progress.Progress(
+        *rich.progress.Progress.get_default_columns(),
+        console=rich.console.Console(stderr=True),
+        disable=not sys.stderr.isatty(),
+    ) as bar:
+        task = bar.add_task(rich.markup.escape(visible(description)), total=total)
+        yield lambda count: bar.advance(task, count)

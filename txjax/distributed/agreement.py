@@ -1,0 +1,115 @@
+"""Waiting for the other processes, and deciding as one."""
+
+import collections
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax.distributed.identity import exit_code, first, line_of, name, said, several
+from txjax.types import Failure
+
+WAIT_SECONDS = 600.0  # that a barrier waits
+
+T = TypeVar("T")
+_passed: collections.Counter[str] = collections.Counter()  # how often a barrier was passed: each needs a new name
+
+
+class Elsewhere(Failure):
+    """What another process met, as it said it."""
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Waits until every process is here. Threads may wait at barriers of other names meanwhile.
+
+    Raises:
+      Failure: not all came in time; it names those that are missing.
+    """
+    if not several():
+        return
+    from orbax.checkpoint import multihost  # slow to import; the one public way to a barrier that ends
+
+    _passed[what] += 1
+    try:
+        multihost.get_barrier_sync_fn()(key=f"txjax {what} {_passed[what]}", timeout_ms=int(1000 * seconds))
+    except RuntimeError as error:
+        found = re.search(r"timed out task names:\s*((?:\S*\d+\s+)+)", str(error))
+        if not found:
+            raise Failure(f"waiting for the others ({what}): {line_of(error)}") from error
+        missing = [int(re.findall(r"\d+", word)[-1]) for word in found[1].split()]
+        who = ", ".join(name(i) for i in sorted(missing))
+        raise Failure(f"{who} did not reach {what!r} within {seconds:g} s") from None
+
+
+def agree(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
+    """What `decide` gives on process 0 (a JSON value), on every process; what it raises there is raised everywhere.
+
+    Args:
+      what: it is, for the message about a process that does not come.
+
+    Raises:
+      Elsewhere: on the other processes, what was raised on process 0.
+    """
+    if not several():
+        return decide()
+    result: dict[str, Any] = {}
+    error: Exception | None = None
+    if first():
+        try:
+            result = {"value": decide()}
+        except Exception as caught:
+            error = caught
+            result = {"message": said(error), "code": exit_code(error)}
+    barrier(what, seconds)
+    result = json.loads(_broadcast(json.dumps(result).encode()))
+    if error is not None:
+        raise error
+    if "message" in result:
+        raise Elsewhere(result["message"], result["code"])
+    return result["value"]
+
+
+_BLOCK = 1024  # bytes; most that is agreed on is one block
+
+
+def _broadcast(content: bytes) -> bytes:
+    """The bytes of process 0."""
+    head = len(content).to_bytes(8, "little") + content[: _BLOCK - 8]
+    got = _broadcast_block(head.ljust(_BLOCK, b"\0"))
+    length = int.from_bytes(got[:8], "little")
+    if length <= _BLOCK - 8:
+        return got[8 : 8 + length]
+    return _broadcast_block(content[:length].ljust(-(-length // _BLOCK) * _BLOCK, b"\0"))[:length]
+
+
+def _broadcast_block(block: bytes) -> bytes:
+    with jax.transfer_guard("allow"):
+        return bytes(multihost_utils.broadcast_one_to_all(np.frombuffer(block, np.uint8)))
+
+
+def gather(array: np.ndarray) -> np.ndarray:
+    """The arrays of all processes, of one shape and dtype, stacked in their order. Its bits stay as they are."""
+    if jax.process_count() == 1:
+        return array[None]
+    with jax.transfer_guard("allow"):
+        rows = multihost_utils.process_allgather(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.asarray(rows).view(array.dtype).reshape(-1, *array.shape)
+
+
+def rows(sharding: NamedSharding, batch_size: int) -> tuple[int, ...]:
+    """The rows of a global batch that the devices of this process hold, in order.
+
+    Processes whose devices differ only along other axes of the mesh (shards of the model) hold the same rows.
+    """
+    by_example = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
+    held = by_example.addressable_devices_indices_map((batch_size,)).values()
+    return tuple(sorted({row for index in held if index for row in range(*index[0].indices(batch_size))}))

@@ -1,0 +1,162 @@
+"""How the processes of one run find each other."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax.distributed.agreement import gather
+from txjax.distributed.identity import hosts, line_of
+from txjax.types import UserError
+
+START_SECONDS = 300  # that all processes have to come together
+HEARTBEAT_SECONDS = 60  # without a sign of life, then a process counts as dead
+
+
+def start(
+    coordinator_address: str | None = None,
+    process_count: int | None = None,
+    process_index: int | None = None,
+    heartbeat_seconds: int = HEARTBEAT_SECONDS,
+    timeout_seconds: float = START_SECONDS,
+) -> None:
+    """Joins the other processes of this run, if there are any. Call it before anything touches a device.
+
+    What is not given comes from JAX_COORDINATOR_ADDRESS, JAX_PROCESS_COUNT and JAX_PROCESS_INDEX, or JAX finds it out:
+    under Slurm (a step of more than one task), Open MPI, on TPU VMs, and in indexed jobs of Kubernetes.
+
+    Args:
+      coordinator_address: HOST:PORT at which process 0 listens, the same for all.
+      process_count: how many there are; 1 = this one alone, wherever it runs.
+      process_index: which of them this is, from 0.
+      heartbeat_seconds: a process that gave no sign of life for so long is dead, and ends the others.
+      timeout_seconds: how long to wait until all are there.
+
+    Raises:
+      UserError: only a part was given, or it doesn't fit.
+    """
+    given: dict[str, Any] = {
+        "coordinator_address": coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS"),
+        "process_count": _number("process_count", process_count),
+        "process_index": _number("process_index", process_index),
+    }
+    found = _surroundings()
+    missing = [flag for flag, value in given.items() if value is None]
+    if given["process_count"] == 1 or (found is None and len(missing) == len(given)):
+        return
+    if found is None and missing:
+        raise UserError(
+            f"--{missing[0]}", "to be given as well", hint="the three belong together; see docs/processes.md"
+        )
+    _check(**given)
+    address, count, mine = given.values()
+    where = f"at {address}" if address else f"of this {found['cluster_detection_method'] if found else ''} job"
+    late = f"txjax: the processes {where} did not come together within {timeout_seconds:g} s" + (
+        f"; expected {count} of them, this is process {mine}; does process 0 run, and can HOST:PORT be reached?"
+        if count
+        else "; does every one of them run, and can they reach the first?"
+    )
+    with _within(timeout_seconds, late):
+        try:
+            jax.distributed.initialize(
+                address,
+                count,
+                mine,
+                heartbeat_timeout_seconds=heartbeat_seconds,
+                initialization_timeout=int(timeout_seconds) + 60,  # beyond, JAX ends the process itself, in many lines
+                shutdown_timeout_seconds=120,
+                **(found or {"cluster_detection_method": "deactivate"}),
+            )
+        except (RuntimeError, ValueError) as error:
+            if found and found["cluster_detection_method"] is None and "coordinator_address" in str(error):
+                return  # a TPU, but not one of many
+            raise UserError("--coordinator_address", "the processes to find each other", hint=line_of(error)) from error
+        if jax.process_count() > 1:
+            text = socket.gethostname().encode()[:64].ljust(64)
+            hosts[:] = [bytes(row).decode().strip() for row in gather(np.frombuffer(text, np.uint8))]
+
+
+def _number(flag: str, given: int | None) -> int | None:
+    text = os.environ.get(f"JAX_{flag.upper()}")
+    if given is not None or text is None:
+        return given
+    if not text.isdigit():
+        raise UserError(f"JAX_{flag.upper()}", "a number", text)
+    return int(text)
+
+
+def _check(coordinator_address: str | None, process_count: int | None, process_index: int | None) -> None:
+    if coordinator_address and not re.fullmatch(r".+:\d+", coordinator_address):
+        raise UserError("--coordinator_address", "HOST:PORT of process 0", coordinator_address)
+    if process_count is not None and process_count < 1:
+        raise UserError("--process_count", "1 or more", process_count)
+    if process_index is not None and not 0 <= process_index < (process_count or sys.maxsize):
+        raise UserError("--process_index", f"0 to {(process_count or 0) - 1}", process_index)
+
+
+def _surroundings() -> dict[str, Any] | None:
+    """What JAX has to be told where it finds the other processes by itself; None where there is no sign of any."""
+    here = os.environ
+    if "SLURM_STEP_NODELIST" in here and int(here.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # not bare in a batch script
+        return {"cluster_detection_method": "slurm", "local_device_ids": _gpus_under_slurm(here)}
+    if int(here.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
+        return {"cluster_detection_method": "ompi"}
+    wanted = here.get("JAX_PLATFORMS", "tpu").split(",")
+    if "tpu" in wanted and importlib.util.find_spec("libtpu") and "TPU_SKIP_MDS_QUERY" not in here:
+        return {"cluster_detection_method": None}  # JAX sets that variable where there is no TPU
+    if "KUBERNETES_SERVICE_HOST" in here and "JOB_COMPLETION_INDEX" in here:
+        return {"cluster_detection_method": "k8s"}
+    return None
+
+
+def _gpus_under_slurm(here: Any) -> list[int] | None:
+    """Which of the GPUs that it sees a task takes: all, unless the tasks of its node share them. None = JAX's rule.
+
+    JAX takes the one GPU with the task's number on its node, which is wrong for one task with several GPUs, and for
+    tasks that see only their own.
+    """
+    if "JAX_LOCAL_DEVICE_IDS" in here:
+        return None
+    tasks = _tasks_on_node(here.get("SLURM_STEP_TASKS_PER_NODE", "1"), int(here.get("SLURM_NODEID", 0)))
+    seen = [gpu for gpu in here.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
+    own = "SLURM_GPUS_PER_TASK" in here or "gpu" in here.get("SLURM_TRES_PER_TASK", "")
+    if tasks == 1 or own or (seen and len(seen) % tasks):
+        return []
+    if not seen:
+        return None
+    share, local = len(seen) // tasks, int(here.get("SLURM_LOCALID", 0))
+    return list(range(local * share, (local + 1) * share))
+
+
+def _tasks_on_node(text: str, node: int) -> int:
+    """Slurm's `2(x3),1` is 2, 2, 2, 1."""
+    counts = []
+    for part in text.split(","):
+        count, _, times = part.partition("(x")
+        counts += [int(count)] * int(times.rstrip(")") or 1)
+    return counts[min(node, len(counts) - 1)]
+
+
+@contextlib.contextmanager
+def _within(seconds: float, late: str) -> Iterator[None]:
+    """Ends this process where the block takes longer: JAX's own way out is an abort."""
+
+    def leave() -> None:
+        print(late, file=sys.stderr, flush=True)
+        os._exit(2)
+
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

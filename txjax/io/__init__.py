@@ -1,0 +1,1 @@
+"""Files that are written durably, digests of folders, and what disks can do."""

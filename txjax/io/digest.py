@@ -1,0 +1,134 @@
+"""A folder's digests: written last, so that they are also its commit mark; any changed bit is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader
+from pathlib import Path
+
+from txjax.io.files import evict, flush, replace_text
+from txjax.types import Failure
+
+NAME = "digests.json"
+# Errors that belong to a file itself; any other may be gone at the next try.
+_OF_THE_FILE = {
+    getattr(errno, name)
+    for name in ("EIO", "EACCES", "EPERM", "ENOENT", "EISDIR", "ENOTDIR", "ELOOP", "ENXIO", "EBADMSG", "EUCLEAN")
+    if hasattr(errno, name)
+}
+
+
+class Unavailable(Failure):
+    """A file can't be read for now (too many open files, a server that is away): whether it is damaged is unknown."""
+
+
+def unavailable(error: OSError) -> Unavailable | None:
+    """What to raise for an error that may be gone at the next try; None for one that belongs to the file itself."""
+    if error.errno in _OF_THE_FILE:
+        return None
+    return Unavailable(f"{error.filename or 'a file'} cannot be read for now: {error.strerror or error}")
+
+
+def _digest(path: Path) -> str:
+    with _opened(path) as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        error.filename = str(path)  # which an error of reading lacks
+        raise
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(p for p in _files(folder) if p != folder / NAME)
+    with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter's lock
+        return dict(zip((str(p.relative_to(folder)) for p in files), pool.map(_digest, files), strict=True))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Every file below a folder. Raises OSError where one can't be looked at: pathlib would leave it out in silence."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for place, _, names in os.walk(folder, onerror=fail):
+        yield from (path for name in names if _is_file(path := Path(place, name)))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _text(digests: dict[str, str]) -> str:
+    return json.dumps(digests, indent=1, sort_keys=True) + "\n"
+
+
+def commit(folder: Path) -> None:
+    """Writes the digests of every file below `folder`; from now on it is complete, also after a power cut."""
+    for path in _files(folder):
+        flush(path)
+    replace_text(folder / NAME, _text(_digests(folder)))
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether `commit` finished for this folder. If that can't be looked at, it did: `faults` tells more."""
+    try:
+        return _is_file(folder / NAME)
+    except OSError:
+        return True
+
+
+def read_back(folder: Path) -> list[str]:
+    """The `faults` of a folder as the disk has it, not the system's copies of what was just written."""
+    for path in _files(folder):
+        evict(path)
+    return faults(folder)
+
+
+def faults(folder: Path) -> list[str]:
+    """What is wrong with a folder, a line each; empty if every bit is as it was at `commit`.
+
+    Raises:
+      Unavailable: a file can't be read for now.
+    """
+    try:
+        return _faults(folder)
+    except OSError as error:
+        if outage := unavailable(error):
+            raise outage from error
+        name = os.path.relpath(error.filename, folder) if error.filename else "a file"
+        return [f"{name} cannot be read: {error.strerror}"]
+
+
+def _faults(folder: Path) -> list[str]:
+    if not is_complete(folder):
+        return [f"{NAME} is missing: the save did not finish"]
+    with _opened(folder / NAME) as file:
+        raw = file.read()
+    try:
+        recorded = json.loads(raw)
+        intact = raw == _text(recorded).encode()
+    except (ValueError, TypeError):
+        intact = False
+    if not intact:
+        return [f"{NAME} was changed"]
+    found = _digests(folder)
+    lost = [f"{name} is missing" for name in recorded if name not in found]
+    added = [f"{name} was added" for name in found if name not in recorded]
+    changed = [f"{name} was changed" for name in recorded if name in found and found[name] != recorded[name]]
+    return lost + added + changed

@@ -1,0 +1,94 @@
+"""How large a model's activations are over its first steps: what a coordinate check measures."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax import backend, sharding
+from txjax.data import train_batches
+from txjax.experiment import Experiment
+from txjax.mup.coordinate_check import Coordinates
+from txjax.nn import Logits
+from txjax.optim import Constant
+from txjax.train.run_eval import place
+from txjax.train.state import lay_out, variables
+from txjax.train.step import make_step
+from txjax.types import Batch, PyTree, TrainState, flat_paths
+
+OUTPUT = "output"  # what the whole model's output is called among its modules'
+
+
+class _Watched:
+    """A model that keeps what each of its modules gave in the last call."""
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.seen: PyTree = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def apply(self, variables: PyTree, **inputs: Any) -> Any:
+        output, state = self.model.apply(variables, **inputs, capture_intermediates=True, mutable=["intermediates"])
+        self.seen = state["intermediates"]
+        return output
+
+
+def activations(experiment: Experiment, variables: PyTree, batch: Batch) -> dict[str, jax.Array]:
+    """Every module's output by its path, those of all layers in one array; logits computed. Without dropout."""
+    watched = _Watched(experiment.model)
+    experiment.objective(watched, variables, batch, jax.random.key(experiment.seed), train=False)
+    dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, watched.seen, is_leaf=_lazy)
+    found: dict[str, jax.Array] = {}
+    for path, x in flat_paths(dense).items():
+        name, call, _ = path.rpartition("__call__/")
+        if call and "Dropout" not in name:
+            found.setdefault(name.strip("/") or OUTPUT, x)
+    return found
+
+
+def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> list[Coordinates]:
+    """Trains a model for a few steps and measures its activations before each of them, and after the last.
+
+    The learning rate is `peak_lr` throughout: a warmup would let nothing happen in so few steps. Sizes are those of the
+    run's first batch.
+
+    Args:
+      seeds: of the first draw of parameters; the batches are the run's own.
+
+    Returns:
+      Of every module, seed and number of updates, from 0 to `steps`.
+    """
+    optimizer = dataclasses.replace(experiment.optimizer, schedule=Constant())
+    experiment = dataclasses.replace(experiment, optimizer=optimizer)
+    rows = []
+    with sharding.use(experiment.mesh) as built:
+        layout = lay_out(experiment, built)
+        given = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
+        batches = [place(next(given), layout.batch) for _ in range(max(steps, 1))]
+        given.close()
+
+        @backend.jit
+        def forward(state: TrainState, batch: Batch) -> dict[str, jax.Array]:
+            return activations(experiment, variables(state), batch)
+
+        step = backend.jit(make_step(experiment, layout))
+        for seed in seeds:
+            state = layout.create(seed)
+            first: dict[str, np.ndarray] = {}
+            for done in range(steps + 1):
+                if done:
+                    state, _ = step(state, batches[done - 1])
+                now = {name: np.asarray(x, np.float64) for name, x in forward(state, batches[0]).items()}
+                first = first or now
+                for name, x in now.items():
+                    size, change = float(np.abs(x).mean()), float(np.abs(x - first[name]).mean())
+                    rows.append(Coordinates(name, experiment.model.width, done, size, change))
+    return rows
+
+
+def _lazy(node: Any) -> bool:
+    return isinstance(node, Logits)

@@ -1,0 +1,1 @@
+"""What runs logged, as tables, pictures and pages."""

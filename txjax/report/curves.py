@@ -1,0 +1,187 @@
+"""Curves of runs as a picture: losses large, everything else as small multiples below, labels at the lines' ends."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from txjax.report.runs import Run
+
+NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
+WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name begins no formula
+SMOOTH_ABOVE = 150  # points of a line, from which on its moving average is drawn over it
+
+
+@dataclasses.dataclass(frozen=True)
+class Theme:
+    """Colours of paper, ink and lines, and the map of colours (matplotlib's) from the best of many to the last."""
+
+    paper: str
+    ink: str
+    faint: str
+    grid: str
+    lines: tuple[str, ...]
+    ranks: str
+
+
+LIGHT = Theme(
+    "#ffffff",
+    "#1f2933",
+    "#6b7785",
+    "#e6e9ee",
+    ("#2563d9", "#e8590c", "#0b9a8d", "#9440c9", "#c98a00", "#d6336c", "#5c7a29", "#51606f"),
+    "viridis",
+)
+DARK = Theme(
+    "#171b21",
+    "#e6eaf0",
+    "#93a0b0",
+    "#2b323c",
+    ("#6ea8fe", "#ff9257", "#3fd0c0", "#c48cf0", "#f2c14e", "#ff7eb0", "#a9d06a", "#a8b5c4"),
+    "viridis_r",
+)
+
+
+def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
+    """The look that all pictures share: a title at the left (of this font size), a pale grid, one spine."""
+    axes.set_title(title, loc="left", fontsize=size, fontweight="bold", color=theme.ink, pad=10)
+    axes.set_facecolor(theme.paper)
+    axes.grid(color=theme.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(theme.faint)
+    axes.tick_params(which="both", colors=theme.faint, labelsize=9, length=0, pad=6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One metric of one run; `measured` on an evaluation set, which is not noisy."""
+
+    steps: list[int]
+    values: list[float]
+    label: str
+    color: str
+    measured: bool = False
+
+
+@rc_context(WORDS)
+def draw(runs: Sequence[Run], theme: Theme) -> Figure:
+    """The picture: train and eval losses, other scores, learning rate, gradient norm, throughput."""
+    speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"
+    loss = Panel("loss", _lines(runs, theme, "train/loss", "/loss"), inches=4.2)
+    small = [
+        *(Panel(name, _lines(runs, theme, f"train/{name}", f"/{name}")) for name in _scores(runs)),
+        Panel("learning rate", _lines(runs, theme, "train/lr"), smooth=False),
+        Panel("gradient norm", _lines(runs, theme, "train/grad_norm")),
+        Panel(f"{speed} per second", _lines(runs, theme, f"perf/{speed}_per_s"), bottom=0.0),
+    ]
+    small = [panel for panel in small if panel.lines]
+    columns = 2 if len(small) in (2, 4) else 3
+    rows = math.ceil(len(small) / columns)
+    inches = [loss.inches, *(small[i * columns].inches for i in range(rows))]
+    layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12)
+    figure = Figure(figsize=(12, sum(inches)), dpi=160, facecolor=theme.paper, layout=layout)
+    grid = figure.add_gridspec(1 + rows, columns, height_ratios=inches)
+    loss.draw(figure.add_subplot(grid[0, :]), theme)
+    for i, panel in enumerate(small):
+        panel.draw(figure.add_subplot(grid[1 + i // columns, i % columns]), theme)
+    return figure
+
+
+def _scores(runs: Sequence[Run]) -> list[str]:
+    """What is measured on evaluation sets besides the loss, unless it is the loss by another name."""
+    found = {}
+    for run in runs:
+        for key in run.metrics():
+            room, _, name = key.rpartition("/")
+            if room.startswith("eval/") and name != "loss" and run.series(key) != run.series(f"{room}/loss"):
+                found[name] = True
+    return list(found)
+
+
+def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None) -> list[Line]:
+    """The lines of a metric and of the eval metrics that end in `evals`; a colour is a run, or a metric of one."""
+    found = []
+    for i, run in enumerate(runs):
+        measured = [k for k in run.metrics() if evals and k.startswith("eval/") and k.endswith(evals)]
+        for j, name in enumerate(k for k in (key, *measured) if run.series(k)[0]):
+            source = name.split("/")[1 if name in measured else 0] if evals else ""
+            label = f"{run.name} {source}" if len(runs) > 1 else source
+            color = theme.lines[(i if len(runs) > 1 else j) % len(theme.lines)]
+            found.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One picture: its lines, its height, whether noisy lines get a moving average, where its y axis begins."""
+
+    title: str
+    lines: Sequence[Line]
+    inches: float = 2.7
+    smooth: bool = True
+    bottom: float | None = None
+
+    def draw(self, axes: Axes, theme: Theme) -> None:
+        # With many lines the measured ones speak: those of training stay thin, pale and without a label.
+        crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
+        title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
+        dress(axes, theme, title)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=NICE))
+        axes.yaxis.set_major_locator(MaxNLocator(6 if self.inches > 3 else 4, steps=NICE))
+        axes.xaxis.set_major_formatter(lambda step, _: _short(step))
+        axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+        axes.set_xlabel("step", fontsize=9, color=theme.faint)
+        for line in sorted(self.lines, key=lambda line: line.measured):
+            self._draw_line(axes, line, theme, crowded)
+        axes.margins(x=0.01)
+        if self.bottom is not None:
+            axes.set_ylim(bottom=self.bottom)
+        _label_ends(axes, [line for line in self.lines if line.measured or not crowded], self.inches)
+
+    def _draw_line(self, axes: Axes, line: Line, theme: Theme, crowded: bool) -> None:
+        style: dict[str, Any] = {"color": line.color, "solid_capstyle": "round"}
+        if line.measured:
+            marker = "o" if len(line.steps) <= 40 else ""
+            axes.plot(line.steps, line.values, **style, lw=2.2, marker=marker, ms=5, mec=theme.paper, mew=1)
+        elif self.smooth and len(line.steps) > SMOOTH_ABOVE:
+            axes.plot(line.steps, line.values, **style, lw=0.7, alpha=0.25)
+            axes.plot(
+                line.steps, _smooth(line.values), **style, lw=0.9 if crowded else 1.6, alpha=0.7 if crowded else 1
+            )
+        else:
+            axes.plot(line.steps, line.values, **style, lw=1.6, marker="o" if len(line.steps) == 1 else "")
+
+
+def _smooth(values: Sequence[float]) -> np.ndarray:
+    """Moving average over about a fiftieth of the points, centred; the window shrinks towards both ends."""
+    i = np.arange(len(values))
+    half = np.minimum(max(len(values) // 100, 1), np.minimum(i, len(values) - 1 - i))
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return (sums[i + half + 1] - sums[i - half]) / (2 * half + 1)
+
+
+def _label_ends(axes: Axes, lines: Sequence[Line], inches: float) -> None:
+    """Writes each line's label and last value beside its end, moved apart where they would touch."""
+    low, high = axes.get_ylim()
+    at = [(line.values[-1] - low) / (high - low) for line in lines]
+    order = sorted(range(len(lines)), key=lambda i: at[i])
+    for below, above in zip(order, order[1:], strict=False):
+        at[above] = max(at[above], at[below] + 0.21 / inches)
+    down = max(max(at, default=0.0) - 1.0, 0.0)
+    for y, line in zip(at, lines, strict=True):
+        text = f"{line.label} {_short(line.values[-1])}".strip()
+        axes.text(1.015, y - down, text, transform=axes.transAxes, color=line.color, fontsize=9, va="center")
+
+
+def _short(value: float) -> str:
+    if abs(value) >= 10_000:
+        return EngFormatter(places=None, sep="")(float(f"{value:.3g}"))
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,159 @@
+"""Pictures of a sweep: a metric against each axis, every point as a line across all axes, and the curves of all."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps, rc_context
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from txjax.report.curves import WORDS, Theme, dress
+from txjax.report.sweep_table import SEED, Group, Row
+
+WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
+
+
+def axes_of(groups: Sequence[Group]) -> list[str]:
+    """The paths on which the groups differ."""
+    paths = dict.fromkeys(path for group in groups for path in group.values if path != SEED)
+    return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
+
+
+@rc_context(WORDS)
+def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = False) -> Figure:
+    """One panel an axis: every mean with its standard error, and a line through the best at each value.
+
+    Args:
+      most: the largest is the best.
+    """
+    groups = [group for group in groups if math.isfinite(group.mean)]
+    paths = axes_of(groups) or [SEED]
+    columns = min(3, len(paths))
+    rows = math.ceil(len(paths) / columns)
+    figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=160, facecolor=theme.paper, layout=_layout())
+    for i, path in enumerate(paths):
+        axes = figure.add_subplot(rows, columns, i + 1)
+        dress(axes, theme)
+        place = Scale([group.values.get(path) for group in groups])
+        x = [place(group.values.get(path)) for group in groups]
+        y = [group.mean for group in groups]
+        bars = [0.0 if math.isnan(group.error) else group.error for group in groups]
+        axes.errorbar(x, y, yerr=bars, fmt="o", ms=4, alpha=0.55, color=theme.lines[0], elinewidth=1)
+        pick = max if most else min
+        best = {at: pick(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
+        axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
+        place.label(axes)
+        axes.set_xlabel(path, fontsize=9, color=theme.faint)
+        if i % columns == 0:
+            axes.set_ylabel(metric, fontsize=9, color=theme.faint)
+    return figure
+
+
+@rc_context(WORDS)
+def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
+    """Parallel coordinates: a line is a mean over seeds, its colour its rank; good ones are dark and lie on top.
+
+    Args:
+      groups: the best first.
+    """
+    groups = [group for group in groups if math.isfinite(group.mean)]
+    paths = axes_of(groups)
+    scales = [Scale([group.values.get(path) for group in groups]) for path in paths]
+    means = [group.mean for group in groups]
+    figure = Figure(figsize=(2.2 + 2.0 * (len(paths) + 1), 4.4), dpi=160, facecolor=theme.paper, layout=_layout())
+    axes = figure.add_subplot()
+    axes.set_facecolor(theme.paper)
+    axes.spines[:].set_visible(False)
+    axes.set_yticks([])
+    last = Scale(means)
+    for rank, group in reversed(list(enumerate(groups))):
+        values = [scale.share(group.values.get(path)) for scale, path in zip(scales, paths, strict=True)]
+        axes.plot(
+            range(len(paths) + 1), [*values, last.share(group.mean)], color=shade(theme, rank, len(groups)), lw=1.6
+        )
+    behind = {"facecolor": theme.paper, "edgecolor": "none", "pad": 1.0, "alpha": 0.8}
+    for i, scale in enumerate([*scales, last]):
+        axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
+        for text, share in scale.marks():
+            axes.text(i + 0.03, share, text, fontsize=8, color=theme.ink, va="center", bbox=behind)
+    axes.set_xticks(range(len(paths) + 1), [*paths, metric], fontsize=9, color=theme.ink)
+    axes.tick_params(length=0)
+    axes.set_xlim(-0.1, len(paths) + 0.6)
+    return figure
+
+
+@rc_context(WORDS)
+def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
+    """One panel a metric, with a line for every point that logged it, coloured by rank; good ones lie on top.
+
+    Args:
+      rows: the best first.
+    """
+    figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=160, facecolor=theme.paper, layout=_layout())
+    for i, metric in enumerate(metrics):
+        axes = figure.add_subplot(1, len(metrics), i + 1)
+        dress(axes, theme, metric)
+        drawn: list[float] = []
+        for rank, row in reversed(list(enumerate(rows))):
+            steps, values = row.run.series(metric)
+            marker = "o" if len(steps) == 1 else ""
+            axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
+            drawn += values
+        low, high = np.percentile(drawn, [0, 98])  # a run that diverges doesn't flatten the others
+        margin = 0.04 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_xlabel("step", fontsize=9, color=theme.faint)
+    return figure
+
+
+def shade(theme: Theme, rank: int, count: int) -> str:
+    """The colour of the point with this rank, 0 the best, among so many."""
+    return to_hex(colormaps[theme.ranks](rank / count))
+
+
+class Scale:
+    """Where values stand on an axis: numbers by their size, on a wide range by its logarithm, all else by rank."""
+
+    def __init__(self, values: Sequence[Any]):
+        self.numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        self.kinds = [] if self.numeric else sorted({str(value) for value in values})
+        numbers = [float(value) for value in values] if self.numeric else []
+        self.log = self.numeric and min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
+        places = [self(value) for value in values]
+        self.low, self.high = min(places), max(places)
+        self.values = sorted(set(numbers)) if self.numeric else self.kinds
+
+    def __call__(self, value: Any) -> float:
+        """The place of a value."""
+        if not self.numeric:
+            return float(self.kinds.index(str(value)))
+        return math.log10(value) if self.log else float(value)
+
+    def share(self, value: Any) -> float:
+        """The same from 0, the lowest, to 1, the highest."""
+        return (self(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+
+    def marks(self, apart: float = 0.05) -> list[tuple[str, float]]:
+        """The ends and what lies between them and no closer than that, as text with their shares."""
+        if not self.numeric:
+            return [(kind, self.share(kind)) for kind in self.kinds]
+        shares = {value: self.share(value) for value in self.values}
+        chosen = list(dict.fromkeys([self.values[0], self.values[-1]]))
+        for value in self.values[1:-1]:
+            if all(abs(shares[value] - shares[other]) >= apart for other in chosen):
+                chosen.append(value)
+        return [(f"{value:.4g}", shares[value]) for value in sorted(chosen)]
+
+    def label(self, axes: Axes) -> None:
+        """Writes values along the x axis."""
+        marks = self.marks(apart=0.14)
+        places = [self.low + share * (self.high - self.low) for _, share in marks]
+        axes.set_xticks(places, [text for text, _ in marks], rotation=0 if self.numeric else 20)
+
+
+def _layout() -> ConstrainedLayoutEngine:
+    return ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)

@@ -1,0 +1,65 @@
+"""The report of a sweep's folder: a table of its points, pictures, and a page with both."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from txjax.io.files import replace_bytes, replace_text
+from txjax.log.terminal_table import table
+from txjax.report.curves import DARK, LIGHT, Theme
+from txjax.report.run_page import png, shown
+from txjax.report.runs import check_inside
+from txjax.report.sweep_page import Picture, page, ranked
+from txjax.report.sweep_plots import axes_of, curves, parallel, per_axis
+from txjax.report.sweep_table import Group, grouped, metric_of, read, to_json
+from txjax.sweep.names import labels
+
+
+def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
+    """Prints the table, sorted by a metric (`-eval/x/accuracy`: the largest first), draws pictures, writes a page."""
+    rows = read(folder)
+    most = bool(sort) and str(sort).startswith("-")
+    metric = metric_of(rows, sort[1:] if sort and most else sort)
+    groups = grouped(rows, metric, most)
+    if out.parent == folder:
+        check_inside("--out", out, folder)
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = _pictures(groups, metric, most)
+    for name, (light, _) in pictures.items():
+        replace_bytes(out / name, light)
+    points, drawn = ranked(groups, metric), [str(out / name) for name in pictures]
+    logged = [name for name in dict.fromkeys([metric, "train/loss"]) if any(row.run.series(name)[0] for row in points)]
+    overlaid = [_drawn(lambda theme: curves(points, logged, theme))] if logged else []
+    html = out / "index.html"
+    replace_text(html, page(folder, out, points, groups, metric, overlaid, list(pictures.values())))
+    if as_json:
+        print(json.dumps(to_json(rows, groups, metric) | {"pictures": drawn, "html": str(html)}))
+        return
+    paths = axes_of(groups)
+    title = f"{folder}: {sum(row.state == 'finished' for row in rows)} of {len(rows)} points finished"
+    names = [*labels(paths).values(), metric, "standard error", "runs", "unfinished"]
+    table(title, names, [_cells(group, paths) for group in groups])
+    print("\n" + "\n".join([*drawn, str(html)]))
+
+
+def _pictures(groups: Sequence[Group], metric: str, most: bool) -> dict[str, Picture]:
+    """What the axes do to the points that finished, by file name."""
+    good = [group for group in groups if math.isfinite(group.mean)]
+    pictures = {"axes.png": _drawn(lambda theme: per_axis(groups, metric, theme, most))} if good else {}
+    if axes_of(good):
+        pictures["parallel.png"] = _drawn(lambda theme: parallel(groups, metric, theme))
+    return pictures
+
+
+def _drawn(draw: Callable[[Theme], Figure]) -> Picture:
+    return png(draw(LIGHT)), png(draw(DARK))
+
+
+def _cells(group: Group, paths: list[str]) -> list[str]:
+    values = [shown(group.values[path]) if path in group.values else "" for path in paths]
+    left = [row.state for row in group.rows if row.state != "finished"]
+    scores = ["" if math.isnan(x) else shown(x) for x in (group.mean, group.error)]
+    return [*values, *scores, str(group.count), ", ".join(dict.fromkeys(left))]
