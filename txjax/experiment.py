@@ -57,7 +57,7 @@ class Experiment:
     num_steps: int = setting(1000, at_least=1)
     batch_size: int = setting(32, at_least=1)
     microbatches: int = setting(1, at_least=1)
-    seed: int = setting(0, at_least=0, below=2**31)
+    seed: int = setting(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = setting(10, at_least=1)
     on_nonfinite: str = setting("raise", choices=("raise", "skip"))
     spikes: Spikes | None = None

@@ -179,17 +179,25 @@ def setting(
     at_most: float | None = None,
     below: float | None = None,
     choices: tuple[Any, ...] | None = None,
+    traced: bool = False,
+    off: float | None = None,
 ) -> Any:
-    """A dataclass field that states the range of its values; `tree.check_settings` enforces it."""
+    """A dataclass field that states the range of its values; `tree.check_settings` enforces it.
+
+    Args:
+      traced: the train step can be traced with the number as an argument, so that runs which differ in it can be one
+        program (`train.traced`).
+      off: the number at which the program leaves something out. At it and elsewhere are two programs.
+    """
     limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
-    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}}
+    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "traced": traced, "off": off}
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def is_on(value: float) -> bool:
-    """Whether a number that 0 switches off is on; one that is an argument of a program is."""
+    """Whether a number that 0 switches off (`setting(off=0)`) is on; one that is an argument of a program is."""
     return isinstance(value, jax.Array) or value != 0
 
 

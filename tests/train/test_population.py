@@ -186,10 +186,12 @@ def test_what_the_program_depends_on_is_named(path, value):
         check_together([experiment(), experiment(**{path: value})])
 
 
-def test_a_config_that_is_wrong_by_itself_says_so():
+def test_a_config_that_is_wrong_by_itself_says_so(tmp_path):
     wrong = {"optimizer.weight_decay": 0.2, "model.heads": 3}
+    workdirs = [tmp_path / "0", tmp_path / "1"]
     with pytest.raises(UserError, match=r"heads"):
-        populations([experiment(**{"model.heads": 3}), experiment(**wrong)])
+        train_together([experiment(**{"model.heads": 3}), experiment(**wrong)], workdirs)
+    assert not list(tmp_path.iterdir())
 
 
 TEXT = {"evals": {}}

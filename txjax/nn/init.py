@@ -50,7 +50,7 @@ class Xavier(Init):
 class Normal(Init):
     """The same standard deviation for every kernel (Devlin et al. 2019: 0.02)."""
 
-    stddev: float = setting(0.02, above=0)
+    stddev: float = setting(0.02, above=0, traced=True)
 
     def std(self, fan_in: float, fan_out: float) -> float:
         return self.stddev

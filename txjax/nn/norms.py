@@ -12,7 +12,7 @@ from txjax.types import setting
 class Norm(nn.Module):
     """What every norm is: x [..., D] -> the same shape and dtype, computed in float32."""
 
-    eps: float = setting(1e-6, above=0)
+    eps: float = setting(1e-6, above=0, traced=True)
 
     def vector(self, name: str, draw: nn.initializers.Initializer, x: jax.Array) -> jax.Array:
         """A learned vector over the width of `x`, ready to be combined with it."""

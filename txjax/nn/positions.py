@@ -85,8 +85,8 @@ class Sinusoidal(Positions):
         drowns them.
     """
 
-    theta: float = setting(10000.0, above=1)
-    amplitude: float = setting(1.0, above=0)
+    theta: float = setting(10000.0, above=1, traced=True)
+    amplitude: float = setting(1.0, above=0, traced=True)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -101,7 +101,7 @@ class Sinusoidal(Positions):
 class Sinusoidal2D(Positions):
     """Fixed sines and cosines of a patch's column, then of its row; zero for prefix tokens (He et al. 2022)."""
 
-    theta: float = setting(10000.0, above=1)
+    theta: float = setting(10000.0, above=1, traced=True)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -119,7 +119,7 @@ class Sinusoidal2D(Positions):
 class Rotary(Positions):
     """Turns channels i and i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairing)."""
 
-    theta: float = setting(10000.0, above=1)
+    theta: float = setting(10000.0, above=1, traced=True)
 
     def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
         if head_size % 2:

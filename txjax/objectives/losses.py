@@ -48,8 +48,8 @@ class CrossEntropy:
         all in memory; the backward pass computes them again. None = all at once.
     """
 
-    label_smoothing: float = setting(0.0, at_least=0, below=1)
-    z_loss: float = setting(0.0, at_least=0)
+    label_smoothing: float = setting(0.0, at_least=0, below=1, traced=True, off=0)
+    z_loss: float = setting(0.0, at_least=0, traced=True, off=0)
     chunk: int | None = setting(None, at_least=1)
 
     def __call__(

@@ -33,8 +33,8 @@ class MaskedToken(Objective):
     mask_id: int = setting(at_least=0)
     vocab: int = setting(at_least=1)
     rate: float = setting(0.15, above=0, at_most=1)
-    mask: float = setting(0.8, at_least=0, at_most=1)
-    random: float = setting(0.1, at_least=0, at_most=1)
+    mask: float = setting(0.8, at_least=0, at_most=1, traced=True)
+    random: float = setting(0.1, at_least=0, at_most=1, traced=True)
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")

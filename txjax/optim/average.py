@@ -21,8 +21,8 @@ class EMA:
       warmup: how slowly d rises; 1 has it at `decay` from the first update.
     """
 
-    decay: float = setting(0.9999, at_least=0, below=1)
-    warmup: float = setting(10.0, at_least=1)
+    decay: float = setting(0.9999, at_least=0, below=1, traced=True)
+    warmup: float = setting(10.0, at_least=1, traced=True)
 
     def begin(self, params: PyTree) -> PyTree:
         """The average before the first update: a copy, for the step gives away the memory of both."""

@@ -21,8 +21,8 @@ class Group:
     """
 
     pattern: str = ".*"
-    lr: float = setting(1.0, at_least=0)
-    weight_decay: float = setting(1.0, at_least=0)
+    lr: float = setting(1.0, at_least=0, traced=True)
+    weight_decay: float = setting(1.0, at_least=0, traced=True)
     trainable: bool = True
 
     def matches(self, path: str) -> bool:
@@ -48,11 +48,12 @@ def assign(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
 
     Raises:
       UserError: parameters without a group or with several, an invalid pattern, or a pattern without a parameter
-        (those of `default_groups` may match nothing).
+        (the patterns of `default_groups` may match nothing).
     """
     assigned = _cover(groups, paths)
+    matched = {group.pattern for group in (*assigned.values(), *default_groups())}
     for group in groups:
-        if group not in default_groups() and group not in assigned.values():
+        if group.pattern not in matched:
             words = re.sub(r"[^\w/]+", "", group.pattern)
             raise UserError(FIELD, "a pattern that matches a parameter", group.pattern, near_misses(words, assigned))
     return assigned

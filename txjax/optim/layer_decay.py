@@ -26,7 +26,7 @@ class LayerDecay:
       inputs: a regular expression that matches the whole path of each parameter before the layers.
     """
 
-    decay: float = setting(0.75, above=0, at_most=1)
+    decay: float = setting(0.75, above=0, at_most=1, traced=True)
     inputs: str = r"(patch_embed|embed|embed_types|norm_embed|positions|pool/token)(/.*)?"
 
     def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:

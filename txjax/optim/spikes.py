@@ -33,7 +33,7 @@ class Spikes:
     is full. (PaLM's answer to spikes, Chowdhery et al. 2022, 5.1, is to go back and skip; this skips alone.)
     """
 
-    factor: float = setting(10.0, above=1)
+    factor: float = setting(10.0, above=1, traced=True)
     window: int = setting(64, at_least=2)
 
     def watch(self, tx: optax.GradientTransformation) -> optax.GradientTransformation:

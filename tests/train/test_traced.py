@@ -1,0 +1,156 @@
+"""Every field that is declared `traced` can be an argument of the step's program."""
+
+import contextlib
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from evaluated import Pictures
+
+import txjax
+from txjax import sharding, tree
+from txjax.data import NextTokenWindows
+from txjax.experiment import Experiment
+from txjax.models import MAE, Bert, Decoder, ViT
+from txjax.nn import GPT2, LayerNorm, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
+from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
+from txjax.objectives.losses import CrossEntropy
+from txjax.optim import (
+    EMA,
+    LARS,
+    SGD,
+    Adafactor,
+    AdamW,
+    Constant,
+    Group,
+    LayerDecay,
+    Lion,
+    Muon,
+    Spikes,
+)
+from txjax.train import traced
+from txjax.train.state import Layout, batch_spec, lay_out
+from txjax.train.step import make_step
+
+SIZES: dict[str, Any] = {"width": 8, "depth": 2, "heads": 2}
+TEXT = NextTokenWindows(name="txjax_python_text", length=8)
+# All numbers that are off by default are on: the program that leaves them out takes no argument for them.
+LOSS = CrossEntropy(label_smoothing=0.1, z_loss=0.01)
+GROUPS = Group(r".*(kernel|embedding)", lr=0.5), Group(r"(?!.*(kernel|embedding)$).*", weight_decay=0.5)
+
+
+def experiment(optimizer: Any, **fields: Any) -> Experiment:
+    optimizer = dataclasses.replace(optimizer, schedule=Constant(warmup_steps=2), groups=GROUPS)
+    return Experiment(**dict(data=TEXT, num_steps=6, batch_size=8) | fields, optimizer=optimizer)
+
+
+def decoder(**fields: Any) -> Decoder:
+    return Decoder(vocab=256, **SIZES, **fields)
+
+
+# Between them they have every component that declares such a field.
+CASES: dict[str, Experiment] = {
+    "AdamW": experiment(
+        AdamW(weight_decay=0.1, layer_decay=LayerDecay()),
+        model=decoder(norm=RMSNorm(), positions=Rotary(), initial=Normal(stddev=0.1)),
+        objective=NextToken(loss=LOSS),
+        ema=EMA(decay=0.9),
+        spikes=Spikes(window=2),
+        seed=3,
+    ),
+    "Lion": experiment(
+        Lion(),
+        model=ViT(**SIZES, patch=2, classes=3, positions=Sinusoidal(amplitude=0.5)),
+        objective=Classification(loss=LOSS),
+        data=Pictures(split="train"),
+    ),
+    "SGD": experiment(
+        SGD(weight_decay=0.1),
+        model=Bert(vocab=256, **SIZES, norm=LayerNorm()),
+        objective=MaskedToken(mask_id=1, vocab=256, loss=LOSS),
+    ),
+    "LARS": experiment(
+        LARS(weight_decay=0.1),
+        model=MAE(**SIZES, patch=2, decoder_width=8, decoder_depth=1, decoder_heads=2, positions=Sinusoidal2D()),
+        objective=MaskedPatch(),
+        data=Pictures(split="train"),
+    ),
+    "Adafactor": experiment(Adafactor(), model=decoder(initial=GPT2()), objective=NextToken()),
+    "Muon": experiment(Muon(), model=decoder(), objective=NextToken()),
+}
+
+
+def declared(kind: type) -> set[tuple[str, str]]:
+    return {(kind.__name__, field.name) for field in dataclasses.fields(kind) if field.metadata.get("traced")}
+
+
+def taken(experiment: Experiment) -> set[tuple[str, str]]:
+    """The class and the name of every field that the program of this experiment takes."""
+    nodes = dict(tree.walk(experiment))
+    paths = [path.rpartition(".") for path in traced.arguments(experiment)]
+    return {(type(nodes[parent]).__name__, name) for parent, _, name in paths}
+
+
+def test_the_cases_have_every_field_that_is_declared():
+    kinds = set()
+    for info in pkgutil.walk_packages(txjax.__path__, "txjax."):
+        if info.name.startswith(("txjax.optim", "txjax.objectives", "txjax.nn", "txjax.models", "txjax.experiment")):
+            kinds |= {kind for kind in vars(importlib.import_module(info.name)).values() if isinstance(kind, type)}
+    wanted = {pair for kind in kinds if dataclasses.is_dataclass(kind) for pair in declared(kind)}
+    bases = {("Optimizer", name) for name in ("peak_lr", "weight_decay", "clip")} | {("Norm", "eps")}
+    assert wanted - bases == {pair for case in CASES.values() for pair in taken(case)}
+    assert len(wanted) > 50
+
+
+@contextlib.contextmanager
+def ready(experiment: Experiment) -> Iterator[tuple[Layout, Any]]:
+    """The layout, and the step as a function of (values of the arguments, state, batch); traced inside."""
+    with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+
+        def step(values: traced.Values, state: Any, batch: Any) -> Any:
+            mine = traced.member(experiment, values)
+            return make_step(mine, lay_out(mine, built))(state, batch)
+
+        yield lay_out(experiment, built), step
+
+
+def alone(experiment: Experiment) -> traced.Values:
+    """The values of all arguments that its program can take."""
+    nodes = dict(tree.walk(experiment))
+    numbers = {path: jnp.asarray(nodes[path]) for path in traced.arguments(experiment)}
+    return numbers | {path: rows[0] for path, rows in traced.traced_values([experiment]).items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_step_traces_with_all_of_them_as_arguments(name):
+    case = CASES[name]
+    with ready(case) as (layout, step):
+        batch = batch_spec(case.data, case.batch_size)
+        state, metrics = jax.eval_shape(step, alone(case), layout.abstract, batch)
+    found, wanted = (jax.tree.map(lambda x: (x.shape, x.dtype), tree) for tree in (state, layout.abstract))
+    assert found == wanted and metrics["loss"].shape == ()
+
+
+def test_arguments_give_the_numbers_of_the_values():
+    case = CASES["AdamW"]
+    rng = np.random.default_rng(0)
+    spec = batch_spec(case.data, case.batch_size)
+    batch = {key: rng.integers(0, 2, x.shape).astype(x.dtype) for key, x in spec.items()}
+    with ready(case) as (layout, step):
+        state = jax.jit(layout.init)(jax.random.key(case.seed))
+        mine = jax.jit(step)(alone(case), state, batch)
+        theirs = jax.jit(make_step(case, layout))(state, batch)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), mine, theirs)
+
+
+def test_a_number_at_which_something_is_left_out_is_a_program_of_its_own():
+    off, on, more = (
+        dataclasses.replace(CASES["Muon"], objective=NextToken(loss=CrossEntropy(z_loss=z))) for z in (0.0, 0.1, 0.2)
+    )
+    assert traced.populations([off, on, more]) == [[0], [1, 2]]
