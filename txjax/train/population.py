@@ -20,7 +20,6 @@ from txjax.backend import prepare
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, Source, train_batches
 from txjax.data.buckets import Ragged
-from txjax.data.disk_cache import cache_dir
 from txjax.distributed import several
 from txjax.experiment import Experiment, resolved
 from txjax.train.alone import HostBatch
@@ -73,7 +72,7 @@ def train_together(
         sorts them).
     """
     assert len(experiments) == len(workdirs) > 0
-    prepare(cache_dir() / "programs")
+    prepare()
     experiments = [resolved(experiment) for experiment in experiments]
     if several():
         raise UserError("--process_count", "one process where points train together")

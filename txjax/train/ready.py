@@ -11,7 +11,6 @@ from txjax import distributed, tree
 from txjax.backend import prepare
 from txjax.checkpoint import Store
 from txjax.data import Dataset, Source
-from txjax.data.disk_cache import cache_dir
 from txjax.distributed import agree
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check
@@ -53,7 +52,7 @@ def ready(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> Ready:
       UserError: for the first mistake; see `check` and `opened`.
       Failure: this process has other data than process 0.
     """
-    notes = prepare(cache_dir() / "programs")
+    notes = prepare()
     experiments = [resolved(experiment) for experiment in experiments]
     starts = agree("the start", lambda: not any(Store(workdir).steps() for workdir in workdirs))
     layout, origin = check(experiments[0], starts)

@@ -30,7 +30,6 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
-    from txjax.data.disk_cache import cache_dir
     from txjax.io.files import replace_text
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
@@ -39,7 +38,7 @@ def run(argv: list[str]) -> int:
     from txjax.report.size_plots import draw_coordinates, save
     from txjax.train.check import check as check_experiment
 
-    prepare(cache_dir() / "programs")
+    prepare()
     experiments = []
     for width in widths:
         sizes = [f"--config.model.width={width}"]
