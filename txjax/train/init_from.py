@@ -19,7 +19,7 @@ from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
-from txjax.transfer import FATES, FIELD, Row, plan, variables
+from txjax.transfer import FATES, FIELD, Row, plan, stored_variables
 from txjax.types import PyTree, TrainState, UserError, flat_paths
 
 log = logging.getLogger("txjax")
@@ -126,7 +126,7 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
     tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
     there = store.record(step)["arrays"]
     source = f"{workdir} at step {step}"
-    rows = plan(experiment.transfer, variables(here), variables(there), tables, source)
+    rows = plan(experiment.transfer, stored_variables(here), stored_variables(there), tables, source)
     return Origin(store, step, rows)
 
 
