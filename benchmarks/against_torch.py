@@ -28,9 +28,8 @@ CONTENDERS = ("txjax", "torch", "torch.compile")
 def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
     """One update of the model by the framework's own step, and the number of parameters."""
     from txjax.backend import prepare
-    from txjax.data.disk_cache import cache_dir
 
-    for note in prepare(cache_dir() / "programs"):
+    for note in prepare():
         print(note, file=sys.stderr)
     import jax
     from models import SIZES, experiment, made_up  # beside this file

@@ -16,7 +16,6 @@ import jax
 from txjax import config, sharding
 from txjax.backend import prepare
 from txjax.data import train_batches
-from txjax.data.disk_cache import cache_dir
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.train.run_eval import place
@@ -55,7 +54,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=3)
     flags, overrides = parser.parse_known_args(sys.argv[1:])
-    prepare(cache_dir() / "programs")
+    prepare()
     rows = []
     for path in flags.configs.split(","):
         experiment = config.load(path, overrides)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.transfer import Bicubic, Linear1D, Transfer, plan, variables
+from txjax.transfer import Bicubic, Linear1D, Transfer, plan, stored_variables
 from txjax.types import UserError
 
 from made import numbers
@@ -15,8 +15,8 @@ def arrays(**shapes: tuple[int, ...]) -> dict:
     return {name.replace("_", "/"): (shape, "float32") for name, shape in shapes.items()}
 
 
-HERE = variables(arrays(weights_params_enc_a=(2, 3), weights_params_enc_b=(4,), weights_params_head_k=(3, 5)))
-THERE = variables(arrays(weights_params_body_a=(2, 3), weights_frozen_body_b=(4,), weights_params_old_k=(3, 7)))
+HERE = stored_variables(arrays(weights_params_enc_a=(2, 3), weights_params_enc_b=(4,), weights_params_head_k=(3, 5)))
+THERE = stored_variables(arrays(weights_params_body_a=(2, 3), weights_frozen_body_b=(4,), weights_params_old_k=(3, 7)))
 
 
 def fates(transfer: Transfer, here=HERE, there=THERE, tables=()) -> dict[str, tuple[str, str]]:
@@ -34,7 +34,9 @@ def test_prefixes_lead_from_here_to_there_whatever_was_frozen():
 
 
 def test_the_longest_prefix_holds_and_the_empty_one_is_all():
-    there = variables(arrays(weights_params_m_enc_a=(2, 3), weights_params_m_enc_b=(4,), weights_params_x=(3, 5)))
+    there = stored_variables(
+        arrays(weights_params_m_enc_a=(2, 3), weights_params_m_enc_b=(4,), weights_params_x=(3, 5))
+    )
     assert fates(Transfer({"": "m", "enc/b": None, "head/k": "x"}), there=there) == {
         "enc/a": ("loaded", "weights/params/m/enc/a"),
         "enc/b": ("new", ""),
@@ -44,11 +46,11 @@ def test_the_longest_prefix_holds_and_the_empty_one_is_all():
 
 
 def test_averages_and_state_of_the_model():
-    there = variables(
+    there = stored_variables(
         arrays(weights_params_a=(2,), weights_ema_a=(2,), weights_frozen_b=(3,))
         | {"weights/model_state/batch_stats/a": ((4,), "float32"), "training/opt_state/0/mu/a": ((2,), "float32")}
     )
-    here = variables(
+    here = stored_variables(
         arrays(weights_params_a=(2,), weights_params_b=(3,)) | {"weights/model_state/batch_stats/a": ((4,), "float32")}
     )
     found = [row.there.at for row in plan(Transfer(), here, there, (), "W") if row.there]
@@ -86,7 +88,7 @@ def test_nothing_is_cast():
 
 
 def test_positions_of_another_size_are_resampled_where_asked_for():
-    here, there = (variables({"weights/params/table": ((n, 6), "float32")}) for n in (17, 5))
+    here, there = (stored_variables({"weights/params/table": ((n, 6), "float32")}) for n in (17, 5))
     assert fates(Transfer(resample=Bicubic()), here, there, ["table"])["table"][0] == "resampled"
     with pytest.raises(UserError, match=r"float32\[17, 6\], got 'float32\[5, 6\] in W'; transfer.resample=Bicubic"):
         fates(Transfer(), here, there, ["table"])

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
+from txjax.io.cache_dir import cache_dir
 from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
@@ -43,12 +44,13 @@ def aim(platform: str) -> Iterator[None]:
         _aim.reset(token)
 
 
-def prepare(programs: Path) -> list[str]:
+def prepare(programs: Path | None = None) -> list[str]:
     """Sets this process up for training on its backend. Returns what was set, and what switches it off.
 
     Args:
-      programs: the folder that keeps compiled programs.
+      programs: the folder that keeps compiled programs. If None, `programs` in the cache folder.
     """
+    programs = cache_dir() / "programs" if programs is None else programs
     set_here = []
     if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and _keep_memory():  # before JAX starts its threads
         set_here.append("freed memory is kept for the next step (off: TXJAX_KEEP_MEMORY=0)")

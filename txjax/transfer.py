@@ -113,8 +113,8 @@ class Stored(NamedTuple):
 Variables = dict[str, dict[str, Stored]]  # arrays by collection ("params" and the model's own) and path
 
 
-def variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variables:
-    """A model's arrays, from the shapes and dtypes of a checkpoint's by their paths there.
+def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variables:
+    """The model's arrays in a checkpoint, from the shapes and dtypes of all its arrays by their paths.
 
     It is one to us whether a parameter was trained or frozen; an average of it (`Experiment.ema`) takes its place.
     """

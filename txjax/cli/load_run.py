@@ -44,13 +44,12 @@ def parser(command: str, summary: str) -> Parser:
 def read(flags: argparse.Namespace) -> "Experiment":
     """The run's experiment; JAX is set up, nothing is loaded."""
     from txjax.backend import prepare
-    from txjax.data.disk_cache import cache_dir
     from txjax.experiment import Experiment, resolved
     from txjax.modules import trusted
     from txjax.train.workdir import read_config
     from txjax.types import UserError
 
-    prepare(cache_dir() / "programs")
+    prepare()
     found = read_config(flags.workdir, trusted(flags.trust))
     if not isinstance(found, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"

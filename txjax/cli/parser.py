@@ -15,6 +15,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, command: str, summary: str):
         super().__init__(prog=f"txjax {command}", description=summary, allow_abbrev=False)
 
+    def add_config(self) -> None:
+        """The flag whose value `config.load` takes, with overrides of it beside."""
+        self.add_argument(
+            "--config",
+            required=True,
+            help="FILE.py or FILE.py:variant; --config.a.b=value changes a field; with --help: every field",
+        )
+
     def add_processes(self) -> None:
         """The flags with which a process finds the others of its run; `distributed.start` takes their values."""
         group = self.add_argument_group(

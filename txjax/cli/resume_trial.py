@@ -41,7 +41,7 @@ class Interruption:
 def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
     """A parser with the flags of a trial."""
     made = Parser(command, summary)
-    made.add_argument("--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field")
+    made.add_config()
     made.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
     made.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
     made.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")

@@ -20,14 +20,13 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.data.disk_cache import cache_dir
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.modules import trusted
     from txjax.train.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
-    prepare(cache_dir() / "programs")
+    prepare()
     found = read_config(flags.workdir, trusted(flags.trust))
     model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

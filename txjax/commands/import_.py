@@ -21,14 +21,13 @@ def run(argv: list[str]) -> int:
     from txjax import tree
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.data.disk_cache import cache_dir
     from txjax.interop import huggingface
     from txjax.interop.huggingface.start import experiment
     from txjax.io.files import replace_text
     from txjax.train.workdir import hold, write_manifest
     from txjax.types import UserError
 
-    prepare(cache_dir() / "programs")
+    prepare()
     if (flags.workdir / "config.json").exists():
         raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
     model, variables = huggingface.load(flags.source)

@@ -14,9 +14,7 @@ SUMMARY = "price a run for a TPU slice or other devices, without having them"
 
 def run(argv: list[str]) -> int:
     parser = Parser("plan", __doc__)
-    parser.add_argument(
-        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
-    )
+    parser.add_config()
     parser.add_argument("--topology", help="a slice of a TPU pod: v4, v5e, v5p or v6e, such as v5p:4x4x4")
     parser.add_argument("--slices", type=int, default=1, help="that many of these slices")
     parser.add_argument("--devices", type=int, help="without --topology: that many fake devices of this CPU")

@@ -18,11 +18,7 @@ SUMMARY = "train a config in a workdir; again to go on"
 
 def run(argv: list[str]) -> int:
     parser = Parser("train", __doc__)
-    parser.add_argument(
-        "--config",
-        required=True,
-        help="FILE.py or FILE.py:variant; --config.a.b=value changes a field; with --help: every field",
-    )
+    parser.add_config()
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"

@@ -17,6 +17,7 @@ import rich.markup
 import rich.progress
 
 from txjax.io import digest
+from txjax.io.cache_dir import cache_dir
 from txjax.io.disk import take_lock
 from txjax.io.files import flush
 from txjax.types import UserError
@@ -26,11 +27,6 @@ logger = logging.getLogger(__name__)
 
 DIGEST_LIMIT = 4 << 30  # bytes; of a larger folder only what `load` looks at is verified
 T = TypeVar("T")
-
-
-def cache_dir() -> Path:
-    """TXJAX_CACHE_DIR, or ~/.cache/txjax."""
-    return Path(os.environ.get("TXJAX_CACHE_DIR") or "~/.cache/txjax").expanduser()
 
 
 @contextlib.contextmanager

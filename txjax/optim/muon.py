@@ -9,7 +9,7 @@ from optax.contrib import MuonDimensionNumbers
 from optax.contrib import scale_by_muon as orthogonalize
 
 from txjax.optim.layers import STACKED, Matrix, matrix
-from txjax.sharding import Axes
+from txjax.sharding import Axes, is_axes
 from txjax.types import PyTree, UserError, path_name
 
 
@@ -26,7 +26,6 @@ def scale_by_muon(
     A direction is five quintic Newton-Schulz steps on the Nesterov momentum, times sqrt(max(fan-in, fan-out)) * rms:
     an orthogonal matrix's entries have the root mean square 1 / sqrt(max(fan-in, fan-out)) (Liu et al. 2025).
     """
-    is_axes = lambda node: isinstance(node, tuple)  # noqa: E731
     matrices = jax.tree_util.tree_map_with_path(
         lambda path, names: hidden_matrix(path_name(path), names), axes, is_leaf=is_axes
     )

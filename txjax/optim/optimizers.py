@@ -25,7 +25,7 @@ from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.parametrization import RULES, Factors, Scaling, refuse
-from txjax.sharding import Axes
+from txjax.sharding import Axes, is_axes
 from txjax.types import PyTree, path_name, setting
 
 Part = optax.GradientTransformation
@@ -101,7 +101,7 @@ class Optimizer:
 
         def by_path(factor: Callable[[str, Axes], Any]) -> PyTree:
             return jax.tree_util.tree_map_with_path(
-                lambda path, names: factor(path_name(path), names), axes, is_leaf=_is_axes
+                lambda path, names: factor(path_name(path), names), axes, is_leaf=is_axes
             )
 
         def factors(path: str, names: Axes) -> Factors:
@@ -244,10 +244,6 @@ class Muon(AdamW):
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return scale_by_muon(axes, self.momentum, self.rms, self.momentum_dtype, rest=super().direction(axes))
-
-
-def _is_axes(node: PyTree) -> bool:
-    return isinstance(node, tuple)
 
 
 def _of_scaled(direction: optax.GradientTransformation, factors: PyTree) -> optax.GradientTransformation:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from txjax.experiment import Experiment
 from txjax.nn import Experts
-from txjax.sharding import Axes
+from txjax.sharding import Axes, is_axes
 from txjax.train.counting import tokens_per_batch
 from txjax.train.state import Layout
 from txjax.tree import walk
@@ -81,7 +81,7 @@ def _shares(experiment: Experiment, layout: Layout) -> Iterator[_Share]:
     mesh, sizes = experiment.mesh, dict(layout.batch.mesh.shape)
     of_batch, of_places = set(mesh.table()["batch"]), {*mesh.table()["batch"], *mesh.table()["length"]}
     trained = flat_paths(layout.abstract.params)
-    names = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    names = flat_paths(layout.axes, is_leaf=is_axes)
     for path, x in (*trained.items(), *flat_paths(layout.abstract.frozen).items()):
         gathered: list[str | None] = []
         held: list[str | None] = []
@@ -161,6 +161,6 @@ def _ways(experiment: Experiment, sizes: dict[str, int], axis: str) -> int:
 
 def _named(layout: Layout) -> Iterator[tuple[Axes, Any]]:
     """Every parameter with its logical axes."""
-    names = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    names = flat_paths(layout.axes, is_leaf=is_axes)
     for path, x in (*flat_paths(layout.abstract.params).items(), *flat_paths(layout.abstract.frozen).items()):
         yield names[path], x

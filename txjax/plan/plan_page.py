@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txjax.plan.price import Plan
+from txjax.sharding import is_axes
 from txjax.train.state import Layout
 from txjax.types import flat_paths
 
@@ -28,7 +29,7 @@ th { color: var(--faint); } td:last-child { width: 30%; }
 
 def layout_rows(layout: Layout) -> list[dict[str, Any]]:
     """A row for every parameter: its name, shape, logical axes, mesh axes, bytes on one device."""
-    axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    axes = flat_paths(layout.axes, is_leaf=is_axes)
     rows = []
     for path, x in (flat_paths(layout.abstract.params) | flat_paths(layout.abstract.frozen)).items():
         spec = [_split(entry, x.sharding.mesh.shape) for entry in x.sharding.spec]

@@ -14,7 +14,7 @@ from txjax.sharding.current import (
     use,
     within,
 )
-from txjax.sharding.mesh import AXES, RULES, Axes, Mesh, batch_sharding, shardings, stacked
+from txjax.sharding.mesh import AXES, RULES, Axes, Mesh, batch_sharding, is_axes, shardings, stacked
 
 __all__ = [
     "AXES",
@@ -26,6 +26,7 @@ __all__ = [
     "constrain",
     "each",
     "gather",
+    "is_axes",
     "mapped",
     "nowhere",
     "part",

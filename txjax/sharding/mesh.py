@@ -139,6 +139,11 @@ class Mesh:
         return PartitionSpec(*(entry if len(entry) > 1 else (entry[0] if entry else None) for entry in entries))
 
 
+def is_axes(node: PyTree) -> bool:
+    """Whether a node of a tree of logical axes is a leaf: the axes of one array."""
+    return isinstance(node, tuple)
+
+
 def count_parts(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
     """In how many parts an entry of a PartitionSpec splits."""
     return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))
@@ -154,7 +159,7 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
     Raises:
       UserError: a dimension that its mesh axes don't divide.
     """
-    names = flat_paths(axes, is_leaf=lambda a: isinstance(a, tuple))
+    names = flat_paths(axes, is_leaf=is_axes)
     arrays = flat_paths(shapes)
     for path, logical in names.items():
         partition = mesh.partition(logical, path)
@@ -167,7 +172,7 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
                     size,
                     hint=f"change the model's size or the mesh, or keep it whole with mesh.rules = {{{name!r}: ()}}",
                 )
-    return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=lambda a: isinstance(a, tuple))
+    return jax.tree.map(lambda a: NamedSharding(built, mesh.partition(a)), axes, is_leaf=is_axes)
 
 
 def stacked(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:

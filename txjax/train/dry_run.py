@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from txjax import backend
 from txjax.experiment import Experiment
-from txjax.train.prepare import prepare, prepare_backend
+from txjax.train.prepare import prepare
 from txjax.train.workdir import check_config, named
 
 
@@ -17,7 +18,7 @@ def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bo
       UserError: what `train` would raise.
     """
     path = named(workdir)
-    prepare_backend()
+    backend.prepare()
     (run,) = prepare([experiment], [path])
     if not allow_config_change:
         check_config(path, run.experiment)

@@ -16,9 +16,10 @@ from txjax.experiment import Experiment
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.log.terminal_table import table
+from txjax.sharding import is_axes
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
-from txjax.transfer import FATES, FIELD, Row, plan, variables
+from txjax.transfer import FATES, FIELD, Row, plan, stored_variables
 from txjax.types import PyTree, TrainState, UserError, flat_paths
 
 log = logging.getLogger("txjax")
@@ -121,11 +122,11 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
         flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
         raise error.inside(FIELD, flag) from None
     here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
-    axes = flat_paths(layout.axes, is_leaf=lambda node: isinstance(node, tuple))
+    axes = flat_paths(layout.axes, is_leaf=is_axes)
     tables = [path for path, names in axes.items() if names[:1] == ("positions",)]
     there = store.record(step)["arrays"]
     source = f"{workdir} at step {step}"
-    rows = plan(experiment.transfer, variables(here), variables(there), tables, source)
+    rows = plan(experiment.transfer, stored_variables(here), stored_variables(there), tables, source)
     return Origin(store, step, rows)
 
 

@@ -26,7 +26,7 @@ from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
 from txjax.train.init_from import Origin
 from txjax.train.preemption import EXIT_CODE
-from txjax.train.prepare import Run, prepare_backend
+from txjax.train.prepare import Run
 from txjax.train.recorder import NotFinite, Recorders
 from txjax.train.run_eval import evaluators, place
 from txjax.train.session import session
@@ -74,7 +74,7 @@ def train_together(
         sorts them).
     """
     assert len(experiments) == len(workdirs) > 0
-    prepare_backend()
+    backend.prepare()
     experiments = [resolved(experiment) for experiment in experiments]
     if several():
         raise UserError("--process_count", "one process where points train together")

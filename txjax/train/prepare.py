@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from txjax import backend, distributed, sharding, tree
+from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Dataset, Source
-from txjax.data.disk_cache import cache_dir
 from txjax.distributed import agree
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check
@@ -71,11 +70,6 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
         _compare_data(fingerprints)
         runs.append(Run(experiment, workdir, layout, init_source, source, evals, fingerprints))
     return runs
-
-
-def prepare_backend() -> list[str]:
-    """Sets JAX up for this process, programs cached on the disk. Returns notes for the log."""
-    return backend.prepare(cache_dir() / "programs")
 
 
 def checked_layout(experiment: Experiment) -> Layout:

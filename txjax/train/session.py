@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txjax import distributed, sharding
-from txjax.backend import compiler_options
+from txjax import backend, distributed, sharding
 from txjax.data.following import differences
 from txjax.distributed import agree
 from txjax.experiment import Experiment
@@ -16,7 +15,7 @@ from txjax.log import setup_logging
 from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
 from txjax.train.goodput import Goodput
 from txjax.train.preemption import Preemption
-from txjax.train.prepare import Run, prepare, prepare_backend
+from txjax.train.prepare import Run, prepare
 from txjax.train.watchdog import Watchdog
 from txjax.train.workdir import hold, named, settle_config, write_manifest
 
@@ -54,7 +53,7 @@ def session(
 
         if distributed.several():  # one that fails reports it to the others by a file in the workdir
             lock()
-        notes = prepare_backend()
+        notes = backend.prepare()
         runs = prepare(experiments, paths)
         first = runs[0].experiment
         stack.enter_context(sharding.use(first.mesh))
@@ -76,7 +75,7 @@ def session(
             counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
             agree(
                 "the manifest",
-                functools.partial(write_manifest, run.workdir, run.fingerprints, counts, compiler_options()),
+                functools.partial(write_manifest, run.workdir, run.fingerprints, counts, backend.compiler_options()),
             )
         with Watchdog(paths[0], first.step_timeout_seconds) as watchdog:
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])

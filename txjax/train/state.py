@@ -97,7 +97,7 @@ def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)
     axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)
-    names = flat_paths(axes, is_leaf=_is_axes)
+    names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
     depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
     scaling = experiment.model.scaling() if hasattr(experiment.model, "scaling") else None
@@ -161,10 +161,6 @@ def _like_params(opt_state: PyTree, params: PyTree, placed: PyTree, whole: Named
 
 def _is_box(node: Any) -> bool:
     return isinstance(node, meta.AxisMetadata)
-
-
-def _is_axes(node: Any) -> bool:
-    return isinstance(node, tuple)
 
 
 def _axes(leaf: Any) -> tuple[str | None, ...]:

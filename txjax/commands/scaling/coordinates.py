@@ -12,9 +12,7 @@ SUMMARY = "check that activations keep their size as a config's model gets wider
 
 def run(argv: list[str]) -> int:
     parser = Parser("scaling coordinates", __doc__)
-    parser.add_argument(
-        "--config", required=True, help="FILE.py or FILE.py:variant; --config.a.b=value changes a field"
-    )
+    parser.add_config()
     parser.add_argument("--widths", default="32,64,128,256", help="of the model; default: 32,64,128,256")
     parser.add_argument("--head_size", type=int, help="heads of this size, more of them where wider; default: as many")
     parser.add_argument("--steps", type=int, default=4, help="updates; default: 4")
@@ -30,7 +28,6 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
-    from txjax.data.disk_cache import cache_dir
     from txjax.io.files import replace_text
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
@@ -39,7 +36,7 @@ def run(argv: list[str]) -> int:
     from txjax.report.size_plots import draw_coordinates, save
     from txjax.train.check import check as check_experiment
 
-    prepare(cache_dir() / "programs")
+    prepare()
     experiments = []
     for width in widths:
         sizes = [f"--config.model.width={width}"]

@@ -13,7 +13,7 @@ SUMMARY = "plan the runs of a scaling law"
 
 def run(argv: list[str]) -> int:
     parser = Parser("scaling ladder", __doc__)
-    parser.add_argument("--config", required=True, help="FILE.py[:variant]; --config.a.b=value changes a field")
+    parser.add_config()
     parser.add_argument("--budgets", type=_numbers, help="FLOPs, each spent on models of several sizes: 1e16,3e16")
     parser.add_argument("--target", help="FLOPs of a run to be foretold, or its FILE.py[:variant]: budgets below it")
     parser.add_argument("--rungs", type=int, default=4, help="budgets below --target; default 4")
