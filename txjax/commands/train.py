@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from txjax.commands.parser import Parser
 from txjax.commands.smoke import shorten
 from txjax.train.early import leaving
+from txjax.types import UserError
 
 if TYPE_CHECKING:
     from txjax.experiment import Experiment
@@ -28,6 +29,9 @@ def run(argv: list[str]) -> int:
         "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument(
+        "--profile", metavar="START:STOP", help="trace these steps, both included, with JAX's profiler: WORKDIR/profile"
+    )
     parser.add_argument(
         "--smoke",
         action="store_true",
@@ -59,7 +63,11 @@ def run(argv: list[str]) -> int:
         from txjax.disk import dispensable
         from txjax.log import announce
         from txjax.train.loop import train
+        from txjax.train.profile import Steps, profiling
 
+        profile = Steps.parse(flags.profile) if flags.profile is not None else None
+        if profile and flags.point and len(flags.point) > 1:
+            raise UserError("--profile", "one --point", hint="a profile shows one run")
         if flags.dry_run:
             return _dry_run(flags, overrides)
         if flags.point and len(flags.point) > 1:
@@ -67,10 +75,12 @@ def run(argv: list[str]) -> int:
         experiment = _experiment(flags, overrides)
         if flags.smoke:
             announce(shorten(experiment))
+        if profile:
+            profile.check(0, min(flags.until or experiment.num_steps, experiment.num_steps))
     processes.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    with leaving() if not processes.several() else contextlib.nullcontext():
+    with leaving() if not processes.several() else contextlib.nullcontext(), profiling(profile):
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
     if code == 0 and processes.first():
         picture, told = flags.workdir / "curves.png", ""

@@ -26,6 +26,7 @@ from txjax.train.init_from import Origin
 from txjax.train.ledger import WORK, Ledger
 from txjax.train.meter import Meter, Work, work
 from txjax.train.preemption import Preemption
+from txjax.train.profile import Profile
 from txjax.train.ready import ready
 from txjax.train.run_eval import evaluators
 from txjax.train.state import flops_per_step, places, variables
@@ -191,16 +192,18 @@ class Run:
     def steps(self, until: int | None = None) -> int:
         """Runs to the end, to step `until`, to a preemption, or until all have failed. Returns the exit code."""
         experiment, end = self.experiment, self.experiment.num_steps
+        profile = Profile(self.books[0].folder, self.start, min(until or end, end))
         batches = self.machine.batches(self.start)
         self.preemption.starting = False
         self.ledger.turn("step")
-        with contextlib.closing(batches), jax.transfer_guard("disallow"):
+        with contextlib.closing(batches), profile, jax.transfer_guard("disallow"):
             for step in range(self.start + 1, min(until or end, end) + 1):
                 self.watchdog.beat(f"waiting for the data of step {step}")
                 with self.meter.waiting():
                     batch = next(batches)
                 self.watchdog.beat(f"in step {step}")
                 metrics, ids, done = self._step(batch)
+                profile.after(step, metrics)
                 self._settle()
                 self.pending = Pending(step, metrics, ids, done)
                 due = [n for n, e in experiment.evals.items() if step % e.every_steps == 0 or step == end]
