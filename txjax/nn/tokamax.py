@@ -81,7 +81,9 @@ def _call(
     _: Any = None,
 ) -> jax.Array:
     import tokamax
+    from absl import flags
 
+    flags.FLAGS.mark_as_parsed()  # else versions before 0.0.17 parse this process's command line as their own
     allowed = Mask(query_segments=queries, key_segments=keys).dense(query.shape[1], key.shape[1])
     near = None if window is None else (window - 1, 0 if causal else window - 1)
     return tokamax.dot_product_attention(
