@@ -15,6 +15,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.commands import report
 from txjax.report.curves import DARK, LIGHT, draw
+from txjax.report.curves_file import plot_curves
 from txjax.report.runs import Run, read_runs
 from txjax.types import UserError
 
@@ -116,7 +117,7 @@ def test_young_runs(tmp_path: Path, rows: int) -> None:
     run = make_run(tmp_path / "run", rows=rows, **{"train/grad_norm": math.nan})
     if rows == 0:
         (run / "metrics.jsonl").write_text("")
-    path = report.plot_curves([run], tmp_path / "curves.png")
+    path = plot_curves([run], tmp_path / "curves.png")
     assert path.read_bytes().startswith(PNG)
 
 
@@ -203,7 +204,7 @@ def test_pictures_are_never_written_through_a_link(tmp_path: Path) -> None:
     for path in (*(run / "report" / name for name in names), run / "curves.png", run / ".curves.png.tmp"):
         path.symlink_to(victim)
     assert page_of(run).startswith("<!doctype html>")
-    assert report.plot_curves([run], run / "curves.png").read_bytes().startswith(PNG)
+    assert plot_curves([run], run / "curves.png").read_bytes().startswith(PNG)
     assert (run / "report" / "curves.png").read_bytes().startswith(PNG)
     assert victim.read_text() == "untouched"
 

@@ -4,7 +4,6 @@ Of a sweep's folder: a table of all points, seeds averaged, and pictures of its 
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from txjax.cli.parser import Parser
@@ -55,14 +54,3 @@ def run(argv: list[str]) -> int:
     table("final metrics", ["metric", *(r.name for r in runs)], rows)
     print(f"\n{picture}\n{html}")
     return 0
-
-
-def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
-    """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
-    from txjax.io.files import replace_bytes
-    from txjax.report.curves import LIGHT, draw
-    from txjax.report.run_page import png
-    from txjax.report.runs import read_runs
-
-    replace_bytes(Path(path), png(draw(read_runs(workdirs), LIGHT)))
-    return Path(path)

@@ -1,29 +1,53 @@
-"""txjax train: trains a config in a workdir; the same command again goes on where it stopped."""
+"""txjax train: trains a config in a workdir; the same command again resumes where it stopped."""
 
-import argparse
 import contextlib
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from txjax.cli.parser import Parser
-from txjax.cli.smoke import shorten
 from txjax.train.preemption import exit_on_signal
 
-if TYPE_CHECKING:
-    from txjax.experiment import Experiment
-
-SUMMARY = "train a config in a workdir; again to go on"
+SUMMARY = "train a config in a workdir; again to resume"
 
 
 def run(argv: list[str]) -> int:
+    flags, overrides = _parser().parse_known(argv)
+    with exit_on_signal():  # these take seconds to import
+        from txjax.sweep.leash import follow
+
+        follow()
+        from txjax import distributed
+        from txjax.cli import train_modes
+        from txjax.train.trainer import train
+
+        profiled = train_modes.profiled_steps(flags)
+        if flags.dry_run:
+            return train_modes.dry_run(flags, overrides)
+        if flags.point and len(flags.point) > 1:
+            return train_modes.train_points(flags, overrides)
+        experiment = train_modes.chosen_experiment(flags, overrides, profiled)
+    distributed.start(
+        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
+    )
+    with exit_on_signal() if not distributed.several() else contextlib.nullcontext():
+        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until, profiled)
+    if code == 0 and distributed.first():
+        from txjax.report.curves_file import plot_finished
+
+        print(f"done: step {flags.until or experiment.num_steps}{plot_finished(flags.workdir)}")
+    return code
+
+
+def _parser() -> Parser:
     parser = Parser("train", __doc__)
     parser.add_config()
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder, such as runs/first")
     parser.add_argument(
-        "--allow_config_change", action="store_true", help="go on with a config that differs from the workdir's"
+        "--allow_config_change", action="store_true", help="resume with a config that differs from the workdir's"
     )
     parser.add_argument("--until", type=int, help="stop and save after this step, short of num_steps")
+    parser.add_argument(
+        "--profile", metavar="START:STOP", help="trace these steps, both included, with JAX's profiler: WORKDIR/profile"
+    )
     parser.add_argument(
         "--smoke",
         action="store_true",
@@ -44,83 +68,4 @@ def run(argv: list[str]) -> int:
         "fields: the config's fields and their values alone, without devices and data",
     )
     parser.add_processes()
-    flags, overrides = parser.parse_known(argv)
-
-    with exit_on_signal():  # these take seconds to import
-        from txjax.sweep.leash import follow
-
-        follow()
-        from txjax import distributed
-        from txjax.commands.report import plot_curves
-        from txjax.io.disk import dispensable
-        from txjax.log import announce
-        from txjax.train.trainer import train
-
-        if flags.dry_run:
-            return _dry_run(flags, overrides)
-        if flags.point and len(flags.point) > 1:
-            return _together(flags, overrides)
-        experiment = _experiment(flags, overrides)
-        if flags.smoke:
-            announce(shorten(experiment))
-    distributed.start(
-        flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
-    )
-    with exit_on_signal() if not distributed.several() else contextlib.nullcontext():
-        code = train(experiment, flags.workdir, flags.allow_config_change, flags.until)
-    if code == 0 and distributed.first():
-        picture, told = flags.workdir / "curves.png", ""
-        with dispensable(picture):
-            told = f"; curves in {plot_curves([flags.workdir], picture)}"
-        print(f"done: step {flags.until or experiment.num_steps}{told}")
-    return code
-
-
-def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
-    """Looks at the run that the flags name, or at each of several points, and leaves nothing in the workdir."""
-    from txjax.sweep.resolve import points_of
-    from txjax.train.dry_run import dry_run
-    from txjax.tree import check_settings
-
-    if flags.point and len(flags.point) > 1:
-        runs = {flags.workdir / run.name: run.experiment for run in points_of(flags.config, overrides, flags.point)}
-    else:
-        runs = {flags.workdir: _experiment(flags, overrides)}
-    for workdir, experiment in runs.items():
-        if flags.dry_run == "fields":
-            check_settings(experiment)
-            print("config OK")
-        else:
-            print(dry_run(experiment, workdir, flags.allow_config_change))
-    return 0
-
-
-def _experiment(flags: argparse.Namespace, overrides: list[str]) -> "Experiment":
-    """What the flags name: the config as it is, or one point or trial of it."""
-    if flags.point:
-        from txjax.sweep.resolve import points_of
-
-        return points_of(flags.config, overrides, flags.point)[0].experiment
-    if flags.trial:
-        from txjax.sweep.search import of_params
-
-        return of_params(flags.config, overrides, flags.trial)
-    from txjax import config
-
-    return config.load(flags.config, overrides)
-
-
-def _together(flags: argparse.Namespace, overrides: list[str]) -> int:
-    """Trains several points in one program. Tells which of them failed."""
-    from txjax.log import announce
-    from txjax.sweep.resolve import points_of
-    from txjax.train.population import train_together
-
-    runs = points_of(flags.config, overrides, flags.point)
-    experiments, workdirs = [run.experiment for run in runs], [flags.workdir / run.name for run in runs]
-    for run in runs if flags.smoke else ():
-        announce(f"{run.name}: {shorten(run.experiment)}")
-    ended = train_together(experiments, workdirs, flags.allow_config_change, flags.until)
-    for i, error in ended.failed.items():
-        print(f"failed: {runs[i].name}: {error}", file=sys.stderr)
-    return ended.code
+    return parser

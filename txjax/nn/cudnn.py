@@ -5,12 +5,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
 from txjax.nn.remat import keep
 from txjax.nn.shards import filled, per_device
+from txjax.nn.tried import Call, refusal
 from txjax.sharding import parts
 
 
@@ -24,7 +24,8 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return "the length is split over devices"
     (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
     queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
-    return _tried(queries, keys, query.dtype, mask.causal, mask.window, mask.segments is not None)
+    said = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
+    return None if said is None else f"cuDNN: {said}"
 
 
 def cudnn(
@@ -52,26 +53,3 @@ def _call(
     return jax.nn.dot_product_attention(
         query, key, value, mask=allowed, is_causal=causal, local_window_size=near, implementation="cudnn"
     )
-
-
-@functools.cache
-def _tried(
-    query: tuple[int, ...],
-    key: tuple[int, ...],
-    dtype: DTypeLike,
-    causal: bool,
-    window: int | None,
-    segmented: bool,
-) -> str | None:
-    """What the kernel itself says against shapes, this device or this cuDNN, forward and backward."""
-
-    def total(query: Any, key: Any, value: Any, queries: Any, keys: Any) -> jax.Array:
-        return _call(causal, window, query, key, value, queries, keys).astype(jnp.float32).sum()
-
-    arrays = [jax.ShapeDtypeStruct(shape, dtype) for shape in (query, key, key)]
-    segments = [jax.ShapeDtypeStruct(s[:2], jnp.int32) if segmented else None for s in (query, key)]
-    try:
-        jax.eval_shape(jax.grad(total, argnums=(0, 1, 2)), *arrays, *segments)
-    except (NotImplementedError, RuntimeError, ValueError) as error:
-        return f"cuDNN: {error}"
-    return None

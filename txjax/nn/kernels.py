@@ -1,4 +1,4 @@
-"""The one door to attention: which kernel computes a call is chosen by backend, dtype and shape, never by a model.
+"""The one door to attention: which kernel computes a call is chosen by backend, dtype and shape, or by name.
 
 `docs/kernels.md` says which kernel takes what.
 """
@@ -17,13 +17,14 @@ from txjax.nn.formula import formula
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.remat import keep
 from txjax.nn.splash import not_splash, splash
+from txjax.nn.tokamax import not_tokamax, tokamax
 
 
 class Choice(NamedTuple):
     """Which kernel computes a call, and why.
 
     Attributes:
-      kernel: "splash", "cudnn", "formula" or "ring".
+      kernel: "splash", "cudnn", "tokamax", "formula" or "ring".
       why: in words.
       query, key: shapes [B L H K] and [B S G K].
     """
@@ -34,11 +35,14 @@ class Choice(NamedTuple):
     key: tuple[int, ...]
 
 
-# By platform: the kernel's name, the kernel, and what says why it doesn't take a call (None: it does).
-_KERNELS: dict[str, tuple[str, Callable[..., Any], Callable[..., str | None]]] = {
-    "tpu": ("splash", splash, not_splash),
-    "gpu": ("cudnn", cudnn, not_cudnn),
+# The kernel, and what says why it doesn't take a call (None: it does).
+KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
+    "splash": (splash, not_splash),
+    "cudnn": (cudnn, not_cudnn),
+    "tokamax": (tokamax, not_tokamax),
 }
+_BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
+NAMED = ("formula", "tokamax")  # those that a config may ask for: they run on every platform
 
 _chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
 
@@ -60,15 +64,18 @@ def choose(
     mask: Mask,
     bias: Any = None,
     dropout: Any = None,
+    kernel: str | None = None,
 ) -> Choice:
     """The kernel for a call of `attend` with these arguments; arrays may be ShapeDtypeStructs."""
     platform = backend.platform()
-    shapes = (query.shape, key.shape)
-    if platform not in _KERNELS:
-        return Choice("formula", f"no other kernel for {platform}", *shapes)
-    name, _, refuses = _KERNELS[platform]
-    why = _refusal(query, key, mask, bias, dropout) or refuses(query, key, mask)
-    return Choice(name, f"the kernel for {platform}", *shapes) if why is None else Choice("formula", why, *shapes)
+    shapes, asked = (query.shape, key.shape), "the config asks for it"
+    name = kernel or _BY_PLATFORM.get(platform)
+    if name is None or name == "formula":
+        return Choice("formula", asked if name else f"no other kernel for {platform}", *shapes)
+    why = _refusal(query, key, mask, bias, dropout) or KERNELS[name][1](query, key, mask)
+    if why is not None:
+        return Choice("formula", why, *shapes)
+    return Choice(name, asked if kernel else f"the kernel for {platform}", *shapes)
 
 
 @contextlib.contextmanager
@@ -103,18 +110,20 @@ def attend(
     mask: Mask = EVERYTHING,
     bias: Float[Array, "#B H L S"] | None = None,
     dropout: Callable[[jax.Array], jax.Array] | None = None,
+    kernel: str | None = None,
 ) -> Float[Array, "B L H K"]:
     """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; `formula` says it in full.
 
     Args:
       bias: float32, added to the scores.
       dropout: of the weights; None = none.
+      kernel: one of `NAMED`. If None, the platform's. Where it can't take the call the formula computes it.
 
     The operations stand in a scope `pairs_N_of_M`: the mask's static part lets N of the M = L * S pairs of a query
     and a key through. Who counts FLOPs can count those alone.
     """
-    choice = choose(query, key, mask, bias, dropout)
+    choice = choose(query, key, mask, bias, dropout, kernel)
     with told(choice, mask):
         if choice.kernel == "formula":
             return keep(formula(query, key, value, mask, bias, dropout), "attended")
-        return _KERNELS[backend.platform()][1](query, key, value, mask)
+        return KERNELS[choice.kernel][0](query, key, value, mask)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.kernels import Choice, attend, told
+from txjax.nn.kernels import NAMED, Choice, attend, told
 from txjax.nn.mask import Mask
 from txjax.nn.ring import ring
 from txjax.nn.shards import per_device
 from txjax.sharding import constrain, parts
-from txjax.types import UserError
+from txjax.types import UserError, setting
 
 
 @dataclasses.dataclass
@@ -34,7 +34,14 @@ class Keys:
 
 @dataclasses.dataclass
 class Gathered(Keys):
-    """All keys and values on every device, for one layer at a time. Any kernel, bias and mask."""
+    """All keys and values on every device, for one layer at a time. Any kernel, bias and mask.
+
+    Attributes:
+      kernel: "formula" or "tokamax", for a comparison. If None, the backend's own. Where it can't take a call, the
+        formula computes it (`docs/kernels.md`).
+    """
+
+    kernel: str | None = setting(None, choices=NAMED)
 
     def __call__(
         self,
@@ -47,7 +54,7 @@ class Gathered(Keys):
     ) -> Float[Array, "B L H K"]:
         query = constrain(query, "batch", "length", "heads", None)
         key, value = (constrain(x, "batch", None, "kv_heads", None) for x in (key, value))
-        return attend(query, key, value, mask, bias, dropout)
+        return attend(query, key, value, mask, bias, dropout, self.kernel)
 
 
 @dataclasses.dataclass

@@ -17,6 +17,7 @@ from txjax.train.goodput import WORK, Goodput
 from txjax.train.init_from import Origin
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
+from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
 from txjax.train.run_eval import evaluator, place
 from txjax.train.session import session
@@ -31,13 +32,18 @@ HostBatch = dict[str, np.ndarray]
 
 
 def train(
-    experiment: Experiment, workdir: str | Path, allow_config_change: bool = False, until: int | None = None
+    experiment: Experiment,
+    workdir: str | Path,
+    allow_config_change: bool = False,
+    until: int | None = None,
+    profiled: Steps | None = None,
 ) -> int:
     """Trains an experiment in a workdir, from its newest checkpoint on if it has one.
 
     Args:
       allow_config_change: resume with a config that differs from the workdir's.
       until: the step to stop at (and save). If None, the experiment's last.
+      profiled: the steps to trace with JAX's profiler. If None, none.
 
     Returns:
       The exit code: 0 done, 75 preempted and saved (start it again).
@@ -46,7 +52,7 @@ def train(
       UserError: whatever can be known to be wrong before the first compile. NotFinite: see `Experiment.on_nonfinite`.
     """
     with session([experiment], [workdir], lambda runs: Trainer(runs[0]), allow_config_change) as trainer:
-        exit_code = trainer.train(until)
+        exit_code = trainer.train(until, profiled)
     if trainer.recorder.failure is not None:
         raise trainer.recorder.failure
     return exit_code
@@ -102,18 +108,21 @@ class Trainer:
         self.compiled: dict[int, Work] = {}  # the work of a step, by the tokens of its batch
         self.pending: Pending | None = None
 
-    def train(self, until: int | None = None) -> int:
+    def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
         end = experiment.num_steps
+        last = min(until or end, end)
+        profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
-        with contextlib.closing(self.batches()) as batches, jax.transfer_guard("disallow"):
-            for step in range(self.start + 1, min(until or end, end) + 1):
+        with contextlib.closing(self.batches()) as batches, profile, jax.transfer_guard("disallow"):
+            for step in range(self.start + 1, last + 1):
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
                 with self._compile_apart(host_batch) as work:
                     self.state, metrics = self.train_step(self.state, batch)
+                profile.after(step, metrics)
                 self._log_previous_step()
                 self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), work)
                 self._evaluate(step, metrics)

@@ -1,0 +1,79 @@
+"""Attention by tokamax is the formula, as far as its form for CPUs goes; nobody gets it who did not ask."""
+
+import importlib.util
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax import backend, sharding
+from txjax.nn import Gathered, Mask, kernels
+from txjax.nn.kernels import choose
+from txjax.scaling.flops import count
+from txjax.types import UserError
+
+from made import numbers
+
+X = jax.ShapeDtypeStruct((2, 64, 4, 16), jnp.bfloat16)
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "tokamax" else found(name))
+    with pytest.raises(UserError, match=r"config\.model\.attention\.keys\.kernel: .*pip install '\.\[tokamax\]'"):
+        choose(X, X, Mask(), kernel="tokamax")
+    assert choose(X, X, Mask(), bias=1, kernel="tokamax").why == "a bias is added to the scores"
+    assert choose(X, X, Mask()).kernel == choose(X, X, Mask(), kernel="formula").kernel == "formula"
+
+
+def graded(kernel: str, mask: Mask) -> Any:
+    def loss(query: Any, key: Any, value: Any) -> Any:
+        out = Gathered(kernel=kernel)(query, key, value, mask)
+        return (out * jnp.cos(jnp.arange(out.size).reshape(out.shape))).sum(), out
+
+    given = [jnp.asarray(numbers(2, 64, heads, 16, seed=i)) for i, heads in enumerate((4, 2, 2))]
+    return jax.jit(jax.grad(loss, (0, 1, 2), has_aux=True))(*given)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        Mask(),
+        Mask(window=9),
+        Mask(causal=True, window=9),
+        Mask.within(jnp.sort(jnp.arange(128).reshape(2, 64) // 20 % 3, 1), causal=True),
+    ],
+)
+def test_tokamax_is_the_formula(mask: Mask) -> None:
+    pytest.importorskip("tokamax")
+    with (
+        sharding.use(sharding.Mesh(data=2, tensor=4)),
+        kernels.choices() as seen,
+        jax.numpy_rank_promotion("allow"),  # the library promotes
+    ):
+        ours = graded("tokamax", mask)
+    assert seen[0].kernel == "tokamax", seen
+    with kernels.choices() as seen:
+        theirs = graded("formula", mask)
+    assert seen[0].kernel == "formula"
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), ours, theirs)
+
+
+def test_what_tokamax_cannot_take_the_formula_computes() -> None:
+    pytest.importorskip("tokamax")
+    with backend.aim("gpu"):  # which is not here
+        choice = choose(X, X, Mask(causal=True), kernel="tokamax")
+    assert choice.kernel == "formula" and choice.why.count("tokamax's") == 2
+    with sharding.use(sharding.Mesh(sequence=8, data=1)):
+        assert choose(X, X, Mask(), kernel="tokamax").why == "the length is split over devices"
+
+
+def test_it_counts_as_many_flops() -> None:
+    pytest.importorskip("tokamax")
+    counts = {
+        count(lambda x, kernel=kernel: Gathered(kernel=kernel)(x, x, x, Mask(causal=True)), X)
+        for kernel in kernels.NAMED
+    }
+    assert len(counts) == 1

@@ -1,0 +1,84 @@
+"""What `txjax train` trains: the config as it is, a point of its sweep, a trial of its search; or nothing yet."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from txjax import config
+from txjax.cli.smoke import shorten
+from txjax.experiment import Experiment
+from txjax.log import announce
+from txjax.train.profile import Steps
+from txjax.tree import check_settings
+from txjax.types import UserError
+
+
+def profiled_steps(flags: argparse.Namespace) -> Steps | None:
+    """The steps of `--profile`; None without it. Raises UserError where they are none, or several runs train."""
+    if flags.profile is None:
+        return None
+    steps = Steps.parse(flags.profile)
+    if flags.point and len(flags.point) > 1:
+        raise UserError("--profile", "one --point", hint="a profile shows one run")
+    return steps
+
+
+def chosen_experiment(flags: argparse.Namespace, overrides: Sequence[str], profiled: Steps | None) -> Experiment:
+    """The experiment that the flags name, shortened by `--smoke`.
+
+    Args:
+      profiled: the steps of `--profile`, which the run must have.
+    """
+    experiment = _experiment(flags, overrides)
+    if flags.smoke:
+        announce(shorten(experiment))
+    if profiled:
+        profiled.check(0, min(flags.until or experiment.num_steps, experiment.num_steps))
+    return experiment
+
+
+def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
+    """Checks the run that the flags name, or each of several points, and leaves the workdir as it is."""
+    from txjax.sweep.resolve import points_of
+    from txjax.train.dry_run import dry_run
+
+    if flags.point and len(flags.point) > 1:
+        points = points_of(flags.config, list(overrides), flags.point)
+        experiments = {flags.workdir / point.name: point.experiment for point in points}
+    else:
+        experiments = {flags.workdir: _experiment(flags, overrides)}
+    for workdir, experiment in experiments.items():
+        if flags.dry_run == "fields":
+            check_settings(experiment)
+            print("config OK")
+        else:
+            print(dry_run(experiment, workdir, flags.allow_config_change))
+    return 0
+
+
+def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
+    """Trains several points in one program. Prints which of them failed."""
+    from txjax.sweep.resolve import points_of
+    from txjax.train.population import train_together
+
+    points = points_of(flags.config, list(overrides), flags.point)
+    experiments = [point.experiment for point in points]
+    workdirs = [flags.workdir / point.name for point in points]
+    for point in points if flags.smoke else ():
+        announce(f"{point.name}: {shorten(point.experiment)}")
+    ended = train_together(experiments, workdirs, flags.allow_config_change, flags.until)
+    for i, error in ended.failed.items():
+        print(f"failed: {points[i].name}: {error}", file=sys.stderr)
+    return ended.code
+
+
+def _experiment(flags: argparse.Namespace, overrides: Sequence[str]) -> Experiment:
+    if flags.point:
+        from txjax.sweep.resolve import points_of
+
+        return points_of(flags.config, list(overrides), flags.point)[0].experiment
+    if flags.trial:
+        from txjax.sweep.search import of_params
+
+        return of_params(flags.config, list(overrides), flags.trial)
+    return config.load(flags.config, list(overrides))

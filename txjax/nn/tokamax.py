@@ -1,0 +1,91 @@
+"""Attention by the kernel library tokamax: Pallas kernels for GPUs and TPUs, and XLA elsewhere.
+
+Nobody chooses it but who names it (`Gathered(kernel="tokamax")`): it has not been measured on an accelerator yet.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from txjax import backend
+from txjax.nn.mask import Mask
+from txjax.nn.remat import keep
+from txjax.nn.shards import per_device
+from txjax.nn.tried import Call, refusal
+from txjax.sharding import parts
+from txjax.types import require
+
+
+def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:
+    """Why none of the library's kernels is used for a call; None where one is.
+
+    Raises:
+      UserError: the library is not installed.
+    """
+    require("tokamax", "tokamax", "config.model.attention.keys.kernel", extra="tokamax")
+    if parts("length") > 1:
+        return "the length is split over devices"
+    said = {name: refusal(kernel, Call.of(query, key, mask)) for name, kernel in _kernels().items()}
+    if None in said.values():
+        return None
+    return "; ".join(f"tokamax's {name}: {why}" for name, why in said.items())
+
+
+def tokamax(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask,
+) -> Float[Array, "B L H K"]:
+    """`nn.formula` without a bias, by the first of the library's kernels for this backend that takes the call.
+
+    Segments become an array [B 1 L S]: the kernels know no better.
+    """
+    call = Call.of(query, key, mask)
+    kernel = next(kernel for kernel in _kernels().values() if refusal(kernel, call) is None)
+    out = per_device(functools.partial(kernel, mask.causal, mask.window), query, key, value, mask)
+    return keep(out, "attended")
+
+
+def _kernels() -> dict[str, Callable[..., jax.Array]]:
+    """The library's kernels for the backend by its names, the one to prefer first."""
+    return {"gpu": {"mosaic": _mosaic, "triton": _triton}, "tpu": {"mosaic": _mosaic}}.get(
+        backend.platform(), {"xla": _xla}
+    )
+
+
+def _mosaic(*args: Any) -> jax.Array:
+    return _call("mosaic", *args)
+
+
+def _triton(*args: Any) -> jax.Array:
+    return _call("triton", *args)
+
+
+def _xla(*args: Any) -> jax.Array:
+    return _call("xla", *args)
+
+
+def _call(
+    implementation: Any,
+    causal: bool,
+    window: int | None,
+    query: Any,
+    key: Any,
+    value: Any,
+    queries: Any,
+    keys: Any,
+    _: Any = None,
+) -> jax.Array:
+    import tokamax
+    from absl import flags
+
+    flags.FLAGS.mark_as_parsed()  # else versions before 0.0.17 parse this process's command line as their own
+    allowed = Mask(query_segments=queries, key_segments=keys).dense(query.shape[1], key.shape[1])
+    near = None if window is None else (window - 1, 0 if causal else window - 1)
+    return tokamax.dot_product_attention(
+        query, key, value, mask=allowed, is_causal=causal, local_window_size=near, implementation=implementation
+    )

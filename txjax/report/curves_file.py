@@ -1,0 +1,25 @@
+"""The picture of curves beside the runs that it shows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from txjax.io.disk import dispensable
+from txjax.io.files import replace_bytes
+from txjax.report.curves import LIGHT, draw
+from txjax.report.run_page import png
+from txjax.report.runs import read_runs
+
+
+def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
+    """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
+    replace_bytes(Path(path), png(draw(read_runs(workdirs), LIGHT)))
+    return Path(path)
+
+
+def plot_finished(workdir: Path) -> str:
+    """Draws `curves.png` of a run that has ended. Returns what to print of it; "" where it could not be written."""
+    picture = workdir / "curves.png"
+    printed = ""
+    with dispensable(picture):
+        printed = f"; curves in {plot_curves([workdir], picture)}"
+    return printed
