@@ -23,7 +23,6 @@ from txjax.nn import (
     Linear,
     PostNorm,
     PreNorm,
-    Scaled,
     Tied,
     TiedBias,
     Untied,
@@ -172,7 +171,8 @@ def test_optimizers_keep_the_factors(kind: Any, rule: str) -> None:
 
 def test_scores_are_over_the_head_size() -> None:
     """Four times the base's head size: softmax(q . k * sqrt(4) / 16), which at a head size of 4 is q . k / sqrt(4)."""
-    attention = Attention(heads=2, initial=Scaled(Init(), Scaling(head_size=4.0)), residual=1.0, use_bias=False)
+    scaling = Scaling(head_size=4.0)
+    attention = Attention(heads=2, initial=Init(), residual=1.0, scaling=scaling, use_bias=False)
     x = numbers(2, 5, 32)
     params = variables(attention, x, Context())
     query, key, value, out = (params["params"][name]["kernel"] for name in ("query", "key", "value", "out"))
@@ -185,32 +185,32 @@ def test_scores_are_over_the_head_size() -> None:
 
 
 def test_heads_are_multiplied_and_their_biases_are_not() -> None:
-    x, initial = numbers(1, 3, 8), Scaled(Init(), Scaling(width=4.0))
+    x, drawn = numbers(1, 3, 8), (Init(), Scaling(width=4.0))
     embed = Embed(vocab=5, width=8)
     table = {"params": {"embedding": numbers(5, 8)}}
     bound = embed.bind(jax.tree.map(jnp.asarray, table))
     logits = x @ table["params"]["embedding"].T / 4
     bias, kernel = np.arange(5.0, dtype=np.float32), numbers(8, 5, seed=3)
-    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, initial).dense(), logits, rtol=1e-5)
-    biased = call(TiedBias().apply, {"params": {"bias": bias}}, x, bound, initial).dense()
+    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, *drawn).dense(), logits, rtol=1e-5)
+    biased = call(TiedBias().apply, {"params": {"bias": bias}}, x, bound, *drawn).dense()
     np.testing.assert_allclose(biased, logits + bias, rtol=1e-5)
     own = {"params": {"linear": {"kernel": kernel}}}
-    np.testing.assert_allclose(call(Untied().apply, own, x, bound, initial).dense(), x @ kernel / 4, rtol=1e-5)
+    np.testing.assert_allclose(call(Untied().apply, own, x, bound, *drawn).dense(), x @ kernel / 4, rtol=1e-5)
     own = {"params": {"kernel": kernel, "bias": bias}}
-    classes = Linear((5,), ("classes",), initial=initial)
+    classes = Linear((5,), ("classes",), scaling=drawn[1])
     np.testing.assert_allclose(call(classes.apply, own, x), x @ kernel / 4 + bias, rtol=1e-5)
 
 
 def test_branches_are_multiplied() -> None:
-    def block(multiplier: float | None) -> PreNorm:
-        drawn: dict[str, Any] = dict(initial=Init(), residual=1.0)
+    def block(scaling: Scaling) -> PreNorm:
+        drawn: dict[str, Any] = dict(initial=Init(), residual=1.0, scaling=scaling)
         attention, norm = Attention(heads=2, **drawn), LayerNorm()
-        return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, multiplier=multiplier)
+        return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
 
     x = numbers(2, 3, 8)
-    params = variables(block(None), x, Context())
+    params = variables(block(Scaling()), x, Context())
     params["params"]["attention"]["out"] = jax.tree.map(np.zeros_like, params["params"]["attention"]["out"])
-    whole, half = (call(block(m).apply, params, x, Context()) for m in (None, 0.5))
+    whole, half = (call(block(m).apply, params, x, Context()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
     assert np.abs(whole - x).max() > 0.1
     np.testing.assert_allclose(half - x, (whole - x) / 2, rtol=1e-4, atol=1e-6)
 

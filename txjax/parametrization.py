@@ -77,7 +77,7 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """A model's sizes over those of its base, and what follows from them.
+    """A model's sizes over those of its base, and what follows from them: nothing, where they are the base's.
 
     Attributes:
       width, head_size, depth: the ratios.
@@ -181,16 +181,6 @@ class CompleteP(DepthMuP):
     """`DepthMuP` with the exponent 1, which leaves Adam's learning rates alone (Dey et al. 2025, table 1)."""
 
     alpha: float = setting(1.0, above=0, at_most=1)
-
-
-@dataclasses.dataclass
-class As(Parametrization):
-    """The parametrization of a part of a model that grows along with the whole."""
-
-    whole: Scaling | None
-
-    def scaling(self, width: int, head_size: int, depth: int) -> Scaling | None:
-        return self.whole
 
 
 def refuse(optimizer: str, known: list[str]) -> UserError:

@@ -5,6 +5,7 @@ import pytest
 
 from txjax.models import Bert, NextSentence
 from txjax.nn import Init, Learned, Untied
+from txjax.parametrization import Scaling
 
 from made import call, forward, shapes, variables
 
@@ -43,10 +44,10 @@ def test_a_token_sees_both_sides_and_its_sentence() -> None:
 def test_the_next_sentence_head_is_the_pooler_and_a_classifier() -> None:
     head = NextSentence()
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
-    p = variables(head, x, Init())["params"]
+    p = variables(head, x, Init(), Scaling())["params"]
     pooled = np.tanh(x[:, 0] @ p["pooler"]["kernel"] + p["pooler"]["bias"])
     want = pooled @ p["linear"]["kernel"] + p["linear"]["bias"]
-    np.testing.assert_allclose(call(head.apply, {"params": p}, x, Init()), want, atol=1e-5)
+    np.testing.assert_allclose(call(head.apply, {"params": p}, x, Init(), Scaling()), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(

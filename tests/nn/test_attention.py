@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.nn import Attention, Context, Init, Mask, attend
+from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 from made import call, numbers, variables
@@ -66,7 +67,7 @@ def test_bfloat16_comes_back_and_is_near() -> None:
 
 def test_the_module_is_its_four_projections() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
-    module = Attention(heads=H, kv_heads=G, initial=Init(), residual=1.0)
+    module = Attention(heads=H, kv_heads=G, initial=Init(), residual=1.0, scaling=Scaling())
     params = variables(module, x, Context())
     p = params["params"]
     assert p["query"]["kernel"].shape == (8, H, 2) and p["value"]["kernel"].shape == (8, G, 2)
@@ -88,7 +89,9 @@ def test_the_module_is_its_four_projections() -> None:
 
 def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
-    near, far = (Attention(heads=2, window=window, initial=Init(), residual=1.0) for window in (2, None))
+    near, far = (
+        Attention(heads=2, window=window, initial=Init(), residual=1.0, scaling=Scaling()) for window in (2, None)
+    )
     params = variables(near, x, Context())
     causal = Context(mask=Mask(causal=True))
     band = Context(mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None]))
@@ -101,14 +104,14 @@ def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
 def test_sizes_that_do_not_divide() -> None:
     x = jnp.zeros((1, 2, 8))
     with pytest.raises(UserError, match=r"config\.model\.heads: expected a divisor of the width 8, got 3"):
-        variables(Attention(heads=3, initial=Init(), residual=1.0), x, Context())
+        variables(Attention(heads=3, initial=Init(), residual=1.0, scaling=Scaling()), x, Context())
     with pytest.raises(UserError, match=r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"):
-        variables(Attention(heads=4, kv_heads=3, initial=Init(), residual=1.0), x, Context())
+        variables(Attention(heads=4, kv_heads=3, initial=Init(), residual=1.0, scaling=Scaling()), x, Context())
 
 
 def test_dropout_is_of_the_weights_and_only_in_training() -> None:
     x = jnp.asarray(numbers(1, L, 8))
-    module = Attention(heads=2, dropout=0.5, initial=Init(), residual=1.0)
+    module = Attention(heads=2, dropout=0.5, initial=Init(), residual=1.0, scaling=Scaling())
     params = variables(module, x, Context())
     rngs = {"dropout": jax.random.key(1, impl="rbg")}
     still = module.apply(params, x, Context(), rngs=rngs)

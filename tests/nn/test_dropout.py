@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from txjax.nn import MLP, Attention, Context, GatedMLP, Init
+from txjax.parametrization import Scaling
 
 from made import numbers, variables
 
 RATE = 0.3
 X = jnp.asarray(numbers(4, 16, 8))
-DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "dropout": RATE}
+DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "scaling": Scaling(), "dropout": RATE}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from txjax.flops import count
 from txjax.models import Decoder
 from txjax.nn import TOLD, Capacity, Dropless, Experts, GatedExperts, Init, Routing
 from txjax.objectives import NextToken
+from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -24,7 +25,7 @@ X = numbers(B, L, D)
 
 def mixture(kind: type[Experts] = Experts, **fields: Any) -> Experts:
     sizes = {"experts": E, "top": K, "hidden": F, "activation": "relu"}
-    return kind(initial=Init(), residual=1.0, **sizes | fields)
+    return kind(initial=Init(), residual=1.0, scaling=Scaling(), **sizes | fields)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 from flax.core import meta
 
 from txjax.nn import GPT2, Embed, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
+from txjax.parametrization import Scaling
 
 from made import call, numbers, variables
 
@@ -60,10 +61,10 @@ def test_embed_looks_up_and_heads_give_float32_logits() -> None:
 
     x = numbers(1, 3, 4)
     bound = embed.bind(params)
-    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, Init()).dense(), x @ table.T, rtol=1e-5)
-    biased = call(TiedBias().apply, {"params": {"bias": np.arange(5.0)}}, x, bound, Init()).dense()
+    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, Init(), Scaling()).dense(), x @ table.T, rtol=1e-5)
+    biased = call(TiedBias().apply, {"params": {"bias": np.arange(5.0)}}, x, bound, Init(), Scaling()).dense()
     np.testing.assert_allclose(biased, x @ table.T + np.arange(5), rtol=1e-5)
     kernel = numbers(4, 5)
-    untied = call(Untied().apply, {"params": {"linear": {"kernel": kernel}}}, x, bound, Init()).dense()
+    untied = call(Untied().apply, {"params": {"linear": {"kernel": kernel}}}, x, bound, Init(), Scaling()).dense()
     np.testing.assert_allclose(untied, x @ kernel, rtol=1e-5)
-    assert Tied().apply({}, jnp.asarray(x, jnp.bfloat16), bound, Init()).dense().dtype == jnp.float32
+    assert Tied().apply({}, jnp.asarray(x, jnp.bfloat16), bound, Init(), Scaling()).dense().dtype == jnp.float32

@@ -11,6 +11,7 @@ from test_stack import parts
 from txjax import sharding
 from txjax.nn import Attention, Context, Mask, PreNorm, Stack
 from txjax.nn.pipeline import Schedule
+from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
@@ -21,7 +22,7 @@ X = jnp.asarray(numbers(B, L, D))
 
 
 def stack(**how: Any) -> Stack:
-    cross = Attention(heads=2, initial=parts()["mlp"].initial, residual=1.0)
+    cross = Attention(heads=2, initial=parts()["mlp"].initial, residual=1.0, scaling=Scaling())
     return Stack(block=PreNorm(**parts(cross=cross)), depth=4, **how)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from txjax.nn import MLP, REMAT, Attention, Context, Init, PreNorm, RMSNorm, Stack
+from txjax.parametrization import Scaling
 
 from made import numbers, variables
 
@@ -29,9 +30,9 @@ KEY = {"dropout": jax.random.key(0, impl="rbg")}
 
 
 def loss(remat: str) -> Any:
-    drawn = {"initial": Init(), "residual": 1.0}
+    drawn = {"initial": Init(), "residual": 1.0, "scaling": Scaling()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
-    block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1)
+    block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
     stack = Stack(block=block, depth=DEPTH, remat=remat, unroll=1)
     return stack, lambda params: jnp.square(stack.apply(params, X, Context(train=True), rngs=KEY)).mean()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, Mask, PostNorm, PreNorm, RMSNorm, Stack, fill
+from txjax.parametrization import Scaling
 from txjax.types import UserError
 
 from made import numbers, shapes, variables
@@ -16,12 +17,13 @@ X = jnp.asarray(numbers(2, 3, 4))
 
 
 def parts(**fields: Any) -> dict[str, Any]:
-    drawn = {"initial": Init(), "residual": 1.0}
+    drawn = {"initial": Init(), "residual": 1.0, "scaling": Scaling()}
     return {
         "attention": Attention(heads=2, **drawn),
         "mlp": MLP(**drawn),
         "norm": RMSNorm(),
         "dropout": 0.0,
+        "scaling": Scaling(),
         **fields,
     }
 
@@ -46,7 +48,7 @@ def test_branches(kind: type[Block]) -> None:
 
 
 def test_cross_attention_reads_the_memory() -> None:
-    block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual=1.0)))
+    block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual=1.0, scaling=Scaling())))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
     context = Context(memory=memory, memory_mask=hidden)
@@ -107,7 +109,7 @@ def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
 def test_stochastic_depth_leaves_whole_branches_out() -> None:
     """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales what it keeps."""
     examples, rate, depth = 1000, 0.5, 3
-    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual=1.0)), drop_path=rate)
+    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual=1.0, scaling=Scaling())), drop_path=rate)
     params = variables(block, X[:1], Context())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))
     for layer in range(depth):

@@ -19,7 +19,6 @@ from txjax.nn import (
     Positions,
     PreNorm,
     Quantize,
-    Scaled,
     Stack,
     Window,
     fill,
@@ -82,12 +81,13 @@ class Transformer(nn.Module, kw_only=True):
             index=window.index,
             train=train,
         )
-        initial = self.scaled(self.initial)
-        if (scaling := self.scaling()) is not None and scaling.alpha and not self.block.final_norm:
+        scaling = self.layer_scaling()
+        if scaling.alpha and not self.block.final_norm:
             hint = "no published rule has depth in a stream that every block normalises; MuP() takes any block"
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
-        drawn = {"initial": initial, "residual": initial.residual(self.depth)}
+        residual = self.initial.residual(round(self.depth / scaling.depth))
+        drawn = {"initial": self.initial, "residual": residual, "scaling": scaling}
         block = fill(
             self.block,
             "config.model.block",
@@ -95,7 +95,7 @@ class Transformer(nn.Module, kw_only=True):
             mlp=fill(self.mlp, "config.model.mlp", **drawn),
             norm=self.norm.clone(parent=None, name=None),
             dropout=self.dropout,
-            multiplier=initial.branch(),
+            scaling=scaling,
         )
         stack = fill(self.stack, "config.model.stack", block=block, depth=self.depth)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
@@ -105,15 +105,14 @@ class Transformer(nn.Module, kw_only=True):
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
-        """What follows from the model's sizes, for its layers and for the optimizer; None = nothing."""
+        """What follows from the model's sizes, for the optimizer; None where learning rates don't follow them."""
         size = head_size(self.width, self.heads, self.attention.head_size)
         return self.parametrization.scaling(self.width, size, self.depth)
 
     @nn.nowrap
-    def scaled(self, initial: Init) -> Init:
-        """The same, and what the parametrization asks for beside it: what every kernel of the model is drawn by."""
-        scaling = self.scaling()
-        return initial if scaling is None else Scaled(initial, scaling)
+    def layer_scaling(self) -> Scaling:
+        """What follows from the model's sizes, for its layers: the identity where nothing does."""
+        return self.scaling() or Scaling()
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
-from txjax.nn.init import GPT2, Init, Normal, Scaled, Xavier
+from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.kernels import attend
 from txjax.nn.keys import Gathered, Keys, Ring
 from txjax.nn.linear import Linear, align, parameter, project
@@ -70,7 +70,6 @@ __all__ = [
     "Sinusoidal",
     "Sinusoidal2D",
     "Routing",
-    "Scaled",
     "Stack",
     "T5Relative",
     "Tied",

@@ -14,6 +14,7 @@ from txjax.nn.linear import Linear, times
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
 from txjax.nn.remat import keep
+from txjax.parametrization import Scaling
 from txjax.types import UserError, near_misses, setting
 
 PROJECTIONS = ("query", "key", "value", "out")
@@ -80,6 +81,7 @@ class Attention(nn.Module):
       keys: how queries meet the keys of other devices, where the mesh splits the length: `Gathered`, `Ring`.
       dropout: of the attention weights.
       initial, residual: how kernels are drawn, and the output kernel's factor; set by the model.
+      scaling: what the model's size asks for; set by the model.
     """
 
     heads: int | None = None
@@ -92,6 +94,7 @@ class Attention(nn.Module):
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual: float | None = None
+    scaling: Scaling | None = None
 
     def has_bias(self, projection: str) -> bool:
         """Whether one of `PROJECTIONS` has a bias. Raises UserError where `biases` names something else."""
@@ -106,21 +109,22 @@ class Attention(nn.Module):
         self, x: Float[Array, "B L D"], context: Context, memory: Float[Array, "B S D"] | None = None
     ) -> Float[Array, "B L D"]:
         """Attention of x over itself under `context`, or over `memory` under its mask alone."""
-        assert self.heads and self.initial and self.residual
+        assert self.heads and self.initial and self.residual and self.scaling
         width, groups = x.shape[-1], self.kv_heads or self.heads
         size = head_size(width, self.heads, self.head_size)
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
 
-        initial = self.initial
+        initial, scaling = self.initial, self.scaling
 
         def split(name: str, axis: str, heads: int, source: jax.Array) -> jax.Array:
             bias = self.has_bias(name)
-            linear = Linear((heads, size), (axis, "head_size"), use_bias=bias, initial=initial, name=name)
+            axes = (axis, "head_size")
+            linear = Linear((heads, size), axes, use_bias=bias, initial=initial, scaling=scaling, name=name)
             return keep(linear(source), name)
 
         source = x if memory is None else memory
-        query = times(split("query", "heads", self.heads, x), initial.attention())
+        query = times(split("query", "heads", self.heads, x), scaling.attention())
         key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         if memory is not None:
@@ -136,5 +140,6 @@ class Attention(nn.Module):
                 mask = dataclasses.replace(mask, window=self.window)
             out = self.keys(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
-        project = Linear((width,), ("embed",), inputs, self.has_bias("out"), initial, self.residual, name="out")
+        use_bias = self.has_bias("out")
+        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, scaling, name="out")
         return keep(project(out), "attention")

@@ -11,6 +11,7 @@ from txjax.nn.attention import Attention, Context
 from txjax.nn.linear import times
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
+from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, setting
 
@@ -36,7 +37,7 @@ class Block(nn.Module):
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
       dropout: of every branch's output.
-      multiplier: of every branch's output; set by the model, None = 1.
+      scaling: what every branch's output is multiplied by; set by the model.
       drop_path: stochastic depth (Huang et al. 2016): the last layer leaves a branch out for this share of the
         examples, the layers before it for less, down to none in the first; what stays is scaled up to make good for it.
       final_norm: a stack of these blocks wants a norm after the last one.
@@ -47,7 +48,7 @@ class Block(nn.Module):
     mlp: MLP | None = None
     norm: Norm | None = None
     dropout: float | None = None
-    multiplier: float | None = None
+    scaling: Scaling | None = None
     drop_path: float = setting(0.0, at_least=0, below=1)
     final_norm: ClassVar[bool]
 
@@ -60,8 +61,9 @@ class Block(nn.Module):
         self, x: Float[Array, "B L D"], context: Context, height: float | Float[Array, ""] = 1.0
     ) -> Float[Array, "B L D"]:
         """The stream after this layer: the same shape and dtype. `height`: its place, 0 the first, 1 the last layer."""
-        assert self.attention and self.mlp and self.norm and self.dropout is not None
-        norm, drop = self.norm, nn.Dropout(self.dropout, deterministic=not context.train)
+        assert self.attention and self.mlp and self.norm and self.scaling and self.dropout is not None
+        norm, factor = self.norm, self.scaling.branch()
+        drop = nn.Dropout(self.dropout, deterministic=not context.train)
 
         def leave_out(y: jax.Array) -> jax.Array:
             if not (self.drop_path and context.train):
@@ -72,7 +74,7 @@ class Block(nn.Module):
 
         def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
             def scaled(y: jax.Array) -> jax.Array:
-                return times(leave_out(drop(layer(y))), self.multiplier or 1.0)
+                return times(leave_out(drop(layer(y))), factor)
 
             return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), scaled)
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from txjax.nn.init import Init
 from txjax.nn.linear import parameter, times
 from txjax.nn.logits import Logits
-from txjax.parametrization import Role
+from txjax.parametrization import Role, Scaling
 from txjax.sharding import constrain
 from txjax.types import setting
 
@@ -40,40 +40,41 @@ class Embed(nn.Module):
 class Head(nn.Module):
     """Turns features into logits over the vocabulary of `embed`.
 
-    New kernels are drawn by `initial`, which also says what products with the features are multiplied by.
+    New kernels are drawn by `initial`; `scaling` says what the model's size asks for.
     """
 
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
         """Logits [B L V], not yet computed."""
         raise NotImplementedError
 
 
-def _ready(x: jax.Array, initial: Init) -> jax.Array:
-    return times(x, initial.multiplier(Role.OUTPUT))
+def _ready(x: jax.Array, scaling: Scaling) -> jax.Array:
+    return times(x, scaling.multiplier(Role.OUTPUT))
 
 
 class Tied(Head):
     """Logits by the embedding's own table (Press and Wolf 2017)."""
 
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
-        return Logits(_ready(x, initial), embed.embedding.T)
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
+        return Logits(_ready(x, scaling), embed.embedding.T)
 
 
 class TiedBias(Head):
     """Logits by the embedding's table and a bias a word (Devlin et al. 2019). Parameter `bias` [V]."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
         bias = parameter(self, "bias", nn.initializers.zeros, (embed.vocab,), ("vocab",))
-        return Logits(_ready(x, initial), embed.embedding.T, bias)
+        return Logits(_ready(x, scaling), embed.embedding.T, bias)
 
 
 class Untied(Head):
     """Logits by a kernel of their own. Parameters `linear`."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init) -> Logits:
-        return Logits(_ready(x, initial), _Kernel(x.shape[-1], embed.vocab, initial, name="linear")())
+    def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
+        kernel = _Kernel(x.shape[-1], embed.vocab, initial, scaling, name="linear")()
+        return Logits(_ready(x, scaling), kernel)
 
 
 class _Kernel(nn.Module):
@@ -82,8 +83,9 @@ class _Kernel(nn.Module):
     width: int
     vocab: int
     initial: Init
+    scaling: Scaling
 
     @nn.compact
     def __call__(self) -> Float[Array, "D V"]:
-        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT))
+        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT, self.scaling))
         return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"))

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -14,7 +14,7 @@ from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
 from txjax.nn.tell import tell
-from txjax.parametrization import role
+from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, parts
 from txjax.types import UserError, setting
 
@@ -138,7 +138,7 @@ class _Linears(nn.Module):
       experts: how many.
       features: size of the output.
       axes: logical names of input and output.
-      use_bias, initial, scale: those of `Linear`.
+      use_bias, initial, scaling, scale: as in `Linear`.
     """
 
     experts: int
@@ -146,6 +146,7 @@ class _Linears(nn.Module):
     axes: tuple[str, str]
     use_bias: bool
     initial: Init
+    scaling: Scaling
     scale: float = 1.0
 
     @nn.compact
@@ -153,7 +154,7 @@ class _Linears(nn.Module):
         """[..., in] -> [..., features] in the dtype of `rows.x`."""
         size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
         part = role(self.axes[:1], self.axes[1:])
-        draw = nn.initializers.normal(self.scale * self.initial.kernel(*size, part))
+        draw = nn.initializers.normal(self.scale * self.initial.kernel(*size, part, self.scaling))
         kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes))
         y = rows.product(rows.x, kernel.astype(dtype))
         if self.use_bias:
@@ -192,11 +193,12 @@ class Experts(MLP):
     def __call__(
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual
+        assert self.initial and self.residual and self.scaling
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
-        initial, residual, width = self.initial, self.residual, x.shape[-1]
-        router = Linear((self.experts,), ("scores",), use_bias=False, initial=initial, name="router")
+        width, residual = x.shape[-1], self.residual
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
+        router = Linear((self.experts,), ("scores",), use_bias=False, **drawn, name="router")
         scores = router(x.astype(jnp.float32))
         probabilities = jax.nn.softmax(scores)
         gates, chosen = jax.lax.top_k(probabilities, self.top)
@@ -207,10 +209,11 @@ class Experts(MLP):
         def compute(rows: Rows) -> jax.Array:
             def enter(name: str) -> jax.Array:
                 size = self.hidden_size(width)
-                return _Linears(self.experts, size, ("embed", "mlp"), self.use_bias, initial, name=name)(rows)
+                return _Linears(self.experts, size, ("embed", "mlp"), self.use_bias, **drawn, name=name)(rows)
 
             hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
-            down = _Linears(self.experts, width, ("mlp", "embed"), self.use_bias, initial, residual, name="down")
+            axes = ("mlp", "embed")
+            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual, name="down")
             return down(rows._replace(x=hidden))
 
         out, fits = self.routing(x, chosen, self.experts, compute)

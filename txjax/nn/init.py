@@ -1,7 +1,4 @@
-"""How fresh kernels are drawn: a standard deviation from the fans, and a factor for the ends of residual branches.
-
-It goes wherever a kernel is born. So it also tells a layer what its model's size asks for (`Scaled`).
-"""
+"""How fresh kernels are drawn: a standard deviation from the fans, and a factor for the ends of residual branches."""
 
 import dataclasses
 
@@ -11,7 +8,10 @@ from txjax.types import setting
 
 @dataclasses.dataclass
 class Init:
-    """Normal with standard deviation 1 / sqrt(fan-in), so that outputs are as large as inputs (LeCun et al. 1998)."""
+    """Normal with standard deviation 1 / sqrt(fan-in), so that outputs are as large as inputs (LeCun et al. 1998).
+
+    It is the one of the parametrization's base; `Scaling` says what else a kernel's size asks for.
+    """
 
     def std(self, fan_in: float, fan_out: float) -> float:
         """The standard deviation of a kernel's entries."""
@@ -21,21 +21,9 @@ class Init:
         """What the kernels that write into the residual stream are multiplied by, in a stack of `depth` blocks."""
         return 1.0
 
-    def kernel(self, fan_in: int, fan_out: int, role: Role) -> float:
-        """The standard deviation of the entries of a kernel in this role."""
-        return self.std(fan_in, fan_out)
-
-    def multiplier(self, role: Role) -> float:
-        """What a product with a kernel in this role is multiplied by."""
-        return 1.0
-
-    def attention(self) -> float:
-        """What the scores of attention are multiplied by, beside 1 / sqrt(head size)."""
-        return 1.0
-
-    def branch(self) -> float:
-        """What a branch is multiplied by before it meets the residual stream."""
-        return 1.0
+    def kernel(self, fan_in: int, fan_out: int, role: Role, scaling: Scaling) -> float:
+        """The standard deviation of the entries of a kernel in this role, in a model of this size."""
+        return scaling.std(role) * self.std(*scaling.fans(fan_in, fan_out, role))
 
 
 @dataclasses.dataclass
@@ -62,33 +50,3 @@ class GPT2(Normal):
 
     def residual(self, depth: int) -> float:
         return (2 * depth) ** -0.5
-
-
-@dataclasses.dataclass
-class Scaled(Init):
-    """Another `Init` as it is at the base of a parametrization, and what follows from the size for a model's layers.
-
-    Attributes:
-      base: how the base's kernels are drawn.
-    """
-
-    base: Init
-    scaling: Scaling
-
-    def std(self, fan_in: float, fan_out: float) -> float:
-        raise AssertionError("a kernel's role says how it is drawn")
-
-    def residual(self, depth: int) -> float:
-        return self.base.residual(round(depth / self.scaling.depth))
-
-    def kernel(self, fan_in: int, fan_out: int, role: Role) -> float:
-        return self.scaling.std(role) * self.base.std(*self.scaling.fans(fan_in, fan_out, role))
-
-    def multiplier(self, role: Role) -> float:
-        return self.scaling.multiplier(role)
-
-    def attention(self) -> float:
-        return self.scaling.attention()
-
-    def branch(self) -> float:
-        return self.scaling.branch()

@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
-from txjax.parametrization import role
+from txjax.parametrization import Scaling, role
 from txjax.sharding import Axes, constrain, gather
 
 Product = Callable[..., jax.Array]
@@ -115,8 +115,9 @@ class Linear(nn.Module):
       axes: logical names of the output dimensions.
       in_axes: logical names of the input dimensions that are contracted: the last len(in_axes) of x.
       use_bias: adds a learned bias (zero at first).
-      initial: how the kernel is drawn from its fan-in and fan-out, and what its product is multiplied by.
+      initial: how the kernel is drawn from its fan-in and fan-out.
       scale: what the kernel is multiplied by at first.
+      scaling: what the model's size asks for: of the kernel's draw, and of its product.
     """
 
     features: tuple[int, ...]
@@ -125,6 +126,7 @@ class Linear(nn.Module):
     use_bias: bool = True
     initial: Init = dataclasses.field(default_factory=Init)
     scale: float = 1.0
+    scaling: Scaling = Scaling()
 
     @nn.compact
     def __call__(
@@ -134,10 +136,10 @@ class Linear(nn.Module):
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))
-        std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part)
+        std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = times(project(x, kernel, dims, dtype, axes, product), self.initial.multiplier(part))
+        y = times(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

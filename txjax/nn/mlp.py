@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -11,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
 from txjax.nn.remat import keep
+from txjax.parametrization import Scaling
 from txjax.types import setting
 
 
@@ -40,6 +42,7 @@ class MLP(nn.Module):
       use_bias: the projections have biases.
       dropout: of the hidden layer.
       initial, residual: how kernels are drawn, and the last kernel's factor; set by the model.
+      scaling: what the model's size asks for; set by the model.
     """
 
     ratio: float = setting(4.0, above=0)
@@ -49,6 +52,7 @@ class MLP(nn.Module):
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual: float | None = None
+    scaling: Scaling | None = None
 
     def hidden_size(self, width: int) -> int:
         """F for an input of this width."""
@@ -63,15 +67,15 @@ class MLP(nn.Module):
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
         """The same shape and dtype as x; dropout is active where `train`. `real`: which are not padding; None = all."""
-        assert self.initial and self.residual
-        initial, inside = self.initial, (self.hidden_size(x.shape[-1]),)
+        assert self.initial and self.residual and self.scaling
+        drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
+        inside = (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return keep(Linear(inside, ("mlp",), use_bias=self.use_bias, initial=initial, name=name)(x), "hidden")
+            return keep(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
 
         hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
-        size, inputs = x.shape[-1:], ("mlp",)
-        down = Linear(size, ("embed",), inputs, self.use_bias, self.initial, self.residual, name="down")
+        down = Linear(x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.residual, name="down")
         return keep(down(hidden), "mlp")
 
 

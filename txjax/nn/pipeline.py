@@ -3,11 +3,14 @@
 import dataclasses
 from collections.abc import Callable
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
+from txjax.nn.remat import Policy, keep
+from txjax.nn.tell import TOLD
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError
 
@@ -73,6 +76,33 @@ class Schedule:
             return constrain(x, "layers") if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
         return jax.tree.map(one, layers)
+
+
+def pipelined(
+    stack: nn.Module, x: Float[Array, "B L D"], context: PyTree, schedule: Schedule, unroll: int, policy: Policy | None
+) -> Float[Array, "B L D"]:
+    """The stream after all blocks of an initialised `Stack`. Dropout is drawn for each part of the batch by itself.
+
+    Args:
+      context, schedule, unroll: see `flow`.
+      policy: which results the backward pass finds in memory; None = all.
+    """
+    block = stack.block.clone(parent=None, name=None)
+    sown = [name for name in TOLD if stack.is_mutable_collection(name)]
+    keys = jax.random.split(stack.make_rng("dropout"), schedule.depth) if stack.has_rng("dropout") else None
+    layers = (stack.variables["params"]["block"], jnp.linspace(0.0, 1.0, schedule.depth), keys)
+
+    def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
+        params, height, key = layer
+        rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
+        return block.apply({"params": params}, keep(x, "stream"), context, height, rngs=rngs, mutable=sown)
+
+    if policy is not None:
+        layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
+    x, seen = flow(layer, layers, x, context, schedule, min(unroll, schedule.depth // schedule.stages))
+    for name, tree in seen.items():
+        stack.put_variable(name, "block", tree)
+    return x
 
 
 def flow(

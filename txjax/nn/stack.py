@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from txjax import backend
 from txjax.nn.attention import Context
 from txjax.nn.block import Block
-from txjax.nn.pipeline import Schedule, flow
+from txjax.nn.pipeline import Schedule, pipelined
 from txjax.nn.remat import REMAT, keep
 from txjax.nn.tell import TOLD
 from txjax.sharding import parts
-from txjax.types import PyTree, setting
+from txjax.types import setting
 
 
 class Stack(nn.Module):
@@ -55,12 +55,13 @@ class Stack(nn.Module):
 
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
+        policy = self._policy()
         if (stages := parts("layers")) > 1:
             schedule = self.schedule(stages)
             if not self.is_initializing() and context.index is None:
-                return self._flow(x, context, schedule, unroll)
+                return pipelined(self, x, context, schedule, unroll, policy)
 
-        if (policy := self._policy()) is not None:
+        if policy is not None:
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
@@ -80,23 +81,3 @@ class Stack(nn.Module):
         if remat.host:
             backend.need_host_memory("config.model.stack.remat")
         return remat.policy
-
-    def _flow(self, x: jax.Array, context: Context, schedule: Schedule, unroll: int) -> jax.Array:
-        """The same through a pipeline. Dropout is drawn for each part of the batch by itself."""
-        assert self.block is not None and self.depth is not None
-        block = self.block.clone(parent=None, name=None)
-        told = [name for name in TOLD if self.is_mutable_collection(name)]
-        keys = jax.random.split(self.make_rng("dropout"), self.depth) if self.has_rng("dropout") else None
-        layers = (self.variables["params"]["block"], jnp.linspace(0.0, 1.0, self.depth), keys)
-
-        def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
-            params, height, key = layer
-            rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
-            return block.apply({"params": params}, keep(x, "stream"), context, height, rngs=rngs, mutable=told)
-
-        if (policy := self._policy()) is not None:
-            layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
-        x, seen = flow(layer, layers, x, context, schedule, min(unroll, self.depth // schedule.stages))
-        for name, tree in seen.items():
-            self.put_variable(name, "block", tree)
-        return x

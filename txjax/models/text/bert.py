@@ -8,16 +8,17 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.text.encoder import BertEncoder, mean_of_real, pooled
 from txjax.nn import ACTIVATIONS, Head, Init, Linear, Logits, TiedBias
+from txjax.parametrization import Scaling
 
 
 class NextSentence(nn.Module):
     """Does the second sentence follow the first? (Devlin et al. 2019, 3.1.) Parameters `pooler`, `linear`."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B 2"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B 2"]:
         """Logits of no and yes, float32, from the first token."""
-        head = Linear((2,), ("classes",), in_axes=("width",), initial=initial, name="linear")
-        return head(pooled(x, initial), jnp.float32)
+        head = Linear((2,), ("classes",), in_axes=("width",), initial=initial, scaling=scaling, name="linear")
+        return head(pooled(x, initial, scaling), jnp.float32)
 
 
 class Bert(BertEncoder, kw_only=True):
@@ -49,8 +50,8 @@ class Bert(BertEncoder, kw_only=True):
         """
         x, embed = self.encode(tokens, segments, positions, types, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
-        initial = self.scaled(self.initial)
-        y = Linear((self.width,), ("width",), initial=initial, name="transform")(x)
+        initial, scaling = self.initial, self.layer_scaling()
+        y = Linear((self.width,), ("width",), initial=initial, scaling=scaling, name="transform")(x)
         y = self.norm.clone(parent=self, name="norm_transform")(ACTIVATIONS[self.mlp.activation](y))
-        logits = self.head(y, embed, initial)
-        return logits, None if self.next_sentence is None else self.next_sentence(x, initial)
+        logits = self.head(y, embed, initial, scaling)
+        return logits, None if self.next_sentence is None else self.next_sentence(x, initial, scaling)

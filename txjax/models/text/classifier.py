@@ -37,13 +37,14 @@ class BertClassifier(BertEncoder, kw_only=True):
     ) -> Float[Array, "B classes"]:
         """Logits, float32. The arguments are those of `BertEncoder.encode`."""
         x, _ = self.encode(tokens, segments, positions, types, train)
-        initial = self.scaled(self.initial)
-        features = self.pool(x, segments, initial)
+        initial, scaling = self.initial, self.layer_scaling()
+        features = self.pool(x, segments, initial, scaling)
         self.sow("intermediates", "features", features)
         if self.classes is None:
             return features.astype(jnp.float32)
         features = nn.Dropout(self.dropout, deterministic=not train)(features)
-        head = Linear((self.classes,), ("classes",), in_axes=("width",), initial=initial, name="head")
+        axes, inputs = ("classes",), ("width",)
+        head = Linear((self.classes,), axes, in_axes=inputs, initial=initial, scaling=scaling, name="head")
         return head(features, jnp.float32)
 
 
@@ -79,5 +80,6 @@ class DecoderClassifier(CausalText, kw_only=True):
         features = jnp.take_along_axis(x, last[:, None, None], axis=1)[:, 0]
         self.sow("intermediates", "features", features)
         features = nn.Dropout(self.dropout, deterministic=not train)(features)
-        head = Linear((self.classes,), ("classes",), initial=self.scaled(self.initial), name="head")
+        scaling = self.layer_scaling()
+        head = Linear((self.classes,), ("classes",), initial=self.initial, scaling=scaling, name="head")
         return head(features, jnp.float32)

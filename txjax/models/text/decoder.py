@@ -88,7 +88,7 @@ class Decoder(CausalText, kw_only=True):
         """Logits [B L V] of the token after each one, not yet computed. The arguments are those of `encode`."""
         x, embed = self.encode(tokens, segments, positions, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
-        return self.head(x, embed, self.scaled(self.initial))
+        return self.head(x, embed, self.initial, self.layer_scaling())
 
 
 def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:

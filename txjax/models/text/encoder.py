@@ -21,6 +21,7 @@ from txjax.nn import (
     PostNorm,
     Window,
 )
+from txjax.parametrization import Scaling
 from txjax.types import setting
 
 
@@ -31,9 +32,9 @@ def mean_of_real(x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None) -
     return total / jnp.maximum(real.sum(1), 1.0)[:, None]
 
 
-def pooled(x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+def pooled(x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
     """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler`, of the module that calls."""
-    return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=initial, name="pooler")(x[:, 0]))
+    return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=initial, scaling=scaling, name="pooler")(x[:, 0]))
 
 
 @dataclasses.dataclass
@@ -41,7 +42,7 @@ class TextPool:
     """How the features of a sentence's tokens become one vector."""
 
     def __call__(
-        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init, scaling: Scaling
     ) -> Float[Array, "B D"]:
         """One vector a sentence; new kernels are drawn by `initial`. Called inside the model that owns them."""
         raise NotImplementedError
@@ -52,9 +53,9 @@ class FirstToken(TextPool):
     """`pooled`. It knows what the first token is for only where pretraining taught it (next-sentence prediction)."""
 
     def __call__(
-        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init, scaling: Scaling
     ) -> Float[Array, "B D"]:
-        return pooled(x, initial)
+        return pooled(x, initial, scaling)
 
 
 @dataclasses.dataclass
@@ -62,7 +63,7 @@ class MeanTokens(TextPool):
     """The mean over all tokens that are not padding. No parameters."""
 
     def __call__(
-        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init
+        self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init, scaling: Scaling
     ) -> Float[Array, "B D"]:
         return mean_of_real(x, segments).astype(x.dtype)
 

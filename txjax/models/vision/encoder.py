@@ -1,7 +1,7 @@
 """The encoder of image patches that ViT and MAE share."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import Grid, Init, Learned, Linear, Normal, Positions, Window, Xavier, align, parameter, patchify
+from txjax.parametrization import Scaling
 from txjax.types import UserError, setting
 
 
@@ -25,7 +26,7 @@ class Pool(nn.Module):
         """The encoder's input: its own tokens, then the patches."""
         return x
 
-    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
         """One vector of the encoder's output; new kernels are drawn by `initial`."""
         raise NotImplementedError
 
@@ -33,7 +34,7 @@ class Pool(nn.Module):
 class MeanPool(Pool):
     """The mean of all patches (Zhai et al. 2022)."""
 
-    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
         return x.mean(1)
 
 
@@ -47,7 +48,7 @@ class ClassToken(Pool):
         token = parameter(self, "token", nn.initializers.normal(0.02), x.shape[-1:], ("embed",))
         return jnp.concatenate([jnp.broadcast_to(align(token, x), (x.shape[0], 1, x.shape[-1])), x], 1)
 
-    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
+    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
         return x[:, 0]
 
 
@@ -55,8 +56,9 @@ class PooledToken(ClassToken):
     """The class token through a dense layer and tanh, as BERT does it. Parameters `token` [D], `linear` [D D]."""
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], initial: Init) -> Float[Array, "B D"]:
-        return jnp.tanh(Linear(x.shape[-1:], ("width",), initial=initial, name="linear")(x[:, 0]))
+    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
+        linear = Linear(x.shape[-1:], ("width",), initial=initial, scaling=scaling, name="linear")
+        return jnp.tanh(linear(x[:, 0]))
 
 
 def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]:
@@ -90,7 +92,7 @@ class PatchEncoder(Transformer, kw_only=True):
     @nn.nowrap
     def pooled(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
         """One vector of what `encode` gives."""
-        return self.pool(x, self.scaled(Normal()))
+        return self.pool(x, Normal(), self.layer_scaling())
 
     @nn.nowrap
     def encode(
@@ -103,8 +105,8 @@ class PatchEncoder(Transformer, kw_only=True):
         patches = patchify(image, self.patch).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
-        initial = self.scaled(self.initial)
-        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), initial=initial, name="patch_embed")
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
+        embed = Linear((self.width,), ("embed",), in_axes=("pixels",), **drawn, name="patch_embed")
         grid = self.grid(image)
         positions = token_positions(grid, jnp.arange(patches.shape[1], dtype=jnp.int32)[None] if keep is None else keep)
         x = self.positions.add(self.pool.prepend(embed(patches)), positions, grid)

@@ -1,6 +1,7 @@
 """A masked autoencoder of images."""
 
 import dataclasses
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Transformer
 from txjax.models.vision.encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
-from txjax.parametrization import As
+from txjax.parametrization import Scaling
 from txjax.types import setting
 
 
@@ -23,19 +24,25 @@ class PatchDecoder(Transformer, kw_only=True):
       pixels: numbers in a patch.
       patches: patches in an image.
       grid: how they lie.
+      whole: of the model that this one is a part of, and grows along with.
     """
 
     pixels: int
     patches: int
     grid: Grid
+    whole: Scaling | None
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        return self.whole
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B {self.patches} {self.pixels}"]:
         """The pixels of every patch, float32. Mask tokens stand where no patch was kept (None = all were)."""
-        initial = self.scaled(self.initial)
-        linear = Linear((self.width,), ("embed",), in_axes=("width",), initial=initial, name="embed")
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
+        linear = Linear((self.width,), ("embed",), in_axes=("width",), **drawn, name="embed")
         x = linear(x)
         token = parameter(self, "mask_token", nn.initializers.normal(0.02), (self.width,), ("embed",))
         if keep is not None:
@@ -45,7 +52,7 @@ class PatchDecoder(Transformer, kw_only=True):
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
         x = self.layers(x, Window(positions, positions), train)[:, self.grid.prefix :]
-        return Linear((self.pixels,), ("pixels",), initial=initial, name="out")(x, jnp.float32)
+        return Linear((self.pixels,), ("pixels",), **drawn, name="out")(x, jnp.float32)
 
 
 class MAE(PatchEncoder, kw_only=True):
@@ -82,6 +89,7 @@ class MAE(PatchEncoder, kw_only=True):
             patches=image.shape[1] * image.shape[2] // self.patch**2,
             grid=self.grid(image),
             name="decoder",
-            **self.parts() | {"parametrization": As(self.scaling())},
+            whole=self.scaling(),
+            **self.parts(),
         )
         return decoder(x, keep, train)

@@ -33,5 +33,6 @@ class ViT(PatchEncoder, kw_only=True):
         self.sow("intermediates", "features", pooled)
         if self.classes is None:
             return pooled.astype(jnp.float32)
-        head = Linear((self.classes,), ("classes",), initial=self.scaled(Normal()), name="head")
+        scaling = self.layer_scaling()
+        head = Linear((self.classes,), ("classes",), initial=Normal(), scaling=scaling, name="head")
         return head(pooled, jnp.float32)
