@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
-    {"types", "visible", "libtpu"},
+    {"types", "visible", "numbers", "libtpu"},
     {"io", "chips"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},

@@ -3,9 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, Lion, Muon, Optimizer
+from txjax.optim.layers import over_layers
 from txjax.types import UserError, flat_paths
 
 AXES = {
@@ -137,6 +139,33 @@ def test_adafactor() -> None:
     assert [size for path, size in sizes.items() if path.endswith("row/layers/up/kernel")] == [(2, 6, 1)]
     assert [size for path, size in sizes.items() if path.endswith("column/layers/up/kernel")] == [(2, 1, 7)]
     assert not [path for path in sizes if path.endswith("full/layers/up/kernel")]
+
+
+def test_adafactor_is_that_of_optax_for_each_matrix() -> None:
+    steps, _ = run(Adafactor(**RAW), GRADS)
+    reference = optax.chain(
+        optax.scale_by_factored_rms(decay_rate=0.8, min_dim_size_to_factor=1),
+        optax.clip_by_block_rms(1.0),
+        optax.scale_by_param_block_rms(1e-3),
+    )
+
+    def last(first: np.ndarray, second: np.ndarray, p: np.ndarray) -> np.ndarray:
+        state = reference.init(jnp.asarray(p))
+        for g in (first, second):
+            direction, state = reference.update(jnp.asarray(g), state, jnp.asarray(p))
+        return np.asarray(direction)
+
+    first, second, params = leaves(GRADS[0]), leaves(GRADS[1]), leaves(PARAMS)
+    matrices = [path for path in params if path.endswith(("kernel", "embedding"))]
+    expected = {path: by_layer(path, [first[path], second[path], params[path]], last) for path in matrices}
+    close({path: steps[1][path] for path in matrices}, expected)
+
+
+def test_a_function_of_one_layer_is_mapped_over_layers_and_experts() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    norms = np.linalg.norm(x, axis=(0, 2), keepdims=True)
+    scaled = over_layers(lambda x: x / jnp.linalg.norm(x), ("embed", "layers", "mlp", "experts"))(jnp.asarray(x))
+    np.testing.assert_allclose(scaled, x / norms, rtol=1e-6)
 
 
 def test_lars() -> None:

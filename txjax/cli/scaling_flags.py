@@ -71,12 +71,3 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
 def plain(value: Any) -> Any:
     """The value as standard JSON can hold it: no infinity, no NaN."""
     return json.loads(json.dumps(value), parse_constant=lambda name: None)
-
-
-def short(value: Any) -> str:
-    """A number for people."""
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def span(values: Any) -> str:
-    return f"{short(values[0])} to {short(values[1])}" if values else ""

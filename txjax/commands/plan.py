@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
+from txjax.numbers import byte_size, duration
 
 SUMMARY = "price a run for a TPU slice or other devices, without having them"
 
@@ -87,11 +88,11 @@ def _refuse(plan: Any, remedy: Any) -> None:
     room = plan.target.chip.memory
     hint = "of what should fit near it, nothing did when it was compiled: take more devices, or try --search"
     if remedy:
-        hint = f"{' '.join(remedy.flags)} fits, with {_size(remedy.plan.total_bytes)} (compiled)"
+        hint = f"{' '.join(remedy.flags)} fits, with {byte_size(remedy.plan.total_bytes)} (compiled)"
     raise UserError(
         "config",
-        f"a step that fits the {_size(room)} of a device",
-        f"{_size(plan.total_bytes)}, {_size(max(plan.total_bytes - room, 0))} too much",
+        f"a step that fits the {byte_size(room)} of a device",
+        f"{byte_size(plan.total_bytes)}, {byte_size(max(plan.total_bytes - room, 0))} too much",
         hint=hint,
     )
 
@@ -123,24 +124,25 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
         ],
     )
     room = plan.target.chip.memory
-    memory = [[name, _size(size)] for name, size in plan.bytes.items()]
-    memory.insert(-1, ["(of them waiting for the backward pass, estimate)", _size(plan.activations)])
+    memory = [[name, byte_size(size)] for name, size in plan.bytes.items()]
+    memory.insert(-1, ["(of them waiting for the backward pass, estimate)", byte_size(plan.activations)])
+    verdict = "fits" if plan.fits else "DOES NOT FIT"
     table(
-        f"memory of a device: {_size(plan.total_bytes)} of {_size(room)}, {'fits' if plan.fits else 'DOES NOT FIT'}",
+        f"memory of a device: {byte_size(plan.total_bytes)} of {byte_size(room)}, {verdict}",
         ["", "a device"],
         memory,
     )
-    sent = [[kind, _size(size)] for kind, size in plan.collectives.items()]
-    sent += [[f"least: {what}", _size(size)] for what, size in plan.minimum.items() if size]
-    sent += [["least: out of its slice", _size(plan.between)]] if plan.between else []
+    sent = [[kind, byte_size(size)] for kind, size in plan.collectives.items()]
+    sent += [[f"least: {what}", byte_size(size)] for what, size in plan.minimum.items() if size]
+    sent += [["least: out of its slice", byte_size(plan.between)]] if plan.between else []
     least = sum(plan.minimum.values())
     ratio = f", {sum(plan.collectives.values()) / least:.2f} of the least" if least else ""
     table(f"sent by a device in a step{ratio}", ["", "a device"], sent)
     table(
         "roofline",
         ["", ""],
-        [[f"{name}, if it were alone", _time(seconds)] for name, seconds in plan.seconds.items()]
-        + [["a step at best", _time(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
+        [[f"{name}, if it were alone", duration(seconds)] for name, seconds in plan.seconds.items()]
+        + [["a step at best", duration(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
         + [["attention", "; ".join(plan.attention)]]
         + [["custom kernels in a step", f"{plan.kernels:,}"]]
         + [["compiling took", f"{plan.compile_seconds:.0f} s"], *money(plan)],
@@ -148,7 +150,7 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
     table(
         "layout",
         ["parameter", "axes", "mesh axes", "a device"],
-        [[r["parameter"], r["axes"], r["partition"], _size(r["bytes_per_device"])] for r in rows],
+        [[r["parameter"], r["axes"], r["partition"], byte_size(r["bytes_per_device"])] for r in rows],
     )
 
 
@@ -161,7 +163,7 @@ def show_search(config: str, choices: Sequence[Any], looked: int, money: Any) ->
         plan = choice.plan
         cost = [value for _, value in money(plan)]
         lines.append(
-            [" ".join(choice.flags), _time(plan.step_seconds), f"{plan.mfu:.1%}", _size(plan.total_bytes), *cost]
+            [" ".join(choice.flags), duration(plan.step_seconds), f"{plan.mfu:.1%}", byte_size(plan.total_bytes), *cost]
         )
     columns = ["flags", "a step", "MFU", "memory", *(name for name, _ in money(choices[0].plan))] if choices else [""]
     table(f"{config}: {len(choices)} that fit (compiled), of {looked} looked at", columns, lines)
@@ -171,16 +173,3 @@ def _money(plan: Any, price: float | None, runs: int) -> list[list[str]]:
     hours = plan.device_hours * runs
     whole = "device-hours" if runs == 1 else f"device-hours of {runs} runs"
     return [[whole, f"{hours:,.1f}"]] + ([["cost", f"{hours * price:,.2f}"]] if price is not None else [])
-
-
-def _size(count: float) -> str:
-    """Bytes for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024 or unit == "GiB":
-            break
-        count /= 1024
-    return f"{count:.4g} {unit}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

@@ -32,8 +32,9 @@ def run(argv: list[str]) -> int:
     from txjax.io.files import replace_bytes, replace_text
     from txjax.log import plain
     from txjax.log.terminal_table import table
+    from txjax.numbers import full
     from txjax.report.curves import DARK, LIGHT, draw
-    from txjax.report.run_page import page, png, scores, shown
+    from txjax.report.run_page import page, png, scores
     from txjax.report.runs import check_inside, read_runs
 
     runs = read_runs(flags.runs)
@@ -50,7 +51,7 @@ def run(argv: list[str]) -> int:
         print(json.dumps({"runs": told, "curves": str(picture), "html": str(html)}))
         return 0
     found = [scores(r) for r in runs]
-    rows = [[name, *(shown(s.get(name, "")) for s in found)] for name in dict.fromkeys(k for s in found for k in s)]
+    rows = [[name, *(full(s.get(name, "")) for s in found)] for name in dict.fromkeys(k for s in found for k in s)]
     table("final metrics", ["metric", *(r.name for r in runs)], rows)
     print(f"\n{picture}\n{html}")
     return 0

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from txjax.log.terminal_table import plain_text
 from txjax.log.trackers import Value, logger
+from txjax.numbers import compact
 from txjax.visible import Formatter
 
 REFRESHES_PER_SECOND = 2
@@ -49,7 +49,7 @@ class Progress:
             self.console.quiet, self.live = True, None
 
     def _show(self, metrics: Mapping[str, Value]) -> None:
-        scores = [f"{name[5:]} {_short(value)}" for name, value in metrics.items() if name.startswith("eval/")]
+        scores = [f"{name[5:]} {compact(value)}" for name, value in metrics.items() if name.startswith("eval/")]
         if self.live:
             self._start(self.live)
             self.live.refresh()
@@ -115,22 +115,14 @@ def _parts(metrics: Mapping[str, Value]) -> list[str]:
         shown["perf/tokens_per_s"] = "tokens/s"
     else:
         shown["perf/examples_per_s"] = "examples/s"
-    parts = [f"{label} {_short(metrics[name])}" for name, label in shown.items() if name in metrics]
+    parts = [f"{label} {compact(metrics[name])}" for name, label in shown.items() if name in metrics]
     if "perf/step_ms" in metrics:
-        parts.append(f"{_short(metrics['perf/step_ms'])} ms/step")
+        parts.append(f"{compact(metrics['perf/step_ms'])} ms/step")
     if "perf/data_wait" in metrics:
         parts.append(f"data wait {float(metrics['perf/data_wait']):.0%}")
     if "perf/mfu" in metrics:
         parts.append(f"MFU {float(metrics['perf/mfu']):.0%}")
     return parts
-
-
-def _short(value: Value) -> str:
-    if isinstance(value, str):
-        return value
-    if math.isfinite(value) and abs(value) >= 10_000:
-        return f"{value / 1e6:.1f}M" if abs(value) >= 1e6 else f"{value / 1e3:.0f}k"
-    return f"{value:.4g}"
 
 
 _announced: list[str] = []

@@ -1,4 +1,10 @@
-"""Adafactor for parameters that are stacked over layers: every statistic belongs to one layer."""
+"""Adafactor for parameters that are stacked over layers: every statistic belongs to one layer.
+
+optax's Adafactor gives the same directions, to rounding, of one layer's matrix [fan-in, fan-out]. It is not used here
+because it factors an array over its two largest dimensions, whatever they are: attention's kernels (embed, heads,
+head_size) would have to be reshaped to matrices first, and the statistics of such matrices have no logical axes by
+which a mesh could shard them. Here a statistic keeps the parameter's dimensions, summed ones with size 1.
+"""
 
 from typing import NamedTuple
 

@@ -3,10 +3,9 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 
-from txjax.optim.layers import matrix, per_layer, rms
+from txjax.optim.layers import matrix, over_layers
 from txjax.sharding import Axes
 from txjax.types import PyTree, path_name
 
@@ -20,12 +19,14 @@ def scale_by_trust(axes: PyTree, trust: float) -> optax.GradientTransformation:
       axes: the parameters' logical axes.
       trust: eta of the paper.
     """
+    ratio = optax.scale_by_trust_ratio(trust_coefficient=trust)
+
+    def one_layer(u: jax.Array, p: jax.Array) -> jax.Array:
+        return ratio.update(u, ratio.init(p), p)[0]
 
     def scaled(path: tuple[Any, ...], u: jax.Array, p: jax.Array, names: Axes) -> jax.Array:
         if matrix(names) is None or path_name(path).endswith("bias"):
             return u
-        own = per_layer(names)
-        size, length = rms(p, own), rms(u, own)  # norms over one root of a count, the same for both
-        return u * jnp.where((size > 0) & (length > 0), trust * size / length, 1.0)
+        return over_layers(one_layer, names)(u, p)
 
     return optax.stateless(lambda updates, params: jax.tree_util.tree_map_with_path(scaled, updates, params, axes))

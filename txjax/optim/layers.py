@@ -1,8 +1,10 @@
 """Parameters are stacked over layers, and some over experts: these helpers see each one's own vector or matrix."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -26,6 +28,14 @@ class Matrix(NamedTuple):
 def per_layer(axes: Axes) -> tuple[int, ...]:
     """The dimensions that belong to one layer, and one of its experts."""
     return tuple(i for i, name in enumerate(axes) if name not in _COPIES)
+
+
+def over_layers(function: Callable[..., jax.Array], axes: Axes) -> Callable[..., jax.Array]:
+    """A function of arrays of one layer, and one of its experts, for arrays with these logical axes."""
+    for i, name in enumerate(axes):
+        if name in _COPIES:  # the outermost vmap takes the last of these dimensions, so the others keep their numbers
+            function = jax.vmap(function, in_axes=i, out_axes=i)
+    return function
 
 
 def matrix(axes: Axes) -> Matrix | None:

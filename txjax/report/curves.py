@@ -10,8 +10,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
+from txjax.numbers import compact
 from txjax.report.runs import Run
 
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
@@ -136,8 +137,8 @@ class Panel:
         dress(axes, theme, title)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=NICE))
         axes.yaxis.set_major_locator(MaxNLocator(6 if self.inches > 3 else 4, steps=NICE))
-        axes.xaxis.set_major_formatter(lambda step, _: _short(step))
-        axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+        axes.xaxis.set_major_formatter(lambda step, _: compact(step))
+        axes.yaxis.set_major_formatter(lambda value, _: compact(value))
         axes.set_xlabel("step", fontsize=9, color=theme.faint)
         for line in sorted(self.lines, key=lambda line: line.measured):
             self._draw_line(axes, line, theme, crowded)
@@ -177,11 +178,5 @@ def _label_ends(axes: Axes, lines: Sequence[Line], inches: float) -> None:
         at[above] = max(at[above], at[below] + 0.21 / inches)
     down = max(max(at, default=0.0) - 1.0, 0.0)
     for y, line in zip(at, lines, strict=True):
-        text = f"{line.label} {_short(line.values[-1])}".strip()
+        text = f"{line.label} {compact(line.values[-1])}".strip()
         axes.text(1.015, y - down, text, transform=axes.transAxes, color=line.color, fontsize=9, va="center")
-
-
-def _short(value: float) -> str:
-    if abs(value) >= 10_000:
-        return EngFormatter(places=None, sep="")(float(f"{value:.3g}"))
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

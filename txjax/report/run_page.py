@@ -2,13 +2,13 @@
 
 import html
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from txjax.log import Value
+from txjax.numbers import full, rounded
 from txjax.report.gallery import STYLE as GALLERY_STYLE
 from txjax.report.gallery import gallery, png_address
 from txjax.report.runs import Run
@@ -93,25 +93,6 @@ def scores(run: Run) -> dict[str, Value]:
     return {"step": step} | last | best | seconds | told | foretold
 
 
-def shown(value: Any) -> str:
-    """A value as a table shows it."""
-    if isinstance(value, bool) or value is None:
-        return str(value)
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
-    return str(value)
-
-
-def rounded(value: Any) -> str:
-    """A measured value as a table shows it: three digits."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return shown(value)
-    short = float(f"{value:.3g}")
-    return f"{short:,.0f}" if abs(short) >= 1000 else f"{short:g}"
-
-
 def png(figure: Figure) -> bytes:
     """The picture as the bytes of a PNG file."""
     file = io.BytesIO()
@@ -152,7 +133,7 @@ def _table(runs: Sequence[Run], columns: Sequence[Mapping[str, Any]]) -> str:
     if not names:
         return "none"
     head = "".join(f"<th>{text(name)}</th>" for name in ("", *(run.name for run in runs)))
-    cells = [[name, *(shown(column[name]) if name in column else "–" for column in columns)] for name in names]
+    cells = [[name, *(full(column[name]) if name in column else "–" for column in columns)] for name in names]
     rows = "\n".join("<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>" for row in cells)
     return f"<table><tr>{head}</tr>\n{rows}</table>"
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.numbers import full
 from txjax.report.curves import DARK, LIGHT
-from txjax.report.run_page import document, picture, shown, text
+from txjax.report.run_page import document, picture, text
 from txjax.report.sweep_plots import shade
 from txjax.report.sweep_table import SEED, Group, Row
 from txjax.sweep.names import labels
@@ -121,9 +122,9 @@ def _name(folder: Path, out: Path, row: Row) -> str:
 def _cell(value: Any) -> str:
     """A cell; of a number all digits, to sort by."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{text(shown(value))}</td>"
+        return f"<td>{text(full(value))}</td>"
     exact = repr(value) if math.isfinite(value) else ""
-    return f'<td data-value="{exact}">{text(shown(value))}</td>'
+    return f'<td data-value="{exact}">{text(full(value))}</td>'
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 
 from txjax.io.files import replace_bytes, replace_text
 from txjax.log.terminal_table import table
+from txjax.numbers import full
 from txjax.report.curves import DARK, LIGHT, Theme
-from txjax.report.run_page import png, shown
+from txjax.report.run_page import png
 from txjax.report.runs import check_inside
 from txjax.report.sweep_page import Picture, page, ranked
 from txjax.report.sweep_plots import axes_of, curves, parallel, per_axis
@@ -59,7 +60,7 @@ def _drawn(draw: Callable[[Theme], Figure]) -> Picture:
 
 
 def _cells(group: Group, paths: list[str]) -> list[str]:
-    values = [shown(group.values[path]) if path in group.values else "" for path in paths]
+    values = [full(group.values[path]) if path in group.values else "" for path in paths]
     left = [row.state for row in group.rows if row.state != "finished"]
-    scores = ["" if math.isnan(x) else shown(x) for x in (group.mean, group.error)]
+    scores = ["" if math.isnan(x) else full(x) for x in (group.mean, group.error)]
     return [*values, *scores, str(group.count), ", ".join(dict.fromkeys(left))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from txjax.log import Row, Value
+from txjax.log import Row
 from txjax.log.terminal_table import plain_text
+from txjax.numbers import compact
 from txjax.sweep.sweep_folder import Planned, Tail
 from txjax.sweep.work import Work
 
@@ -124,12 +124,7 @@ class View:
 def scores(row: Row) -> dict[str, str]:
     """The losses of a row for people, those of evaluations last."""
     found = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
-    return {name.removesuffix("/loss"): _short(value) for name, value in sorted(found.items(), reverse=True)}
-
-
-def _short(value: Value) -> str:
-    number = float(value)
-    return f"{number:.4g}" if math.isfinite(number) else str(number)
+    return {name.removesuffix("/loss"): compact(value) for name, value in sorted(found.items(), reverse=True)}
 
 
 def table_rows(points: Sequence[Planned], states: Mapping[str, str]) -> list[list[str]]:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import plain, short, span
+from txjax.cli.scaling_flags import plain
+from txjax.numbers import five_digits
 from txjax.types import UserError
 
 SUMMARY = "compare two laws: differences with intervals"
@@ -39,8 +40,8 @@ def run(argv: list[str]) -> int:
     lines = [
         [
             r["name"],
-            *(f"{short(r[side])} ({span(r[f'{side}_interval'])})" for side in ("a", "b")),
-            f"{short(r['difference'])} ({span(r['difference_interval'])})",
+            *(f"{five_digits(r[side])} ({five_digits(r[f'{side}_interval'])})" for side in ("a", "b")),
+            f"{five_digits(r['difference'])} ({five_digits(r['difference_interval'])})",
             "yes" if r["differs"] else "",
         ]
         for r in rows

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import add_fit, fitted, plain, short, span
+from txjax.cli.scaling_flags import add_fit, fitted, plain
+from txjax.numbers import five_digits
 
 if TYPE_CHECKING:
     from txjax.scaling.study import Study
@@ -53,8 +54,9 @@ def show(found: "Study", told: dict[str, Any]) -> None:
     from txjax.visible import visible
 
     spans = told["intervals"]
+    unidentified = dict.fromkeys(told["unidentified"], " (unidentified)")
     rows = [
-        [name, short(value), span(spans.get(name)) + (" (unidentified)" if name in told["unidentified"] else "")]
+        [name, five_digits(value), five_digits(spans.get(name) or "") + unidentified.get(name, "")]
         for name, value in told["parameters"].items()
     ]
     rows.append(["(objective, summed)", f"{told['objective']:.10g}", ""])
@@ -63,13 +65,10 @@ def show(found: "Study", told: dict[str, Any]) -> None:
         names = list(dict.fromkeys(name for m in told["minima"] for name in m if name not in ("rows", "names")))
         by = collections.Counter(m["by"] for m in told["minima"] if "by" in m)
         title = "minima, " + ", ".join(f"{count} by {how}" for how, count in by.items())
-        table(title, names, [[short(m.get(name, "")) for name in names] for m in told["minima"]])
+        table(title, names, [[five_digits(m.get(name, "")) for name in names] for m in told["minima"]])
     if told["predictions"]:
         names = list(dict.fromkeys(name for p in told["predictions"] for name in p if name != "warning"))
-        cells = [
-            [span(p[n]) if isinstance(p.get(n), list) else short(p.get(n, "")) for p in told["predictions"]]
-            for n in names
-        ]
+        cells = [[five_digits(p.get(n, "")) for p in told["predictions"]] for n in names]
         columns = ["prediction", *(str(i) for i in range(1, len(told["predictions"]) + 1))]
         table("predictions, with 95% intervals", columns, [[n, *c] for n, c in zip(names, cells, strict=True)])
     test = told["backtest"]

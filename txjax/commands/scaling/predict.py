@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.cli.scaling_flags import add_fit, fitted, plain, short, span
+from txjax.cli.scaling_flags import add_fit, fitted, plain
+from txjax.numbers import five_digits
 
 SUMMARY = "predict a run or a budget, and register the prediction"
 
@@ -34,7 +35,7 @@ def run(argv: list[str]) -> int:
     if flags.json:
         print(json.dumps(law | {"registered": str(flags.register) if flags.register else None}))
         return 0
-    rows = [[name, span(value) if isinstance(value, list) else short(value)] for name, value in prediction.items()]
+    rows = [[name, five_digits(value)] for name, value in prediction.items()]
     table(f"{law['form']} of {law['rows_used']} rows", ["prediction", ""], rows)
     for warning in law["warnings"]:
         print(f"warning: {warning}")

@@ -1,0 +1,55 @@
+"""Numbers as people read them, in tables, on axes and in messages."""
+
+import math
+from typing import Any
+
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def compact(value: float | str) -> str:
+    """A value in little room: four digits, from 10,000 on three with a unit (`12.3k`); words stay as they are."""
+    if isinstance(value, str):
+        return value
+    if not math.isfinite(value) or abs(value) < 10_000:
+        return f"{value:,.0f}" if 1000 <= abs(value) < 10_000 else f"{value:.4g}"
+    short = float(f"{value:.3g}")
+    size, unit = next(pair for pair in _UNITS if abs(short) >= pair[0])
+    return f"{short / size:g}{unit}"
+
+
+def full(value: Any) -> str:
+    """A value as a table shows it: of a float five digits, large numbers with all digits before the point."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"
+
+
+def rounded(value: Any) -> str:
+    """A measured value as a table shows it: three digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return full(value)
+    short = float(f"{value:.3g}")
+    return f"{short:,.0f}" if abs(short) >= 1000 else f"{short:g}"
+
+
+def five_digits(value: Any) -> str:
+    """A parameter of a law: of a float five digits, large ones with an exponent; of an interval both ends."""
+    if isinstance(value, list | tuple):
+        return " to ".join(map(five_digits, value))
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def byte_size(count: float) -> str:
+    """Bytes in the largest unit that fits, up to GiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A time of a step or less: seconds, or milliseconds below one second."""
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
