@@ -10,6 +10,8 @@ from txjax.__main__ import main
 from txjax.commands.trial import compare
 from txjax.objectives import Objective
 
+import runs
+
 ROOT = Path(__file__).parents[2]
 # Small enough to train anywhere; the objective, the data and the rest of the config stay.
 SMALL = ["--config.model.width=16", "--config.model.depth=1", "--config.model.heads=2", "--config.batch_size=8"]
@@ -53,7 +55,8 @@ def verify(capsys, path: str, *flags: str) -> dict:
 def test_it_resumes_exactly(name, devices, kills, capsys, monkeypatch, tfds_dir):
     """Every objective after a SIGKILL in a save; one of them after the other ways to end, too."""
     monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    for variable, value in runs.environment(devices).items():
+        monkeypatch.setenv(variable, value)
     mesh = ["--config.mesh.data=1", "--config.mesh.fsdp=8"] if devices == 8 else []
     result = verify(capsys, EXAMPLES[name], f"--devices={devices}", "--steps=16", f"--kills={kills}", *mesh)
     assert result["exact"], result

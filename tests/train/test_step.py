@@ -75,6 +75,7 @@ def reference():
 MESHES = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2)]
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize("mesh", MESHES, ids=["8-way fsdp", "4x2 fsdp x tensor", "2x2x2 data x fsdp x tensor"])
 def test_every_mesh_gives_the_same_run(reference, mesh):
     state, rows = run(experiment(mesh=mesh), batches(STEPS))
@@ -93,6 +94,7 @@ def test_every_mesh_gives_the_same_run(reference, mesh):
             assert moment.sharding.is_equivalent_to(parameter.sharding, parameter.ndim), name
 
 
+@pytest.mark.mesh
 def test_microbatches_change_nothing_whatever_the_weights():
     data = batches(4)
     # SGD keeps the gradient's own size: a wrong average would show.
@@ -144,6 +146,7 @@ def test_bfloat16_activations_keep_float32_parameters_and_moments():
     assert {x.dtype for x in floats} == {jnp.dtype("float32")} and np.isfinite(rows[-1]["loss"])
 
 
+@pytest.mark.mesh
 def test_an_indivisible_mesh_is_told_before_anything_compiles():
     exp = experiment(model=Decoder(vocab=63, width=32, depth=1, heads=4), mesh=Mesh(data=1, fsdp=4, tensor=2))
     with (
