@@ -1,5 +1,7 @@
 """`txjax train` in processes of its own, as its users start it."""
 
+import contextlib
+import io
 import json
 import os
 import socket
@@ -137,6 +139,20 @@ def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[i
     process = start(config, workdir, *flags, devices=devices)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def command(*words: Any) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `txjax` in this process: where neither signals nor variables matter."""
+    from txjax.__main__ import main  # here, since processes without JAX import this file
+
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main([str(word) for word in words])
+    return code, out.getvalue(), err.getvalue()
+
+
+def train_here(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
+    """`train` in this process."""
+    return command("train", f"--config={config}", f"--workdir={workdir}", *flags)
 
 
 def rows(workdir: Path) -> list[dict]:
