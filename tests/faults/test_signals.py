@@ -50,7 +50,7 @@ elif moment == "evaluating":
 elif moment == "stuck":
     import txjax.eval.evaluator as evaluator
     def wait():
-        os.write(2, b"it is stuck\n")
+        os.write(2, b"it is stuck\\n")
         time.sleep(600)
     before(evaluator.Context, "over", wait)
 elif moment == "saving":
