@@ -1,26 +1,56 @@
-"""Strict JAX on eight fake devices, and one cache folder for the whole session."""
+"""Strict JAX, in a session of one device or, for tests marked `mesh`, of eight that the CPU plays.
+
+    python -m pytest -n 2            one device: compiled programs are kept for the next run
+    python -m pytest -n 2 -m mesh    eight devices: none are kept, since programs that come from the disk deadlock in
+                                     the collectives of a CPU that plays several devices (jax 0.10.2)
+
+Tests marked `slow` or `score` run only where `-m` names them, too: `-m slow`, `-m "slow and mesh"`, `-m score`.
+"""
 
 import os
+import re
+import shutil
 import tempfile
 from pathlib import Path
 
-# Eight devices; and less optimisation, since tests compile far longer than they run.
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
-# Eight devices on two busy cores may keep each other waiting for long.
-os.environ["XLA_FLAGS"] += " --xla_cpu_collective_call_terminate_timeout_seconds=300"
-os.environ["JAX_PLATFORMS"] = "cpu"
-# Workers of one test run share the cache: data sets are prepared and programs compiled once.
-os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
-
 import jax
 import pytest
+from filelock import FileLock
 
+import programs
 import runs
 
+# Workers of one test run share the cache: data sets are prepared once.
+os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
+os.environ["JAX_PLATFORMS"] = "cpu"
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
+TIERS = {"mesh", "slow", "score"}
+
+
+def named_tiers(expression: str) -> set[str]:
+    """The tiers that `-m` asks for by name."""
+    return set(re.findall(r"(?<!not )\b\w+", expression)) & TIERS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets the number of devices, before JAX counts them."""
+    several = "mesh" in named_tiers(config.option.markexpr)
+    os.environ["XLA_FLAGS"] = runs.xla_flags(8 if several else 1)
+    if not several:
+        programs.keep()
+        if not hasattr(config, "workerinput"):  # once, whatever the number of workers
+            programs.prune(programs.cache_root())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests of tiers that nobody asked for."""
+    others = TIERS - named_tiers(config.option.markexpr)
+    left_out = [item for item in items if any(item.get_closest_marker(tier) for tier in others)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +76,16 @@ def config(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def straight_run(config, tmp_path_factory) -> Path:
+def straight_run(config, tmp_path_factory, worker_id) -> Path:
     """The workdir of that config, trained to its end without a disturbance. Leave it as it is."""
-    workdir = tmp_path_factory.mktemp("straight") / "run"
-    code, _, err = runs.train(config, workdir)
-    assert code == 0, err
-    return workdir
+    alone = worker_id == "master"
+    shared = tmp_path_factory.mktemp("straight") if alone else tmp_path_factory.getbasetemp().parent / "straight"
+    with FileLock(f"{shared}.lock"):  # the first worker trains it for all
+        if not (shared / "trained").exists():
+            shutil.rmtree(shared / "run", ignore_errors=True)
+            code, _, err = runs.train(config, shared / "run")
+            assert code == 0, err
+            (shared / "trained").touch()
+    if alone:
+        return shared / "run"
+    return shutil.copytree(shared / "run", tmp_path_factory.mktemp("own") / "run")

@@ -1,5 +1,7 @@
 """`txjax train` in processes of its own, as its users start it."""
 
+import contextlib
+import io
 import json
 import os
 import socket
@@ -44,20 +46,36 @@ FAULTY = CONFIG.replace("data=NextTokenWindows(", "data=Faulty(").replace(
 )
 
 
+def xla_flags(devices: int) -> str:
+    """A CPU that plays so many devices; and less optimisation, since tests compile far longer than they run."""
+    quick = f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={devices}"
+    # Eight devices on two busy cores may keep each other waiting for long.
+    return quick if devices == 1 else f"{quick} --xla_cpu_collective_call_terminate_timeout_seconds=300"
+
+
+def environment(devices: int = 1, processes: int = 1) -> dict[str, str]:
+    """The variables of a child that is one of so many processes with so many devices each.
+
+    One with one device alone takes compiled programs from the disk, as this process does. Others might wait for each
+    other for ever.
+    """
+    own = os.environ | {"XLA_FLAGS": xla_flags(devices), "PYTHONPATH": os.pathsep.join(PATHS)}
+    return own if devices == processes == 1 else own | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
+
+
 def start(
     config: Path,
     workdir: Path,
     *flags: str,
     devices: int = 1,
+    processes: int = 1,
     command: str = "train",
     variables: dict[str, str] | None = None,
 ) -> subprocess.Popen:
     words = [sys.executable, "-m", "txjax", command, f"--workdir={workdir}", *flags]
     words += [f"--config={config}"] if command == "train" else []
-    quick = "--xla_backend_optimization_level=0"  # to compile
-    environment = os.environ | {"XLA_FLAGS": f"{quick} --xla_force_host_platform_device_count={devices}"}
-    environment |= {"PYTHONPATH": os.pathsep.join(PATHS)} | (variables or {})
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    own = environment(devices, processes) | (variables or {})
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own)
 
 
 def free_address() -> str:
@@ -70,19 +88,20 @@ def free_address() -> str:
 def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> list[subprocess.Popen]:
     """The same command in `count` processes on this machine."""
     flags = [f"--coordinator_address={free_address()}", f"--process_count={count}"]
-    return [start(*args, *flags, f"--process_index={i}", devices=devices, **settings) for i in range(count)]
+    settings |= {"devices": devices, "processes": count}
+    return [start(*args, *flags, f"--process_index={i}", **settings) for i in range(count)]
 
 
 def start_programs(count: int, code: str, *words: str) -> list[subprocess.Popen]:
     """Python code in `count` processes. sys.argv of each: HOST:PORT to meet at, its number, and the words."""
-    address, environment = free_address(), os.environ | {"XLA_FLAGS": "", "PYTHONPATH": os.pathsep.join(PATHS)}
+    address, own = free_address(), environment(processes=count) | {"XLA_FLAGS": ""}
     return [
         subprocess.Popen(
             [sys.executable, "-c", code, address, str(i), *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=own,
         )
         for i in range(count)
     ]
@@ -120,6 +139,20 @@ def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[i
     process = start(config, workdir, *flags, devices=devices)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
+
+
+def command(*words: Any) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `txjax` in this process: where neither signals nor variables matter."""
+    from txjax.__main__ import main  # here, since processes without JAX import this file
+
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main([str(word) for word in words])
+    return code, out.getvalue(), err.getvalue()
+
+
+def train_here(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
+    """`train` in this process."""
+    return command("train", f"--config={config}", f"--workdir={workdir}", *flags)
 
 
 def rows(workdir: Path) -> list[dict]:

@@ -9,8 +9,10 @@ from txjax.checkpoint import Store
 from txjax.types import TrainState, flat_paths
 
 
-def make(step: int, fsdp: int = 8) -> TrainState:
-    mesh = jax.make_mesh((fsdp, 8 // fsdp), ("fsdp", "rest"))
+def make(step: int, fsdp: int | None = None) -> TrainState:
+    """A state whose weights are split over so many devices. If None, over all."""
+    devices = jax.device_count()
+    mesh = jax.make_mesh((fsdp or devices, devices // (fsdp or devices)), ("fsdp", "rest"))
     place = NamedSharding(mesh, PartitionSpec("fsdp"))
     weight = jax.device_put(jax.random.normal(jax.random.key(step), (8, 4)), place)
     return TrainState(

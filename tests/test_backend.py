@@ -21,6 +21,15 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
         assert backend.compiler_options() == {}
 
 
+def test_programs_are_kept_where_nobody_chose_a_folder_for_them(monkeypatch, tmp_path):
+    updates = {}
+    monkeypatch.setattr(jax.config, "update", updates.__setitem__)
+    assert not any("compiled programs" in note for note in backend.prepare(tmp_path)) and not updates
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    assert any(f"compiled programs are kept in {tmp_path} " in note for note in backend.prepare(tmp_path))
+    assert updates["jax_compilation_cache_dir"] == str(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["xla_cpu_of_another_year=true", "xla_cpu_enable_fast_math", "=1"])
 def test_options_that_are_none_are_one_line(monkeypatch, config, tmp_path, capsys, text):
     monkeypatch.setenv("TXJAX_COMPILER_OPTIONS", text)

@@ -30,6 +30,7 @@ def test_the_newest_and_the_best_stay(store):
         store.choose("1")
 
 
+@pytest.mark.mesh
 def test_it_comes_back_on_any_mesh(store):
     for fsdp in (8, 2):
         state, record = store.restore(abstract(make(0, fsdp)))

@@ -36,14 +36,21 @@ def variants(path: Path) -> list[str]:
 
 
 ALL = [source for path in CONFIGS + STUDIES for source in variants(path)]
+# A file's variants differ in sizes: the first of them is traced by the fast tests, the others by the slow ones.
+FIRST = [name(path) for path in CONFIGS + STUDIES]
 
 
-@pytest.fixture(params=ALL)
+@pytest.fixture
 def experiment(request, monkeypatch):
     monkeypatch.chdir(ROOT)
     return config.load(request.param, [])
 
 
+@pytest.mark.parametrize(
+    "experiment",
+    [source if source in FIRST else pytest.param(source, marks=pytest.mark.slow) for source in ALL],
+    indirect=True,
+)
 def test_the_whole_step_traces(experiment, monkeypatch):
     monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
     for evaluation in experiment.evals.values():
@@ -64,9 +71,14 @@ def test_the_whole_step_traces(experiment, monkeypatch):
             jax.eval_shape(sums, held, batch_spec(evaluation.data, 8))
 
 
-def test_json_round_trip(experiment):
+@pytest.mark.parametrize("experiment", ALL, indirect=True)
+def test_json_round_trip_and_flags_that_can_type_every_field(experiment):
+    """ml_collections reads the annotations themselves: `from __future__ import annotations` makes them texts."""
     written = json.dumps(tree.to_json(experiment))
     assert json.dumps(tree.to_json(tree.from_json(json.loads(written)))) == written
+    for where, node in tree.walk(experiment):
+        if dataclasses.is_dataclass(node):
+            assert not [f"{where}.{f.name}" for f in tree.settings(node) if isinstance(f.type, str)]
 
 
 @pytest.mark.parametrize("source", [source for path in STUDIES for source in variants(path)])
@@ -86,14 +98,8 @@ def test_the_docstring_gives_command_cost_and_score(path):
     assert re.search(r"Cost: .*\d", text) and re.search(r"Score: .*\d", text), "state what it costs and what it reaches"
 
 
-def test_flags_can_type_every_field(experiment):
-    """ml_collections reads the annotations themselves: `from __future__ import annotations` makes them texts."""
-    for where, node in tree.walk(experiment):
-        if dataclasses.is_dataclass(node):
-            assert not [f"{where}.{f.name}" for f in tree.settings(node) if isinstance(f.type, str)]
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("experiment", ALL, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the run is laid out, or the optimizer is refused by name."""
     model = experiment.model

@@ -31,6 +31,8 @@ from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 
+pytestmark = pytest.mark.mesh
+
 STEPS, B, L, V = 20, 32, 16, 64
 SIZES: dict[str, Any] = {"width": 16, "depth": 4, "heads": 4}
 

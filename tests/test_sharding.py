@@ -9,6 +9,8 @@ from txjax import sharding
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
+pytestmark = pytest.mark.mesh
+
 
 def test_sizes_fill_up_to_the_devices():
     one = dict.fromkeys(sharding.AXES, 1)

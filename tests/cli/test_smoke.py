@@ -1,6 +1,7 @@
 """`--smoke`: one flag makes a short run, and says what it changed."""
 
 import json
+import sys
 
 import pytest
 
@@ -10,12 +11,14 @@ from txjax.cli.smoke import shorten
 from txjax.optim import WarmupStableDecay
 from txjax.tree import check_settings
 
-from runs import rows, train
+from runs import rows, train_here
 
 
-def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp_path):
+def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp_path, monkeypatch):
     workdir = tmp_path / "run"
-    code, out, err = train(config, workdir, "--smoke", "--config.optimizer.schedule.warmup_steps=20")
+    flags = ["--smoke", "--config.optimizer.schedule.warmup_steps=20"]
+    monkeypatch.setattr(sys, "argv", ["txjax", *flags])  # what the manifest notes
+    code, out, err = train_here(config, workdir, *flags)
     assert code == 0 and "done: step 10;" in out, err
     assert [row["step"] for row in rows(workdir) if "eval/valid/loss" in row] == [10] and len(rows(workdir)) == 10
     assert (workdir / "checkpoints" / "10" / "digests.json").exists()

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import runs
+
 KEYS = {
     "params", "flops_per_step", "bytes_per_device", "device_memory", "fits", "collective_bytes_per_step",
     "collective_bytes_minimum", "step_seconds", "mfu", "compile_seconds",
@@ -21,6 +23,11 @@ def plan(*flags: str) -> tuple[int, str, str]:
     words = [sys.executable, "-m", "txjax", "plan", *flags]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=600)
     return done.returncode, done.stdout, done.stderr
+
+
+def plan_here(*flags: str) -> tuple[int, str, str]:
+    """In this process, whose number of devices cannot change any more."""
+    return runs.command("plan", *flags)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +94,8 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_one_line(config, name):
     flags, said = MISTAKES[name]
-    code, _, err = plan(f"--config={config}", *flags)
+    command = plan if any(flag.startswith("--devices") for flag in flags) else plan_here
+    code, _, err = command(f"--config={config}", *flags)
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1
 
 

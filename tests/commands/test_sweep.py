@@ -186,9 +186,12 @@ def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_four_points_survive_a_kill_of_the_whole_tree(tmp_path):
-    """kill -9 of the sweep and its runs at random moments; the table of the end is the undisturbed sweep's."""
-    points = 'grid({"optimizer.peak_lr": [1e-3, 3e-3, 1e-2], "optimizer.weight_decay": [0.0, 0.1], "seed": range(4)})'
+def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
+    """kill -9 of the sweep and its runs at a random moment; the table of the end is the undisturbed sweep's.
+
+    The same of twenty-four points, with stand-ins for the runs, is in tests/sweep/test_executors.py.
+    """
+    points = 'grid({"optimizer.peak_lr": [1e-3, 3e-3], "seed": range(2)})'
     config, kills = write(tmp_path, points), 1
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     begun = time.monotonic()
@@ -202,8 +205,8 @@ def test_twenty_four_points_survive_a_kill_of_the_whole_tree(tmp_path):
             os.kill(pid, signal.SIGKILL)
         process.wait()
     code, out, err = sweep(config, killed, "--jobs=2")
-    assert code == 0 and "24 of 24 points finished" in out, err
-    assert tables(killed) == tables(straight) and len(tables(killed)) == 24
+    assert code == 0 and "4 of 4 points finished" in out, err
+    assert tables(killed) == tables(straight) and len(tables(killed)) == 4
 
 
 def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
@@ -221,7 +224,6 @@ def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
 @pytest.mark.slow
 def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
     """Two learning rates and two widths: two programs; one that diverges doesn't end its neighbour."""
-    pytest.importorskip("txjax.train.population")
     points = 'grid({"model.width": [16, 32], "optimizer.peak_lr": [1e-3, 1e30]}, {"optimizer.clip": [None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
     code, out, err = sweep(config, workdir, "--executor=population")

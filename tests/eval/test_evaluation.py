@@ -20,6 +20,8 @@ from txjax.types import Mean
 
 from made import call, variables
 
+pytestmark = pytest.mark.mesh
+
 
 @pytest.fixture(scope="module")
 def experiment():

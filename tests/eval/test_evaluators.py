@@ -27,6 +27,8 @@ from txjax.types import UserError
 
 from made import variables
 
+pytestmark = pytest.mark.mesh
+
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)
 PAINTER = MAE(patch=2, width=8, depth=1, heads=2, decoder_width=8, decoder_depth=1, decoder_heads=2)

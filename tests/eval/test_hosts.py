@@ -13,6 +13,8 @@ from evaluated import Net, Painter, Pictures, measure
 from txjax.eval import Evaluation, NearestNeighbours, Predictions, Reconstructions
 from txjax.objectives import Classification, MaskedPatch
 
+import runs
+
 HOST = """
 import json, sys
 import jax
@@ -41,9 +43,8 @@ def test_two_hosts_find_what_one_does(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
-    paths = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1]), str(Path(__file__).parent)]
-    environment = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = runs.environment(devices=2, processes=2)
+    environment["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
     hosts = [
         subprocess.Popen(
             [sys.executable, "-c", HOST, address, str(i), str(tmp_path / str(i))],

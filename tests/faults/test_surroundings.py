@@ -88,6 +88,7 @@ def test_data_that_fails_on_the_way(straight_run, config, tmp_path, error, said)
 EARLIER = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=2), Mesh(data=1)]
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize("mesh", EARLIER, ids=["8 devices", "2 devices", "1 device"])
 def test_a_checkpoint_is_the_same_on_every_mesh(mesh, straight_run, config):
     experiment, store = configs.load(str(config), []), Store(straight_run)

@@ -88,6 +88,7 @@ def test_bfloat16_is_of_activations_alone() -> None:
     assert 0 < float(abs(logits - exact).max()) < 0.1 * float(abs(exact).max())
 
 
+@pytest.mark.mesh
 def test_a_mesh_changes_nothing() -> None:
     model, tokens = decoder(), jnp.tile(TOKENS, (2, 1))
     params = variables(model, tokens)

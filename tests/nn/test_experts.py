@@ -96,6 +96,7 @@ def test_padding_meets_no_expert_and_counts_nowhere(routing: Routing) -> None:
             np.testing.assert_allclose(told[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
 def test_meshes_change_neither_outputs_nor_gradients(routing: Routing) -> None:
     experts = mixture(GatedExperts, routing=routing)

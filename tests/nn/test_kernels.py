@@ -18,6 +18,7 @@ from txjax.nn.kernels import choose
 from txjax.nn.remat import REMAT
 from txjax.nn.splash import splash
 
+import runs
 from made import numbers
 
 B, H, G = 2, 4, 2
@@ -75,6 +76,7 @@ def test_splash_is_the_formula(length: int, size: int, mask: Mask) -> None:
     close(graded(interpreted, mask, *given), graded(formula, mask, *given))
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
 def test_splash_on_a_mesh_is_the_formula(rules: dict) -> None:
     mask, given = Mask.within(documents(256), causal=True), arrays(256, 8)
@@ -184,11 +186,8 @@ def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
     plugin.mkdir()
     (plugin / "__init__.py").touch()
     (plugin / "_versions.py").write_text("def cudnn_get_version():\n    return 91300\n")
-    root = Path(__file__).parents[2]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join((str(root), str(tmp_path))),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-    }
+    environment = runs.environment(devices=4)
+    environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
     ran = subprocess.run([sys.executable, "-c", CUDNN], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     plain, biased = "Softmax SoftmaxBackward", "ScaleBiasSoftmax ScaleBiasSoftmaxBackward"

@@ -16,6 +16,8 @@ from txjax.types import UserError
 
 from made import numbers
 
+pytestmark = pytest.mark.mesh
+
 B, L, H, G, K = 4, 16, 4, 2, 8
 SEGMENTS = jnp.asarray(np.sort(np.random.default_rng(3).integers(0, 4, (B, L)), -1)[:, ::-1].astype(np.int32))
 GIVEN = [jnp.asarray(numbers(B, L, n, K, seed=i)) for i, n in enumerate((H, G, G, H))]

@@ -54,6 +54,7 @@ def test_chunks_change_neither_values_nor_gradients(chunk: int) -> None:
     np.testing.assert_allclose(seen["loss"], want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize("mesh", [sharding.Mesh(data=1, fsdp=4, tensor=2), sharding.Mesh(data=2, fsdp=4)])
 def test_chunks_on_a_mesh(mesh: sharding.Mesh) -> None:
     alone = graded(None)(LOGITS, TARGETS)

@@ -17,6 +17,8 @@ from txjax.types import UserError
 
 from made import numbers, variables
 
+pytestmark = pytest.mark.mesh
+
 B, L, D = 8, 3, 4
 X = jnp.asarray(numbers(B, L, D))
 

@@ -8,6 +8,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax.plan.hlo import Program
 from txjax.sharding import Mesh
 
+pytestmark = pytest.mark.mesh
+
 N, ROUNDS, M, K = 8, 5, 64, 128
 SIZE = 4 * M * K  # bytes
 
@@ -30,25 +32,26 @@ def mapped(function, out=SPLIT):
     return jax.shard_map(function, mesh=Mesh(data=N).build(), in_specs=SPLIT, out_specs=out, check_vma=False)
 
 
+# The exchange, how its result lies on the devices, and what each of them sends.
 EXCHANGES = {
-    "all-gather": (mapped(lambda x: jax.lax.all_gather(x, "data", tiled=True), WHOLE), SIZE * (N - 1) // N),
-    "all-reduce": (mapped(lambda x: jax.lax.psum(x, "data")), 2 * SIZE // N * (N - 1) // N),
-    "reduce-scatter": (mapped(lambda x: jax.lax.psum_scatter(x, "data", tiled=True)), SIZE // N * (N - 1) // N),
-    "all-to-all": (mapped(lambda x: jax.lax.all_to_all(x, "data", 0, 1, tiled=True)), SIZE // N * (N - 1) // N),
-    "collective-permute": (mapped(lambda x: jax.lax.ppermute(x, "data", TURN)), SIZE // N),
+    "all-gather": (lambda x: jax.lax.all_gather(x, "data", tiled=True), WHOLE, SIZE * (N - 1) // N),
+    "all-reduce": (lambda x: jax.lax.psum(x, "data"), SPLIT, 2 * SIZE // N * (N - 1) // N),
+    "reduce-scatter": (lambda x: jax.lax.psum_scatter(x, "data", tiled=True), SPLIT, SIZE // N * (N - 1) // N),
+    "all-to-all": (lambda x: jax.lax.all_to_all(x, "data", 0, 1, tiled=True), SPLIT, SIZE // N * (N - 1) // N),
+    "collective-permute": (lambda x: jax.lax.ppermute(x, "data", TURN), SPLIT, SIZE // N),
 }
 
 
 @pytest.mark.parametrize("kind", EXCHANGES)
 def test_an_exchange_is_counted_with_its_bytes(kind):
-    function, sent = EXCHANGES[kind]
-    found = compiled(function, SPLIT).collectives()
+    function, out, sent = EXCHANGES[kind]
+    found = compiled(mapped(function, out), SPLIT).collectives()
     assert [(c.kind, c.sent, c.times) for c in found] == [(kind, sent, 1)]
     assert found[0].devices in (N, 2)
 
 
 def test_an_exchange_in_a_loop_counts_every_round():
-    step = EXCHANGES["collective-permute"][0]
+    step = mapped(EXCHANGES["collective-permute"][0])
     program = compiled(lambda x: jax.lax.scan(lambda c, _: (step(c) * 2, None), x, None, length=ROUNDS)[0], SPLIT)
     assert sum(c.sent * c.times for c in program.collectives()) == ROUNDS * SIZE // N
     nested = compiled(

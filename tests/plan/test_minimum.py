@@ -8,6 +8,8 @@ from txjax.plan.minimum import between_slices, least
 from txjax.plan.program import laid_out
 from txjax.plan.target import fake
 
+pytestmark = pytest.mark.mesh
+
 WIDTH, HEADS, DEPTH, BATCH, LENGTH, FLOAT = 96, 3, 4, 8, 128, 4  # of the two configs
 STREAM = BATCH * LENGTH * WIDTH * FLOAT
 

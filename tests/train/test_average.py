@@ -57,6 +57,7 @@ def batch(i: int, weight: float) -> dict[str, np.ndarray]:
     return {"id": np.arange(B, dtype=np.int32), "tokens": tokens[0], "targets": tokens[1], "weights": weights}
 
 
+@pytest.mark.mesh
 def test_the_formula_over_updates_and_skips():
     """d(t) = min(decay, (1 + t) / (warmup + t)), where t counts the updates made; only what trains is averaged."""
     groups = (Group("embed/.*", trainable=False), Group("(?!embed/).*"))

@@ -9,7 +9,7 @@ from txjax.commands import report
 from txjax.train import goodput
 from txjax.train.goodput import KINDS, Goodput
 
-from runs import rows, start, train, wait_for_step
+from runs import rows, start, train_here, wait_for_step
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_seconds_of_a_killed_run_count(config, tmp_path, capsys):
     process.communicate()
     before, reached = goodput.read(workdir), rows(workdir)[-1]["step"]
     saved = max(int(p.parent.name) for p in (workdir / "checkpoints").glob("*/digests.json"))
-    code, _, err = train(config, workdir, *endless, f"--until={saved + 5}")
+    code, _, err = train_here(config, workdir, *endless, f"--until={saved + 5}")
     assert code == 0, err
     after, wall = goodput.read(workdir), time.monotonic() - begun
     assert after["starts"] == 2 and after["lost_steps"] == reached - saved

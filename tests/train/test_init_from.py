@@ -93,6 +93,7 @@ def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
     return {path: np.asarray(x) for path, x in flat_paths(merge(state.params, state.frozen)).items()}
 
 
+@pytest.mark.mesh
 def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, tmp_path, capsys):
     copy = shutil.copytree(source, tmp_path / "copy")
     exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), transfer=Transfer({"patch_embed": None}, Bicubic()))

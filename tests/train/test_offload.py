@@ -18,6 +18,8 @@ from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 
+pytestmark = pytest.mark.mesh
+
 
 def experiment(moments: str = "device", **model) -> Experiment:
     return Experiment(

@@ -21,6 +21,8 @@ from txjax.train.run_eval import place
 from txjax.train.state import batch_spec, lay_out
 from txjax.train.step import jit_step
 
+pytestmark = pytest.mark.mesh
+
 SIZES = dict(width=16, depth=1, heads=2)
 RUNS = {
     "decoder": (Decoder(vocab=64, **SIZES), NextToken(), NextTokenWindows(name="txjax_python_text", length=16)),

@@ -19,7 +19,7 @@ from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
-STEPS = 20
+STEPS = 8
 
 
 def experiment(**fields) -> Experiment:
@@ -44,8 +44,8 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
         found.append(
             {
                 "id": np.arange(16, dtype=np.int32) + 16 * i,
-                "tokens": draw.integers(0, 64, (16, 16)).astype(np.int32),
-                "targets": draw.integers(0, 64, (16, 16)).astype(np.int32),
+                "tokens": draw.integers(0, 16, (16, 16)).astype(np.int32),  # a quarter of them: a step can learn that
+                "targets": draw.integers(0, 16, (16, 16)).astype(np.int32),
                 "weights": (draw.random((16, 16)) < np.linspace(0.05, 1, 16)[:, None]).astype(np.float32),
                 "segments": segments,
                 "positions": np.tile(np.arange(16, dtype=np.int32), (16, 1)),
@@ -75,13 +75,21 @@ def reference():
 MESHES = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=4, tensor=2), Mesh(data=2, fsdp=2, tensor=2)]
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=["8-way fsdp", "4x2 fsdp x tensor", "2x2x2 data x fsdp x tensor"])
+@pytest.mark.mesh
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        pytest.param(MESHES[0], id="8-way fsdp", marks=pytest.mark.slow),
+        pytest.param(MESHES[1], id="4x2 fsdp x tensor", marks=pytest.mark.slow),
+        pytest.param(MESHES[2], id="2x2x2 data x fsdp x tensor"),
+    ],
+)
 def test_every_mesh_gives_the_same_run(reference, mesh):
     state, rows = run(experiment(mesh=mesh), batches(STEPS))
     for name in ("loss", "grad_norm", "accuracy"):
         expected = [row[name] for row in reference[1]]
         np.testing.assert_allclose([row[name] for row in rows], expected, rtol=2e-5, atol=1e-6, err_msg=name)
-    assert rows[0]["loss"] > rows[-1]["loss"] - 1  # a real run, not a constant
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.3  # a real run, not a constant
     kernel = state.params["layers"]["block"]["mlp"]["up"]["kernel"]
     assert kernel.sharding.spec == mesh.partition(("layers", "embed", "mlp"))
 
@@ -93,6 +101,7 @@ def test_every_mesh_gives_the_same_run(reference, mesh):
             assert moment.sharding.is_equivalent_to(parameter.sharding, parameter.ndim), name
 
 
+@pytest.mark.mesh
 def test_microbatches_change_nothing_whatever_the_weights():
     data = batches(4)
     # SGD keeps the gradient's own size: a wrong average would show.
@@ -144,6 +153,7 @@ def test_bfloat16_activations_keep_float32_parameters_and_moments():
     assert {x.dtype for x in floats} == {jnp.dtype("float32")} and np.isfinite(rows[-1]["loss"])
 
 
+@pytest.mark.mesh
 def test_an_indivisible_mesh_is_told_before_anything_compiles():
     exp = experiment(model=Decoder(vocab=63, width=32, depth=1, heads=4), mesh=Mesh(data=1, fsdp=4, tensor=2))
     with (
