@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 from txjax.checkpoint import Checkpoints
-from txjax.config import place
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
@@ -17,6 +16,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import GPT2, Rotary, Stack, Untied
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, WarmupStableDecay
+from txjax.overrides import set_field
 from txjax.sharding import Mesh
 
 VARIANTS = ("large", "full")
@@ -26,7 +26,7 @@ def get_config(variant: str = "") -> Experiment:
     experiment = full() if variant == "full" else small()
     if variant == "large":  # the one run that is foretold
         for path, value in sweep("large")[0].items():
-            place(experiment, path, value)
+            set_field(experiment, path, value)
     return experiment
 
 

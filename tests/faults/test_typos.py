@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from txjax import config, tree
+from txjax.overrides import check_override
 from txjax.types import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,7 @@ def _dotted(path: str) -> str:
 
 def mistake(experiment, flag: str) -> UserError:
     with pytest.raises(UserError) as error:
-        config._check_override(experiment, flag)
+        check_override(experiment, flag)
     assert "\n" not in str(error.value)
     return error.value
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from txjax.config import place
 from txjax.eval import Evaluation, Perplexity
 from txjax.io.files import replace_text
 from txjax.nn import Alibi, Rotary
 from txjax.optim import AdamW, Lion
+from txjax.overrides import set_field
 from txjax.sweep.resolve import resolve
 from txjax.sweep.slurm import line
 from txjax.sweep.sweep_folder import Folder, Planned, Tail
@@ -103,17 +103,17 @@ def experiment(tmp_path: Path) -> object:
 def test_values_are_set_as_flags_would(tmp_path):
     run = experiment(tmp_path)
     lion = Lion(peak_lr=0.5)
-    place(run, "optimizer", lion)
-    place(run, "optimizer.peak_lr", 1)
+    set_field(run, "optimizer", lion)
+    set_field(run, "optimizer.peak_lr", 1)
     assert run.optimizer.peak_lr == 1.0 and type(run.optimizer.peak_lr) is float
     assert lion.peak_lr == 0.5  # the point's own stays as it is
-    place(run, "model.positions", Alibi())
-    place(run, "evals.valid", Perplexity(data=run.data))
-    place(run, "trackers", [])
+    set_field(run, "model.positions", Alibi())
+    set_field(run, "evals.valid", Perplexity(data=run.data))
+    set_field(run, "trackers", [])
     assert run.trackers == () and isinstance(run.model.positions, Alibi)
     for path, value in (("optimizer", Rotary()), ("optimizer.peak_lr", "1"), ("seed", 1.5), ("evals", 3), ("ema", 1)):
         with pytest.raises(UserError, match=f"config.{path}: expected"):
-            place(run, path, value)
+            set_field(run, path, value)
     assert isinstance(run.optimizer, Lion) and not isinstance(run.optimizer, AdamW | Evaluation)
 
 

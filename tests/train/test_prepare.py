@@ -9,7 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import Dataset
-from txjax.train.prepare import open_data
+from txjax.train.check import open_data
 from txjax.types import UserError, spec
 
 

@@ -75,13 +75,13 @@ class Parser(argparse.ArgumentParser):
 
     def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
         """The command's help and, where a config is named, every field of it as the overrides leave it."""
-        from txjax import config
         from txjax.cli.fields import fields
+        from txjax.config import load
 
         asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         asked.add_argument("--config")
         source = asked.parse_known_args(own)[0].config
-        listed = fields(config.load(source, overrides)) if source else ()
+        listed = fields(load(source, overrides)) if source else ()
         self.print_help()
         for i, line in enumerate(listed):
             print(line if i else f"\nfields of {source}:\n{line}")
@@ -112,8 +112,9 @@ class Parser(argparse.ArgumentParser):
 
 def _fields(source: str | None, name: str) -> list[str]:
     """Fields of a config that are called like this."""
-    from txjax import config
+    from txjax.config import load
+    from txjax.overrides import similar
 
     with contextlib.suppress(UserError):  # the flag is the mistake to tell first
-        return config.similar(config.load(source, []), name) if source else []
+        return similar(load(source, []), name) if source else []
     return []

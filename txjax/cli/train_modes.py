@@ -23,18 +23,12 @@ def profiled_steps(flags: argparse.Namespace) -> Steps | None:
     return steps
 
 
-def chosen_experiment(flags: argparse.Namespace, overrides: Sequence[str], profiled: Steps | None) -> Experiment:
-    """The experiment that the flags name, shortened by `--smoke`.
-
-    Args:
-      profiled: the steps of `--profile`, which the run must have.
-    """
-    experiment = _experiment(flags, overrides)
+def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Steps | None) -> None:
+    """Shortens the experiment in place if `--smoke` says so; the run must have the steps of `--profile`."""
     if flags.smoke:
         announce(shorten(experiment))
     if profiled:
         profiled.check(0, min(flags.until or experiment.num_steps, experiment.num_steps))
-    return experiment
 
 
 def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
@@ -46,7 +40,9 @@ def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
         points = points_of(flags.config, list(overrides), flags.point)
         experiments = {flags.workdir / point.name: point.experiment for point in points}
     else:
-        experiments = {flags.workdir: _experiment(flags, overrides)}
+        study = flags.point or flags.trial
+        chosen = part_of_study(flags, overrides) if study else config.load(flags.config, list(overrides))
+        experiments = {flags.workdir: chosen}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":
             check_settings(experiment)
@@ -72,13 +68,12 @@ def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
     return ended.code
 
 
-def _experiment(flags: argparse.Namespace, overrides: Sequence[str]) -> Experiment:
+def part_of_study(flags: argparse.Namespace, overrides: Sequence[str]) -> Experiment:
+    """The point of a sweep, or the trial of a search, that the flags name."""
     if flags.point:
         from txjax.sweep.resolve import points_of
 
         return points_of(flags.config, list(overrides), flags.point)[0].experiment
-    if flags.trial:
-        from txjax.sweep.search import of_params
+    from txjax.sweep.search import of_params
 
-        return of_params(flags.config, list(overrides), flags.trial)
-    return config.load(flags.config, list(overrides))
+    return of_params(flags.config, list(overrides), flags.trial)

@@ -15,7 +15,7 @@ def run(argv: list[str]) -> int:
         from txjax.sweep.leash import follow
 
         follow()
-        from txjax import distributed
+        from txjax import config, distributed
         from txjax.cli import train_modes
         from txjax.train.trainer import train
 
@@ -24,7 +24,11 @@ def run(argv: list[str]) -> int:
             return train_modes.dry_run(flags, overrides)
         if flags.point and len(flags.point) > 1:
             return train_modes.train_points(flags, overrides)
-        experiment = train_modes.chosen_experiment(flags, overrides, profiled)
+        if flags.point or flags.trial:
+            experiment = train_modes.part_of_study(flags, overrides)
+        else:
+            experiment = config.load(flags.config, overrides)
+        train_modes.apply_flags(flags, experiment, profiled)
     distributed.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from txjax import tree
-from txjax.config import ConfigFile, place, read
+from txjax.config import ConfigFile, read
+from txjax.overrides import set_field
 from txjax.sweep.names import names
 from txjax.sweep.points import Point
 from txjax.types import UserError, near_misses
@@ -72,7 +73,7 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     experiment = file.tree(overrides)
     with telling(name):
         for path, value in point.items():
-            place(experiment, path, value)
+            set_field(experiment, path, value)
         resolved = tree.to_json(experiment)
     return Resolved(name, digest(resolved), point, experiment)
 

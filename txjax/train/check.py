@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 import jax
+import numpy as np
 
-from txjax.data import Dataset
+from txjax.data import Dataset, Source
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import unmet
 from txjax.tree import check_settings
@@ -33,6 +34,31 @@ def check(experiment: Experiment) -> None:
     for tracker in experiment.trackers:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)
+
+
+def open_data(field: str, data: Dataset) -> Source:
+    """The source of a data set, whose first example agrees with its spec. `field` is the data set's config field.
+
+    Raises:
+      UserError: what `Dataset.open` finds, no example, or one with other arrays.
+    """
+    try:
+        source = data.open()
+        if not len(source):
+            raise UserError("data", "at least one example", 0)
+        example = source.example(0, 0, np.random.default_rng(0))
+    except UserError as error:
+        raise error.inside(field, "data") from None
+    spec = {key: x for key, x in data.spec().items() if key != "id"}
+    found = {key: np.asarray(value) for key, value in example.items()}
+    if set(spec) != set(found):
+        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
+        raise UserError(field, expected, ", ".join(sorted(found)))
+    for key, x in spec.items():
+        if (found[key].shape, found[key].dtype) != (x.shape, x.dtype):
+            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
+            raise UserError(field, expected, f"{found[key].dtype}{list(found[key].shape)}")
+    return source
 
 
 def _check_names(experiment: Experiment) -> None:

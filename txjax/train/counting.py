@@ -10,8 +10,19 @@ from flax.core import meta
 from txjax import sharding
 from txjax.experiment import Experiment
 from txjax.flops import count
-from txjax.train.state import abstract_variables, batch_spec, merge, pick
+from txjax.train.state import Layout, abstract_variables, batch_spec, merge, pick
 from txjax.types import Batch, PyTree, flat_paths
+
+
+def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
+    """Parameters, FLOPs and tokens of an update, as the manifest has them."""
+    parameters, without_tables = count_parameters(layout.variables["params"])
+    return {
+        "parameters": parameters,
+        "parameters_without_embeddings": without_tables,
+        "flops_per_step": flops_per_step(experiment, layout.variables),
+        "tokens_per_step": tokens_per_batch(experiment),
+    }
 
 
 def tokens_per_batch(experiment: Experiment) -> int:

@@ -27,7 +27,8 @@ from txjax.train.check import check, check_layout
 from txjax.train.init_from import Origin
 from txjax.train.preemption import EXIT_CODE
 from txjax.train.prepare import Run
-from txjax.train.recorder import NotFinite, Recorders
+from txjax.train.recorder import NotFinite
+from txjax.train.recorders import Recorders
 from txjax.train.run_eval import evaluators, place
 from txjax.train.session import session
 from txjax.train.state import lay_out, variables

@@ -5,17 +5,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
-from txjax.data import Dataset, Source
+from txjax.data import Source
 from txjax.distributed import agree
 from txjax.experiment import Experiment, resolved
-from txjax.train.check import check
+from txjax.train.check import check, open_data
 from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import Layout, lay_out
-from txjax.types import Failure, UserError
+from txjax.types import Failure
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -77,31 +75,6 @@ def checked_layout(experiment: Experiment) -> Layout:
     check(experiment)
     with sharding.use(experiment.mesh) as mesh:
         return lay_out(experiment, mesh)
-
-
-def open_data(field: str, data: Dataset) -> Source:
-    """The source of a data set, whose first example agrees with its spec. `field` is the data set's config field.
-
-    Raises:
-      UserError: what `Dataset.open` finds, no example, or one with other arrays.
-    """
-    try:
-        source = data.open()
-        if not len(source):
-            raise UserError("data", "at least one example", 0)
-        example = source.example(0, 0, np.random.default_rng(0))
-    except UserError as error:
-        raise error.inside(field, "data") from None
-    spec = {key: x for key, x in data.spec().items() if key != "id"}
-    found = {key: np.asarray(value) for key, value in example.items()}
-    if set(spec) != set(found):
-        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
-        raise UserError(field, expected, ", ".join(sorted(found)))
-    for key, x in spec.items():
-        if (found[key].shape, found[key].dtype) != (x.shape, x.dtype):
-            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
-            raise UserError(field, expected, f"{found[key].dtype}{list(found[key].shape)}")
-    return source
 
 
 def _compare_data(fingerprints: dict[str, str]) -> None:

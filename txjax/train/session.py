@@ -12,7 +12,7 @@ from txjax.data.following import differences
 from txjax.distributed import agree
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
-from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
+from txjax.train.counting import step_costs
 from txjax.train.goodput import Goodput
 from txjax.train.preemption import Preemption
 from txjax.train.prepare import Run, prepare
@@ -70,7 +70,7 @@ def session(
         for name, evaluation in first.evals.items():
             for difference in differences(evaluation.data, first.data):
                 log.info("eval/%s reads %s", name, difference)
-        costs = step_costs(runs[0])
+        costs = step_costs(first, runs[0].layout)
         for run in runs:
             counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
             agree(
@@ -81,14 +81,3 @@ def session(
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
             with trainer:
                 yield trainer
-
-
-def step_costs(run: Run) -> dict[str, int]:
-    """Parameters, FLOPs and tokens of an update, as the manifest has them."""
-    parameters, without_tables = count_parameters(run.layout.variables["params"])
-    return {
-        "parameters": parameters,
-        "parameters_without_embeddings": without_tables,
-        "flops_per_step": flops_per_step(run.experiment, run.layout.variables),
-        "tokens_per_step": tokens_per_batch(run.experiment),
-    }

@@ -1,0 +1,52 @@
+"""The recorders of runs that train together."""
+
+from collections.abc import Sequence
+
+from txjax.train.prepare import Run
+from txjax.train.recorder import NotFinite, RunRecorder
+from txjax.train.run_eval import Measure
+
+
+class Recorders:
+    """The recorders of runs that train together: what the trainer asks of all at once.
+
+    Attributes:
+      log: of the first, whose rows go to the console.
+    """
+
+    def __init__(self, runs: Sequence[Run], eval_fns: Sequence[Measure]):
+        names = [f"{run.workdir.name}: " for run in runs] if len(runs) > 1 else [""]
+        self.all = [RunRecorder(*each) for each in zip(runs, eval_fns, names, strict=True)]
+        self.workdirs = [run.workdir for run in runs]
+
+    @property
+    def going(self) -> list[tuple[int, RunRecorder]]:
+        """The runs that did not fail, with their numbers."""
+        return [(i, recorder) for i, recorder in enumerate(self.all) if recorder.failure is None]
+
+    @property
+    def failures(self) -> dict[int, NotFinite]:
+        """Why runs cannot continue, by their numbers."""
+        return {i: recorder.failure for i, recorder in enumerate(self.all) if recorder.failure is not None}
+
+    @property
+    def failure(self) -> NotFinite | None:
+        """Why no run can continue. If None, one of them can."""
+        return None if self.going else self.all[0].failure
+
+    def open(self, start: int) -> None:
+        for i, recorder in enumerate(self.all):
+            recorder.open(start, shown=i == 0)
+        self.log = self.all[0].log
+
+    def poll(self) -> None:
+        for recorder in self.all:
+            recorder.poll()
+
+    def wait(self) -> None:
+        for recorder in self.all:
+            recorder.wait()
+
+    def close(self) -> None:
+        for recorder in self.all:
+            recorder.close()
