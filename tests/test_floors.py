@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 FLOORS = [
-    {"types", "files", "visible", "libtpu"},
+    {"types", "files", "visible", "libtpu", "cpu"},
     {"tree", "modules", "sharding", "log", "digest", "disk", "backend", "processes", "parametrization"},
     {"components", "nn", "data", "optim", "scaling"},
     {"config", "models", "objectives", "checkpoint", "transfer"},
