@@ -5,9 +5,7 @@
 
 import contextlib
 import contextvars
-import ctypes
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
+from txjax import cpu
 from txjax.io.cache_dir import cache_dir
 from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
-_MANY = 6_000_000  # numbers to draw: as many as level 1 draws faster, by the second that it compiles longer
 _HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
-_UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
 
 
 # The platform that programs are made for, where it isn't this machine's own.
@@ -52,7 +49,7 @@ def prepare(programs: Path | None = None) -> list[str]:
     """
     programs = cache_dir() / "programs" if programs is None else programs
     set_here = []
-    if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and _keep_memory():  # before JAX starts its threads
+    if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and cpu.keep_freed_memory():  # before JAX starts its threads
         set_here.append("freed memory is kept for the next step (off: TXJAX_KEEP_MEMORY=0)")
     several_on_cpu = jax.default_backend() == "cpu" and jax.device_count() > 1
     # Where CPUs play several devices, programs that come from the disk deadlock in their collectives (jax 0.10.2).
@@ -102,21 +99,14 @@ def jit(function: Any, **options: Any) -> Any:
 
 
 def jit_once(function: Any, numbers: int, **options: Any) -> Any:
-    """`jax.jit` for what runs once: a CPU takes longer to optimise it than to run it.
-
-    Args:
-      numbers: that it draws; many are worth the first level of optimisation.
-    """
-    level = {"xla_backend_optimization_level": int(numbers > _MANY)} if platform() == "cpu" else {}
-    return jax.jit(function, compiler_options=level, **options)
+    """`jax.jit` for what runs once, and draws so many numbers: see `cpu.options_once`."""
+    once = cpu.options_once(numbers) if platform() == "cpu" else {}
+    return jax.jit(function, compiler_options=once, **options)
 
 
 def unroll(depth: int) -> int:
-    """How many of `depth` layers one turn of a loop holds, where the config leaves it open.
-
-    A CPU copies what the backward pass needs at every turn of a loop; other backends hardly mind.
-    """
-    return depth if platform() == "cpu" and depth <= _UNROLLED else 1
+    """How many of `depth` layers one turn of a loop holds, where the config leaves it open: see `cpu.unroll`."""
+    return cpu.unroll(depth) if platform() == "cpu" else 1
 
 
 def need_host_memory(field: str) -> None:
@@ -150,16 +140,3 @@ def fetch(tree: PyTree, places: PyTree) -> PyTree:
 def put_back(tree: PyTree, places: PyTree) -> PyTree:
     """The inverse of `fetch`."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place) if on_host(place) else x, tree, places)
-
-
-def _keep_memory() -> bool:
-    """Tells glibc to keep what a step frees. Giving it back means faulting it in at every step."""
-    if not sys.platform.startswith("linux"):
-        return False
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return False
-    trim_threshold, top_pad, mmap_max, arena_max = -1, -2, -4, -8  # the names of malloc.h
-    wanted = {mmap_max: 0, trim_threshold: 2**31 - 1, arena_max: 2, top_pad: 2**28}
-    return all(mallopt(name, value) == 1 for name, value in wanted.items())

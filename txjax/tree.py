@@ -48,6 +48,15 @@ def walk(node: Any, path: str = "config") -> Iterator[tuple[str, Any]]:
         yield from walk(child, path + step)
 
 
+def identity(node: Any) -> tuple[Any, ...]:
+    """All that a tree's classes and values say, hashable: equal for equal trees, and for no others (1 is not 1.0)."""
+
+    def said(value: Any) -> Any:
+        return None if dataclasses.is_dataclass(value) or isinstance(value, dict | tuple | list) else value
+
+    return tuple((path, type(value), said(value)) for path, value in walk(node, ""))
+
+
 def declared(node: Any) -> dict[str, Any]:
     """The types of a component's fields, by name."""
     return typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}

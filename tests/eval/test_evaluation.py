@@ -1,6 +1,7 @@
 """An evaluation counts every example once, however the batches are cut."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,9 @@ from txjax.eval.evaluation import means
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
 from txjax.objectives import Classification
+from txjax.optim import SGD
 from txjax.sharding import Mesh
-from txjax.train.run_eval import evaluator
+from txjax.train.run_eval import evaluator, evaluators
 from txjax.types import Mean
 
 from made import call, variables
@@ -75,26 +77,48 @@ def test_counts_beyond_float32_stay_exact():
     assert means([batch(2**24, 2**24), batch(0, 1), batch(0, 2)]) == {"loss": 2**24 / (2**24 + 3)}
 
 
+@dataclasses.dataclass
+class Doubled(Classification):
+    factor: float = 2.0
+
+    def __call__(self, *args, **kwargs):
+        TRACED.append(self.factor)
+        seen = super().__call__(*args, **kwargs)
+        losses = {name: Mean(self.factor * mean.total, mean.count) for name, mean in seen.losses.items()}
+        return dataclasses.replace(seen, losses=losses)
+
+
+TRACED: list[float] = []
+
+
 def test_another_objective_than_the_run_has(experiment):
-    """The same program for equal objectives, another for another."""
-
-    @dataclasses.dataclass
-    class Doubled(Classification):
-        factor: float = 2.0
-
-        def __call__(self, *args, **kwargs):
-            traced.append(self.factor)
-            seen = super().__call__(*args, **kwargs)
-            losses = {name: Mean(self.factor * mean.total, mean.count) for name, mean in seen.losses.items()}
-            return dataclasses.replace(seen, losses=losses)
-
-    traced: list[float] = []
+    """The same program for equal evaluations, another for another."""
+    TRACED.clear()
     held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     few = {"data": experiment.data, "batch_size": 16, "max_batches": 1}
     objectives = {"a": None, "b": Doubled(), "c": Doubled(), "d": Doubled(factor=3.0)}
     evals = {name: Evaluation(**few, objective=objective) for name, objective in objectives.items()}
+    evals["e"] = dataclasses.replace(evals["d"], every_steps=7)
     with sharding.use(Mesh()) as built:
         measure = evaluator(dataclasses.replace(experiment, evals=evals), sharding.batch_sharding(built, Mesh()))
         loss = {name: measure(name, held, 0)["loss"] for name in evals}
-    np.testing.assert_allclose([loss["b"], loss["c"], loss["d"]], np.array([2, 2, 3]) * loss["a"], rtol=1e-6)
-    assert traced == [2.0, 3.0]
+    np.testing.assert_allclose([loss[name] for name in "bcde"], np.array([2, 2, 3, 3]) * loss["a"], rtol=1e-6)
+    assert TRACED == [2.0, 3.0, 3.0]
+
+
+def test_runs_share_what_follows_from_what_they_share(experiment, tmp_path):
+    """Two runs with other optimizers have one program; another seed, or other training data, is another."""
+    TRACED.clear()
+    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    few = Evaluation(data=experiment.data, batch_size=16, max_batches=1, objective=Doubled())
+    first = dataclasses.replace(experiment, evals={"x": few})
+    changes: list[dict[str, Any]] = [{}, {"optimizer": SGD()}, {"seed": 1}, {"data": Images(name="txjax_digits")}]
+    runs = [dataclasses.replace(first, **change) for change in changes]
+    with sharding.use(Mesh()) as built:
+        opened = {"x": experiment.data.open()}
+        measures = evaluators(runs, sharding.batch_sharding(built, Mesh()), opened, [tmp_path] * len(runs))
+        counts = []
+        for measure in measures:
+            measure("x", held, 0)
+            counts.append(len(TRACED))
+    assert counts == [1, 1, 2, 3]

@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import pkgutil
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,14 @@ from evaluated import HELD, Net, Pictures, measure
 import txjax.eval
 from txjax import tree
 from txjax.data import NextTokenWindows
-from txjax.eval import Evaluator
+from txjax.eval import Context, Evaluator
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.mae import MAE
 from txjax.objectives import Classification, MaskedPatch, NextToken
 from txjax.sharding import Mesh
 from txjax.train.check import check
+from txjax.train.traced import with_values
 from txjax.types import UserError
 
 from made import variables
@@ -74,6 +76,30 @@ def suits(kind: type[Evaluator], name: str) -> bool:
 def test_each_is_found_and_suits_a_run():
     assert len(kinds()) >= 7
     assert {kind for kind in kinds() if any(suits(kind, name) for name in RUNS)} == set(kinds())
+
+
+def other(value: bool | float | str) -> bool | float | str:
+    """A value of the same type that is not equal."""
+    return not value if isinstance(value, bool) else value + "x" if isinstance(value, str) else value + 1
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_equal_evaluators_share_a_program_and_no_others_do(kind):
+    name = next(name for name in RUNS if suits(kind, name))
+    one = build(kind, name)
+    run, source = RUNS[name], RUNS[name].data.open()
+    programs: dict[Any, Any] = {}
+
+    def program(evaluator: Evaluator, *more: Any) -> Any:
+        placed = jax.NamedSharding(jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]), jax.P())
+        values = "x", evaluator, run.model, run.objective, run.seed, run.data, source, 16, placed
+        return Context(*values, programs=programs).program(lambda variables, batch: batch, *more)
+
+    assert program(one) is program(build(kind, name)) is not program(one, 2)
+    leaves = {path: value for path, value in tree.walk(one, "config") if isinstance(value, bool | float | int | str)}
+    assert len(leaves) >= 3
+    changed = [with_values(one, {path: other(value)}) for path, value in leaves.items()]
+    assert len({id(program(evaluator)) for evaluator in (one, *changed)}) == 1 + len(changed)
 
 
 @pytest.mark.parametrize("kind", kinds())

@@ -31,7 +31,7 @@ class Evaluation(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
-        sums = context.program(f"sums of {objective}", sums_of(context.model, objective, context.seed))
+        sums = context.program(sums_of(context.model, objective, context.seed))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             return means(context.over(sums, variables, context.source, self.max_batches, objective.needs))

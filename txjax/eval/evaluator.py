@@ -4,14 +4,14 @@ import collections
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax import backend, distributed
+from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
@@ -19,6 +19,7 @@ from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, setting
 
 Program = Callable[[PyTree, Batch], PyTree]
+Programs = dict[Hashable, Program]
 Evaluate = Callable[[PyTree, int], dict[str, float]]
 
 AHEAD = 2  # batches that the devices are given before the host reads the first one's result
@@ -50,6 +51,7 @@ class Context:
 
     Attributes:
       name: the evaluator's own, in `Experiment.evals`.
+      evaluator: the evaluator itself.
       model: the run's.
       objective: the run's.
       seed: the run's.
@@ -58,10 +60,11 @@ class Context:
       batch_size: examples at a time, over all hosts.
       sharding: of a batch's arrays.
       folder: the workdir, for pictures and texts; None = there is none.
-      programs: what `program` has jitted so far in this run.
+      programs: what `program` has jitted so far, for runs that are equal in model, objective, seed and training data.
     """
 
     name: str
+    evaluator: "Evaluator"
     model: Any
     objective: Objective
     seed: int
@@ -70,22 +73,25 @@ class Context:
     batch_size: int
     sharding: NamedSharding
     folder: Path | None = None
-    programs: dict[str, Program] = dataclasses.field(default_factory=dict)
+    programs: Programs = dataclasses.field(default_factory=dict)
 
     @property
     def whole(self) -> NamedSharding:
         """The sharding of an array that every device holds whole."""
         return NamedSharding(self.sharding.mesh, PartitionSpec())
 
-    def program(self, name: str, function: Program) -> Program:
+    def program(self, function: Program, *more: Hashable) -> Program:
         """`function` of variables and a batch, jitted; what it gives is whole on every host.
 
-        Evaluators that compute the same share one compilation: `name` must say all that the function depends on besides
-        the run's model and seed.
+        Evaluators of one class whose fields are all equal share one compilation.
+
+        Args:
+          more: what the function depends on besides the evaluator's fields and the context.
         """
-        if name not in self.programs:
-            self.programs[name] = backend.jit(function, out_shardings=self.whole)
-        return self.programs[name]
+        key = tree.identity(self.evaluator), function.__code__, more
+        if key not in self.programs:
+            self.programs[key] = backend.jit(function, out_shardings=self.whole)
+        return self.programs[key]
 
     def over(
         self,
@@ -119,10 +125,10 @@ class Context:
             while started:
                 yield jax.device_get(started.popleft())
 
-    def put(self, tree: PyTree) -> PyTree:
+    def put(self, arrays: PyTree) -> PyTree:
         """numpy arrays that every host has, whole on every device."""
         with jax.transfer_guard_host_to_device("allow"):
-            return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), tree)
+            return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), arrays)
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does.

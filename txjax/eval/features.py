@@ -106,7 +106,7 @@ class Frozen(Evaluator):
         def features(variables: PyTree, batch: Batch) -> PyTree:
             return features_of(model, variables, objective.inputs(batch)), batch["label"], batch["weights"]
 
-        program = context.program(f"features of the inputs of {objective}", features)
+        program = context.program(features)
         found = list(context.over(program, variables, source, max_batches))
         x, labels, weights = (np.concatenate(column) for column in zip(*found, strict=True))
         return x[weights > 0], labels[weights > 0]

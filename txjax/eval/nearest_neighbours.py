@@ -40,7 +40,7 @@ class NearestNeighbours(Frozen):
             x = features_of(model, variables, objective.inputs(batch))
             return votes(x, bank, known, classes, k, self.temperature).argmax(-1) == batch["label"], batch["weights"]
 
-        program = context.program(f"votes of {k} of {classes} at {self.temperature} on {objective}", correct)
+        program = context.program(correct, classes, k)
         held = (variables, context.put((features, labels)))
         rows = list(context.over(program, held, context.source, self.max_batches))
         right, weights = (np.concatenate(column) for column in zip(*rows, strict=True))

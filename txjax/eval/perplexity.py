@@ -46,7 +46,7 @@ class Perplexity(Evaluator):
                 return seen.losses, None
             return seen.losses, jnp.where(batch["weights"] > 0, jnp.asarray(sizes)[batch["targets"]], 0).sum()
 
-        program = context.program(f"nats and bytes of {objective} on {self.data}", sums)
+        program = context.program(sums)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             losses, size = add(context.over(program, variables, context.source, self.max_batches))

@@ -106,7 +106,7 @@ class Predictions(Evaluator):
             predicted = output.argmax(-1) if answer == "label" else output[:, 0]
             return batch[answer], predicted, batch["weights"]
 
-        program = context.program(f"predictions of {answer} by {objective}", predictions)
+        program = context.program(predictions)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             rows = list(context.over(program, variables, context.source, self.max_batches, (self._answer(),)))

@@ -60,7 +60,7 @@ class Reconstructions(Evaluator):
             whole = (jnp.broadcast_to(seen, patches.shape).astype(jnp.float32), shown, patches)
             return tuple(unpatchify(x, model.patch, *image.shape[1:3]) for x in whole)
 
-        program = context.program(f"reconstructions by {objective}", paint)
+        program = context.program(paint)
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:

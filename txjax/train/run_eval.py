@@ -1,14 +1,13 @@
 """Evaluations of an experiment: the same code while it trains and from its workdir afterwards."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 from jax.sharding import NamedSharding
 
 from txjax import tree
 from txjax.data import Source
-from txjax.eval.evaluator import Context, Program
+from txjax.eval.evaluator import Context, Programs
 from txjax.eval.evaluator import place as place
 from txjax.experiment import Experiment
 from txjax.types import PyTree
@@ -21,7 +20,7 @@ def evaluator(
     sharding: NamedSharding,
     sources: dict[str, Source] | None = None,
     folder: Path | None = None,
-    programs: dict[str, Program] | None = None,
+    programs: Programs | None = None,
 ) -> Measure:
     """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
@@ -29,13 +28,14 @@ def evaluator(
       sharding: of a batch.
       sources: the opened data sets by name; None opens them.
       folder: the workdir, where pictures and texts go; None writes none.
-      programs: of runs with the same model, objective and seed.
+      programs: of runs with the same model, objective, seed and training data.
     """
     programs = {} if programs is None else programs
     started = {
         name: evaluator.start(
             Context(
                 name=name,
+                evaluator=evaluator,
                 model=experiment.model,
                 objective=experiment.objective,
                 seed=experiment.seed,
@@ -56,9 +56,9 @@ def evaluators(
     experiments: Sequence[Experiment], sharding: NamedSharding, sources: dict[str, Source], folders: Sequence[Path]
 ) -> list[Measure]:
     """The same for several: those that compute the same share what is compiled."""
-    programs: dict[str, dict[str, Program]] = {}
+    programs: dict[Hashable, Programs] = {}
     measures = []
     for experiment, folder in zip(experiments, folders, strict=True):
-        same = json.dumps(tree.to_json([experiment.model, experiment.objective, experiment.seed]))
-        measures.append(evaluator(experiment, sharding, sources, folder, programs.setdefault(same, {})))
+        run = tree.identity([experiment.model, experiment.objective, experiment.seed, experiment.data])
+        measures.append(evaluator(experiment, sharding, sources, folder, programs.setdefault(run, {})))
     return measures
