@@ -35,7 +35,8 @@ def run(argv: list[str]) -> int:
     from txjax.log.terminal_table import table
     from txjax.numbers import full
     from txjax.report.curves import DARK, LIGHT, draw
-    from txjax.report.run_page import page, png, scores
+    from txjax.report.png import png
+    from txjax.report.run_page import page, scores
     from txjax.report.runs import check_inside, read_runs
 
     runs = read_runs(flags.runs)
@@ -62,7 +63,7 @@ def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
     """Draws the curves of the runs in these folders into a PNG file. Returns its path."""
     from txjax.io.files import replace_bytes
     from txjax.report.curves import LIGHT, draw
-    from txjax.report.run_page import png
+    from txjax.report.png import png
     from txjax.report.runs import read_runs
 
     replace_bytes(Path(path), png(draw(read_runs(workdirs), LIGHT)))
