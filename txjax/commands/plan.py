@@ -35,7 +35,8 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
-    from txjax.plan import layouts, plan_page
+    from txjax.plan import layouts
+    from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
     from txjax.train.check import check_layout
 
@@ -57,9 +58,11 @@ def run(argv: list[str]) -> int:
     check_layout(experiment, len(target.devices))
     plan = layouts.plan_of(experiment, target)
     with laid_out(experiment, target) as layout:
-        rows = plan_page.layout_rows(layout)
+        rows = layout_rows(layout)
     if flags.html:
-        flags.html.write_text(plan_page.page(f"{flags.config} on {target.name}", plan, rows))
+        from txjax.report.plan_page import page
+
+        flags.html.write_text(page(f"{flags.config} on {target.name}", plan, rows))
     if flags.json:
         print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
     else:

@@ -34,7 +34,8 @@ def run(argv: list[str]) -> int:
     from txjax.log.terminal_table import table
     from txjax.numbers import full
     from txjax.report.curves import DARK, LIGHT, draw
-    from txjax.report.run_page import page, png, scores
+    from txjax.report.png import png
+    from txjax.report.run_page import page, scores
     from txjax.report.runs import check_inside, read_runs
 
     runs = read_runs(flags.runs)

@@ -63,6 +63,10 @@ def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) ->
 def take_lock(handle: int, field: str, folder: Path) -> bool:
     """Takes the lock of an open file in a folder until it is closed. Gives False where another process has it.
 
+    The library `filelock` makes the same system call. It is not used because it locks no folders and no file that is
+    open already, so a run could not find out that its lock was removed (train/lock.py), and because a file system
+    without locks has to be a UserError.
+
     Args:
       field: what names the folder, for the message.
 

@@ -1,4 +1,8 @@
-"""Writing files so that a reader, or a machine that stops, sees the old text or the new and never a part."""
+"""Writing files so that a reader, or a machine that stops, sees the old text or the new and never a part.
+
+Paths are pathlib's. With those of etils.epath object stores would come along, but not what is promised here: a store
+has neither fsync nor a rename in one step, and no locks.
+"""
 
 import os
 from pathlib import Path

@@ -6,7 +6,7 @@ from pathlib import Path
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_bytes
 from txjax.report.curves import LIGHT, draw
-from txjax.report.run_page import png
+from txjax.report.png import png
 from txjax.report.runs import read_runs
 
 

@@ -11,7 +11,7 @@ from txjax.io.files import replace_bytes, replace_text
 from txjax.log.terminal_table import table
 from txjax.numbers import full
 from txjax.report.curves import DARK, LIGHT, Theme
-from txjax.report.run_page import png
+from txjax.report.png import png
 from txjax.report.runs import check_inside
 from txjax.report.sweep_page import Picture, page, ranked
 from txjax.report.sweep_plots import axes_of, curves, parallel, per_axis

@@ -1,0 +1,35 @@
+"""HTML pages from `templates/`: one file each, no network, light and dark. Every value is escaped."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from txjax.numbers import full
+from txjax.report.png import png_address
+
+
+def render(template: str, title: str, subtitle: str, **values: Any) -> str:
+    """The page that a template makes of these values."""
+    return _TEMPLATES.get_template(template).render(title=title, subtitle=subtitle, **values)
+
+
+def _all_digits(value: float) -> str:
+    return str(value) if math.isfinite(value) else ""
+
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters |= {
+    "full": full,
+    "all_digits": _all_digits,
+    "thousands": lambda number: f"{number:,}",
+    "percent": lambda share: f"{min(share, 1):.1%}",
+    "png_address": png_address,
+}
