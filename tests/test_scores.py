@@ -1,4 +1,4 @@
-"""Configs reach the scores that their docstrings promise: `python -m pytest -m score -k gpt_tiny` trains one of them."""
+"""Configs reach the scores of their docstrings: `python -m pytest -m score -k gpt_tiny` trains one of them."""
 
 import dataclasses
 import json
