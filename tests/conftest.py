@@ -60,11 +60,17 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tfds_dir() -> Path:
-    """Prepared TFDS data sets beside the checkout."""
-    if not TFDS.is_dir():
+def tfds() -> Path | None:
+    """Prepared TFDS data sets beside the checkout. None where there are none."""
+    return TFDS if TFDS.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def tfds_dir(tfds) -> Path:
+    """The same for a test that is nothing without them."""
+    if tfds is None:
         pytest.skip(f"no prepared data sets in {TFDS}")
-    return TFDS
+    return tfds
 
 
 @pytest.fixture(scope="session")

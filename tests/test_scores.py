@@ -1,5 +1,6 @@
-"""The scores that the docs promise, reached again from the command line."""
+"""Configs reach the scores of their docstrings: `python -m pytest -m score -k gpt_tiny` trains one of them."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -8,24 +9,76 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from txjax import config
+from txjax.types import UserError
+
+import scores
+from scores import Score, cpu_minutes, known, pick, read
 
 
-def scores(config: str, workdir: Path, **environment: str) -> list[dict]:
-    words = [sys.executable, "-m", "txjax", "train", f"--config={ROOT / config}", f"--workdir={workdir}"]
-    own = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    ended = subprocess.run(words, env=own | environment, capture_output=True, text=True)
+@pytest.mark.score
+@pytest.mark.parametrize("score", known(), ids=lambda score: score.name)
+def test_a_config_reaches_its_score(score, tfds, tmp_path, monkeypatch):
+    if tfds is not None:
+        monkeypatch.setenv("TFDS_DATA_DIR", str(tfds))
+    experiment = config.load(score.source, [])
+    try:
+        for data in (experiment.data, *(evaluation.data for evaluation in experiment.evals.values())):
+            data.check()
+    except UserError as error:
+        pytest.skip(f"its data is not here: {error}")
+    words = [sys.executable, "-m", "txjax", "train", f"--config={score.source}", f"--workdir={tmp_path / 'run'}"]
+    plain = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}  # optimised as for a user
+    ended = subprocess.run(words, env=plain, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-    return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    print(f"{score.name}: {score.metric} {last[score.metric]:.4g}, promised {score.value}")
+    assert last["step"] == experiment.num_steps and score.holds(last[score.metric])
 
 
-@pytest.mark.slow
-def test_shakespeare_letter_by_letter_reaches_nanogpts_published_loss(tfds_dir, tmp_path):
-    rows = scores("configs/text/shakespeare_char.py", tmp_path / "run", TFDS_DATA_DIR=str(tfds_dir))
-    assert rows[-1]["step"] == 2000 and rows[-1]["eval/valid/loss"] <= 1.88
+def test_a_config_that_trains_on_a_cpu_has_a_score_that_its_evaluations_give():
+    found = known()
+    assert len(found) >= 10
+    for score in found:
+        evals = config.load(score.source, []).evals
+        assert score.metric.split("/")[1] in evals, score
+        assert 0 < score.value < 10 and 0 < score.minutes <= 20, score
 
 
-@pytest.mark.slow
-def test_a_vit_reads_held_out_digits(tmp_path):
-    rows = scores("configs/vision/vit_digits.py", tmp_path / "run")
-    assert max(row.get("eval/test/accuracy", 0) for row in rows) >= 0.97 and rows[-1]["eval/test/accuracy"] >= 0.97
+def test_scores_are_read_from_docstrings(tmp_path):
+    path = tmp_path / "made.py"
+    for cost, line, wanted in (
+        (
+            "half a minute to 3 minutes on two CPU cores",
+            "eval/valid/loss 1.92, nats",
+            (None, "eval/valid/loss", 1.92, 3.0),
+        ),
+        ("1.5 minutes of a CPU", "mrpc: eval/valid/f1 0.7 ± 0.1.", ("mrpc", "eval/valid/f1", 0.7, 1.5)),
+        ("1e18 FLOPs", "not run here.", None),
+    ):
+        path.write_text(f'"""A config.\n\nCost: {cost}.\nScore: {line}\n"""\n')
+        assert read(path) == (Score(path, *wanted) if wanted else None)
+    path.write_text('"""A config.\n\nCost: 2 minutes on a CPU.\nScore: good.\n"""\n')
+    with pytest.raises(ValueError, match="expected a line such as `Score:"):
+        read(path)
+
+
+def test_a_loss_may_be_lower_and_an_accuracy_higher():
+    score = Score(Path("a.py"), None, "eval/valid/loss", 2.0, 1.0)
+    assert score.holds(1.0) and score.holds(2.01) and not score.holds(2.1)
+    score = dataclasses.replace(score, metric="eval/valid/accuracy", value=0.9)
+    assert score.holds(0.99) and score.holds(0.89) and not score.holds(0.8)
+
+
+def test_what_changed_and_one_more_are_picked():
+    found = {score.name: score for score in known()}
+    one_more = pick(found.values(), set(), "a")
+    assert len(one_more) == 1
+    assert len({pick(found.values(), set(), commit)[0].name for commit in "abcdefgh"}) > 2  # each in turn
+    picked = [score.name for score in pick(found.values(), {"configs/text/gpt_tiny.py"}, "a")]
+    assert picked[0] == "gpt_tiny" and len(picked) == 2
+    vision = pick(found.values(), {"txjax/models/vision/vit.py"}, "a", minutes=100)
+    assert {"vit_digits", "vit_fashion"} <= {score.name for score in vision[:-1]}
+    few = pick(found.values(), {"txjax/experiment.py"}, "a")  # of which every config is made
+    assert 1 <= len(few) < len(found) and sum(score.minutes for score in few) <= scores.MINUTES
+    assert scores.expression(few).count("[") == len(few) and cpu_minutes("no cost") is None

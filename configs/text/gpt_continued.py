@@ -6,7 +6,7 @@ TFDS's `tiny_shakespeare` must lie prepared in TFDS_DATA_DIR (docs/data.md). Wit
 the plays from scratch.
 
 Cost: half a minute to 3 minutes on two CPU cores, by what else they do.
-Score: 2.142 nats a byte of the held-out plays from `gpt_tiny`, 2.338 from scratch, both after 200 steps (one seed).
+Score: eval/valid/loss 2.338 from scratch, nats a byte of held-out plays; 2.142 from `gpt_tiny` (200 steps, one seed).
 """
 
 from txjax.checkpoint import Checkpoints

@@ -9,7 +9,7 @@ Three in ten pieces are hidden, not BERT's 15% (Wettig et al. 2023 found 40% bet
 tied: `experiments/transfer/` says why.
 
 Cost: 4,000 steps, 7 to 10 minutes on one of two busy CPU cores.
-Score: 2.00 ± 0.02 nats a masked piece of the test sentences, 57.9% found (three seeds).
+Score: eval/test/loss 2.00 ± 0.02, nats a masked piece of the test sentences; 57.9% found (three seeds).
 """
 
 from txjax.checkpoint import Checkpoints

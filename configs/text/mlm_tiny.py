@@ -3,7 +3,8 @@
     txjax train --config=configs/text/mlm_tiny.py --workdir=runs/mlm_tiny
 
 Cost: about 6 minutes on two CPU cores.
-Score: 2.865 nats a masked byte on held-out files (first 32 batches), 34.1% found; the training loss is 4.61 at step 25.
+Score: eval/valid/loss 2.865, nats a masked byte of held-out files (first 32 batches); 34.1% found; the training loss is
+4.61 at step 25.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -3,7 +3,7 @@
     txjax train --config=configs/vision/mae_digits.py --workdir=runs/mae_digits
 
 Cost: about 4 minutes on two CPU cores.
-Score: 0.406 mean squared error of normalised pixels on held-out digits; 0.561 after 250 steps.
+Score: eval/test/loss 0.406, mean squared error of normalised pixels of held-out digits; 0.561 after 250 steps.
 """
 
 from txjax.checkpoint import Checkpoints

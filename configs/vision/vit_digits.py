@@ -3,7 +3,7 @@
     txjax train --config=configs/vision/vit_digits.py --workdir=runs/vit_digits
 
 Cost: about 2 minutes on two CPU cores.
-Score: 99.3% of the held-out digits.
+Score: eval/test/accuracy 0.993 of the held-out digits.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -5,7 +5,7 @@
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
 
 Cost: 4.2e12 FLOPs, about 2 minutes on two CPU cores.
-Score: 74.8% of `test` where it was stopped after 334 of its 1,000 steps.
+Score: eval/test/accuracy 0.748 of `test` where it was stopped after 334 of its 1,000 steps.
 """
 
 from txjax.data import Flip, Images, Resize

@@ -95,8 +95,9 @@ def test_another_process_in_the_workdir_is_refused(config, tmp_path):
     workdir = tmp_path / "run"
     process = start(config, workdir, "--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3")
     wait_for_step(process, workdir, 1)
-    steps = ("--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3")
-    code, _, err = train_here(config, workdir, *steps)
+    code, _, err = train_here(
+        config, workdir, "--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3"
+    )
     assert code == 2 and "no other run is using" in err and str(process.pid) in err
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
