@@ -12,14 +12,13 @@ from txjax import sharding
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.eval.evaluation import means
-from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
 from txjax.objectives import Classification
 from txjax.optim import SGD
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator, evaluators
 from txjax.types import Mean
 
+import experiments
 from made import call, variables
 
 pytestmark = pytest.mark.mesh
@@ -28,13 +27,7 @@ pytestmark = pytest.mark.mesh
 @pytest.fixture(scope="module")
 def experiment():
     digits = Images(name="txjax_digits", split="test", shape=(8, 8, 1))
-    return Experiment(
-        model=ViT(patch=4, classes=10, width=16, depth=1, heads=2),
-        objective=Classification(),
-        data=digits,
-        evals={"test": Evaluation(data=digits)},
-        batch_size=64,
-    )
+    return experiments.vit(data=digits, evals={"test": Evaluation(data=digits)}, batch_size=64)
 
 
 def test_the_mean_is_over_examples_and_not_over_batches(experiment):

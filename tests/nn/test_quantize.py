@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.data import NextTokenWindows
-from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Linear, Quantize, Stack, quantized
 from txjax.objectives import NextToken
-from txjax.optim import AdamW, Constant
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
+import experiments
 from made import numbers, variables
 
 # qwix 0.1.8 asks for a name that flax 0.12.8 keeps under protest.
@@ -111,13 +109,7 @@ def test_types_of_the_products() -> None:
 
 def test_training_in_int8_stays_near() -> None:
     def train(quantize: Quantize | None) -> tuple[list[float], dict[str, Any]]:
-        exp = Experiment(
-            model=decoder(quantize),
-            objective=NextToken(),
-            data=NextTokenWindows(name="txjax_python_text", length=16),
-            optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
-            batch_size=8,
-        )
+        exp = experiments.decoder(model=decoder(quantize))
         losses = []
         with sharding.use(exp.mesh, jax.devices()[:1]) as built:
             layout = lay_out(exp, built)

@@ -11,8 +11,6 @@ from txjax.checkpoint import Checkpoints, Store, split
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
-from txjax.objectives import NextToken
 from txjax.optim import EMA, AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_origin
@@ -23,14 +21,13 @@ from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths
 
+import experiments
+
 B, L, STEPS = 8, 16, 5
 
 
 def experiment(**fields) -> Experiment:
     defaults = dict(
-        model=Decoder(vocab=256, width=16, depth=1, heads=2),
-        objective=NextToken(),
-        data=NextTokenWindows(name="txjax_python_text", length=L),
         evals={
             "valid": Evaluation(
                 data=NextTokenWindows(name="txjax_python_text", split="validation", length=L),
@@ -38,16 +35,13 @@ def experiment(**fields) -> Experiment:
                 max_batches=1,
             )
         },
-        optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
         ema=EMA(decay=0.5, warmup=4.0),
         checkpoint=Checkpoints(every_steps=2, keep=9),
-        trackers=(),
         log_every_steps=1,
         num_steps=4,
-        batch_size=B,
         on_nonfinite="skip",
     )
-    return Experiment(**defaults | fields)
+    return experiments.decoder(**defaults | fields)
 
 
 def batch(i: int, weight: float) -> dict[str, np.ndarray]:

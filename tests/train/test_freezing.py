@@ -6,10 +6,8 @@ import pytest
 
 from txjax import sharding
 from txjax.checkpoint import Store
-from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
-from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant, Group
 from txjax.train.counting import flops_per_step
 from txjax.train.run_eval import place
@@ -17,6 +15,7 @@ from txjax.train.state import batch_spec, lay_out
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 
+import experiments
 from made import numbers
 
 FROZEN = (Group(r"head/.*"), Group(r"(?!head/).*", trainable=False))
@@ -24,13 +23,8 @@ HEAD = 32 * 10 + 10
 
 
 def experiment(groups=None) -> Experiment:
-    return Experiment(
-        model=ViT(patch=4, classes=10, width=32, depth=2, heads=2),
-        objective=Classification(),
-        data=Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,)),
-        optimizer=AdamW(schedule=Constant(), **({"groups": groups} if groups else {})),
-        batch_size=8,
-    )
+    optimizer = AdamW(schedule=Constant(), **({"groups": groups} if groups else {}))
+    return experiments.vit(model=ViT(patch=4, classes=10, width=32, depth=2, heads=2), optimizer=optimizer)
 
 
 @pytest.fixture(scope="module")

@@ -6,30 +6,23 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.checkpoint import Store
-from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Stack
-from txjax.objectives import NextToken
-from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train.run_eval import place
 from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 
+import experiments
+
 pytestmark = pytest.mark.mesh
 
 
 def experiment(moments: str = "device", **model) -> Experiment:
-    return Experiment(
-        model=Decoder(vocab=256, width=32, depth=1, heads=2, **model),
-        objective=NextToken(),
-        data=NextTokenWindows(name="txjax_python_text", length=16),
-        optimizer=AdamW(schedule=Constant()),
-        mesh=Mesh(data=1, fsdp=2, tensor=2, moments=moments),
-        batch_size=8,
-    )
+    mesh = Mesh(data=1, fsdp=2, tensor=2, moments=moments)
+    return experiments.decoder(model=Decoder(vocab=256, width=32, depth=1, heads=2, **model), mesh=mesh)
 
 
 def batch(step: int) -> dict[str, np.ndarray]:

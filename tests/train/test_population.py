@@ -24,7 +24,7 @@ from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Normal
-from txjax.objectives import Classification, MaskedToken, NextToken
+from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes
 from txjax.train.population import train_together
 from txjax.train.recorder import NotFinite
@@ -32,6 +32,7 @@ from txjax.train.traced import check_together, populations
 from txjax.train.trainer import train
 from txjax.types import UserError, flat_paths
 
+import experiments
 import runs
 
 ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's rounding goes into the sign of tiny steps
@@ -39,17 +40,13 @@ ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's roun
 
 def experiment(**changes: Any) -> Experiment:
     """Six steps of a tiny decoder; `changes` by dotted path."""
-    made = Experiment(
+    made = experiments.decoder(
         model=Decoder(vocab=256, width=16, depth=1, heads=2, initial=Normal(stddev=0.1)),
-        objective=NextToken(),
-        data=NextTokenWindows(name="txjax_python_text", length=16),
         evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=4, max_batches=1)},
         optimizer=AdamW(schedule=Constant(warmup_steps=2)),
         checkpoint=Checkpoints(every_steps=2, keep=2),
         num_steps=6,
-        batch_size=8,
         log_every_steps=1,
-        trackers=(),
     )
     for path, value in changes.items():
         *parents, name = path.split(".")

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
-from txjax.objectives import NextToken
 from txjax.optim import SGD, AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.run_eval import place
@@ -19,20 +17,14 @@ from txjax.train.state import lay_out
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
+import experiments
+
 STEPS = 8
 
 
 def experiment(**fields) -> Experiment:
-    defaults = dict(
-        model=Decoder(vocab=64, width=32, depth=2, heads=4),
-        objective=NextToken(),
-        data=NextTokenWindows(name="txjax_python_text", length=16),
-        optimizer=AdamW(peak_lr=1e-2, schedule=Constant()),
-        batch_size=16,
-        num_steps=STEPS,
-        seed=3,
-    )
-    return Experiment(**defaults | fields)
+    model = Decoder(vocab=64, width=32, depth=2, heads=4)
+    return experiments.decoder(**dict(model=model, batch_size=16, num_steps=STEPS, seed=3) | fields)
 
 
 def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
