@@ -1,7 +1,9 @@
 """The time that tests take, against what is written down here: the table at the end of .ci/run.
 
-    python tests/budgets.py FOLDER [SECONDS]    of FOLDER/TIER.xml (pytest --junitxml) and FOLDER/TIER.time ("real user sys");
-                                                SECONDS: that all of .ci/run took
+    python tests/budgets.py FOLDER [SECONDS]
+
+FOLDER has TIER.xml (of pytest --junitxml) and TIER.time ("real user sys" in seconds) of each tier; SECONDS is what all of
+.ci/run took.
 
 A new family may cost 10 s of the fast tests and 40 s of the slow ones (user seconds).
 """
