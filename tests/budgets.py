@@ -2,8 +2,8 @@
 
     python tests/budgets.py FOLDER [SECONDS]
 
-FOLDER has TIER.xml (of pytest --junitxml) and TIER.time ("real user sys" in seconds) of each tier; SECONDS is what all of
-.ci/run took.
+FOLDER has TIER.xml (of pytest --junitxml) and TIER.time ("real user sys" in seconds) of each tier; SECONDS is what all
+of .ci/run took.
 
 A new family may cost 10 s of the fast tests and 40 s of the slow ones (user seconds).
 """
