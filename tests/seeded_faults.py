@@ -1,0 +1,204 @@
+"""Faults that tests must find: each is seeded in a copy of the repository, where the tests beside it must fail.
+
+    python tests/seeded_faults.py [--tree=FOLDER] [WORD ...]    all, or those whose titles contain a word
+
+It takes some 10 s a fault. CONTRIBUTING.md lists what it printed.
+"""
+
+import argparse
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """Some text of the package, found in one place, and what stands there instead; tests that find it.
+
+    Attributes:
+      tests: words for pytest: files or ids, and `-k` expressions.
+      mesh: they need eight devices.
+    """
+
+    title: str
+    text: str
+    instead: str
+    tests: str
+    mesh: bool = False
+
+
+FAULTS = (
+    Fault(
+        "a causal mask sees one token ahead",
+        "return keys <= queries",
+        "return keys <= queries + 1",
+        "tests/nn/test_mask.py",
+    ),
+    Fault("a window is one token too long", "near = keys > queries", "near = keys >= queries", "tests/nn/test_mask.py"),
+    Fault(
+        "packed documents see each other",
+        "(keys[:, None, :] == queries[:, :, None])",
+        "(keys[:, None, :] >= 0 * queries[:, :, None])",
+        "tests/nn/test_mask.py tests/models/test_decoder.py -k 'mask or packed or segments'",
+    ),
+    Fault(
+        "cached positions are off by one",
+        "places = index + places",
+        "places = index + places + 1",
+        "tests/models/test_decoder.py -k cached",
+    ),
+    Fault(
+        "the warmup is one update too long",
+        "peak_lr, warmup - 1), decay]",
+        "peak_lr, warmup), decay]",
+        "tests/optim/test_schedules.py",
+    ),
+    Fault(
+        "norms and biases decay",
+        '(kernel|embedding)$).*", weight_decay=0.0)',
+        '(kernel|embedding)$).*", weight_decay=1.0)',
+        "tests/optim/test_groups.py",
+    ),
+    Fault(
+        "Adam has no momentum and no correction for its start",
+        "return optax.scale_by_adam(",
+        "return optax.scale_by_rms(self.b2)\n        return optax.scale_by_adam(",
+        "tests/optim/test_optimizers.py -k adamw",
+    ),
+    Fault(
+        "the average of the weights is taken before the update",
+        "ema.update(state.ema, params,",
+        "ema.update(state.ema, state.params,",
+        "tests/train/test_average.py -k formula",
+        mesh=True,
+    ),
+    Fault(
+        "counts of microbatches are averaged, not added",
+        "lambda x: x.sum(0), jax.lax.map(counts_of",
+        "lambda x: x.mean(0), jax.lax.map(counts_of",
+        "tests/train/test_step.py -k microbatches",
+        mesh=True,
+    ),
+    Fault(
+        "moments are not split over devices",
+        "shapes[name].shape == leaf.shape:",
+        "shapes[name].shape == leaf.shape and leaf.ndim < 2:",
+        "tests/train/test_step.py -k every_mesh",
+        mesh=True,
+    ),
+    Fault(
+        "a step whose loss is not finite changes the parameters",
+        "lambda new, old: jnp.where(good, new, old)",
+        "lambda new, old: jnp.where(True, new, old)",
+        "tests/train/test_step.py -k non_finite",
+    ),
+    Fault(
+        "label smoothing with the sum of the logits for their mean",
+        "(chosen - logits.mean(-1))",
+        "(chosen - logits.sum(-1))",
+        "tests/objectives/test_losses.py -k smoothing",
+    ),
+    Fault(
+        "a masked autoencoder learns from visible patches",
+        "jnp.ones(target.shape[:2]).at[",
+        "jnp.zeros(target.shape[:2]).at[",
+        "tests/objectives/test_objectives.py -k masked_patch",
+    ),
+    Fault(
+        "an evaluation drops its last batch",
+        "-(-count // batch_size)",
+        "count // batch_size",
+        "tests/data/test_loader.py -k evaluation",
+    ),
+    Fault(
+        "a batch is left out on resume",
+        "limits, start_step, sys.maxsize",
+        "limits, start_step + (start_step > 0), sys.maxsize",
+        "tests/data/test_loader.py -k start_at_any_step",
+    ),
+    Fault(
+        "a row of the log is lost on resume",
+        "    if kept != text:\n        replace_bytes",
+        '    kept = kept[: kept.rfind(b"\\n", 0, -1) + 1]\n    if kept != text:\n        replace_bytes',
+        "tests/test_log.py",
+    ),
+    Fault(
+        "digests of a checkpoint are not compared",
+        "if name in found and found[name] != recorded[name]",
+        "if name in found and found[name] is None",
+        "tests/test_checkpoint.py -k flipped",
+    ),
+    Fault(
+        "an imported kernel is not transposed",
+        "lambda x, shape: x.T.reshape(shape)",
+        "lambda x, shape: x.reshape(shape)",
+        "tests/interop/test_folder.py -k round_trip",
+    ),
+)
+
+
+def place(fault: Fault, tree: Path) -> Path:
+    """The file that has the fault's text.
+
+    Raises:
+      ValueError: there is not exactly one place.
+    """
+    found = [path for path in sorted((tree / "txjax").rglob("*.py")) for _ in range(path.read_text().count(fault.text))]
+    if len(found) != 1:
+        raise ValueError(f"{fault.title}: expected one place with {fault.text!r}, got {len(found)}")
+    return found[0]
+
+
+def copy(tree: Path, folder: Path) -> Path:
+    """The files of a checkout that git knows or may come to know."""
+    names = subprocess.run(
+        ["git", "-C", tree, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        if (tree / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(tree / name, folder / name)
+    return folder
+
+
+def tests_fail(fault: Fault, tree: Path) -> bool:
+    """Whether the fault's tests fail in this tree. Raises RuntimeError where they can't be run."""
+    markers = "-m mesh" if fault.mesh and "mesh:" in (tree / "pyproject.toml").read_text() else ""
+    words = f"{sys.executable} -m pytest -n 0 -x -q -p no:cacheprovider {markers} {fault.tests}"
+    done = subprocess.run(
+        words, shell=True, cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)}, capture_output=True, text=True
+    )
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.returncode == 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tree", type=Path, default=ROOT, help="a checkout")
+    parser.add_argument("words", nargs="*")
+    flags = parser.parse_args()
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copy(flags.tree, Path(folder))
+        for fault in FAULTS:
+            if flags.words and not any(word in fault.title for word in flags.words):
+                continue
+            path = place(fault, tree)
+            whole = path.read_text()
+            path.write_text(whole.replace(fault.text, fault.instead))
+            found = tests_fail(fault, tree)
+            path.write_text(whole)
+            missed += not found
+            print(f"{'found ' if found else 'MISSED'}  {fault.title}  ({fault.tests})", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
