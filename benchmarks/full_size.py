@@ -1,6 +1,6 @@
 """A config file of the models that `accelerator.py` measures, on made-up data: published sizes, and tiny ones for a test.
 
-    txjax plan --config=benchmarks/full_size.py:gpt2-124M --devices=1 --chip=H100
+txjax plan --config=benchmarks/full_size.py:gpt2-124M --devices=1 --chip=H100
 """
 
 from models import Noise, experiment, vocab_of  # beside this file
@@ -22,7 +22,7 @@ SIZES: dict[str, tuple[str, dict[str, int]]] = {
     "llama-1B": ("llama", sized(LLAMA["1.3B"], vocab=32000, length=2048, batch=4)),
     "gpt-small": ("gpt", sized((384, 6, 6), vocab=1024, length=256, batch=12)),  # too small to fill an accelerator
 }
-_TINY = sized((32, 2, 2), batch=2)
+_TINY = sized((32, 1, 2), batch=2)
 _TEXT = _TINY | dict(vocab=1024, length=32)
 TINY: dict[str, tuple[str, dict[str, int]]] = {
     name: (kind, _TINY | dict(image=32, patch=16, classes=10) if kind == "vit" else _TEXT)

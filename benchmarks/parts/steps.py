@@ -53,7 +53,7 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
         "step_ms": 1e3 * step,
         "batch": run.batch_size,
         "examples_per_s": run.batch_size / step,
-        "units_per_s": places(run) / step if "image" not in batch else run.batch_size / step,
+        "units": 1 if "image" in batch else places(run) // run.batch_size,
         "unit": "images" if "image" in batch else "tokens",
         "flops": flops,
         "mfu": flops / step / best / jax.device_count() if best else None,
@@ -76,6 +76,11 @@ def _peak(device: jax.Device) -> int:
 def size(count: float | None) -> str | None:
     """Bytes for people."""
     return None if count is None else f"{count / 2**30:.2f} GiB"
+
+
+def rate(found: dict[str, Any]) -> str:
+    """Tokens or images a second, for people."""
+    return f"{found['examples_per_s'] * found['units']:,.0f} {found['unit']}"
 
 
 def share(part: float | None) -> str | None:

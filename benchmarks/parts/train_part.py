@@ -4,9 +4,10 @@ import functools
 from typing import Any
 
 from full_size import SIZES
-from parts.device import device, has_fp8
-from parts.steps import load, measure, share, size
 from results import Book, Record
+
+from parts.device import device, has_fp8
+from parts.steps import load, measure, rate, share, size
 
 __all__ = ["device"]
 
@@ -107,9 +108,10 @@ def table(book: Book) -> tuple[list[str], list[list[Any]]]:
             found = best(book, name, fp8)
             if "step_ms" not in found:
                 continue
-            rate = f"{found['units_per_s']:,.0f} {found['unit']}"
             wanted = share(WANTED.get(name)) if not fp8 else None
-            rows.append([name, "float8" if fp8 else "bfloat16", f"{found['step_ms']:.1f}", rate, share(found["mfu"])])
+            rows.append(
+                [name, "float8" if fp8 else "bfloat16", f"{found['step_ms']:.1f}", rate(found), share(found["mfu"])]
+            )
             flags = f"`{words({k: v for k, v in found['flags'].items() if k not in FP8})}`"
             rows[-1] += [wanted, size(found["program_bytes"]), flags, tried(name)]
     return columns, rows
