@@ -12,6 +12,7 @@ others go on (`--retry` runs those again). A case that ends its process, or take
 
 import argparse
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -42,10 +43,13 @@ def work(parts: list[str], folder: Path, minutes: float, retry: bool, tiny: bool
 
 def drive(parts: list[str], folder: Path, flags: list[str]) -> None:
     """Runs parts in a process, and in another one those cases that are left when it dies in one."""
+    environment = dict(os.environ)
+    if "--tiny" in flags:  # compiles for far longer than it runs
+        environment.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     interrupted(folder)  # by someone who stopped the whole command: not that case's fault
     while True:
         words = [sys.executable, __file__, f"--worker={','.join(parts)}", f"--out={folder}", *flags]
-        code = subprocess.run(words, check=False).returncode
+        code = subprocess.run(words, env=environment, check=False).returncode
         case = interrupted(folder)
         if code == 0 or code == -signal.SIGINT:
             return

@@ -1,4 +1,4 @@
-"""A config file of the models that `accelerator.py` measures, on made-up data: published sizes, and tiny ones for a test.
+"""A config file of the models that `accelerator.py` measures, on made-up data: published sizes, and tiny ones.
 
 txjax plan --config=benchmarks/full_size.py:gpt2-124M --devices=1 --chip=H100
 """
@@ -7,6 +7,7 @@ from models import Noise, experiment, vocab_of  # beside this file
 
 from txjax.experiment import Experiment
 from txjax.models.text.presets import BERT, GPT2, LLAMA
+from txjax.optim import Constant
 
 
 def sized(size: tuple[int, int, int], **more: int) -> dict[str, int]:
@@ -36,5 +37,6 @@ def get_config(variant: str = "gpt2-124M") -> Experiment:
     kind, size = (SIZES if name == variant else TINY)[name]
     run = experiment(kind, size, "bfloat16")
     run.data = Noise(like=run.data, tokens=vocab_of(run), classes=size.get("classes", 2))
+    run.optimizer.schedule = Constant()
     run.trackers = ()
     return run

@@ -14,7 +14,7 @@ TITLE = "Checkpoints of a whole training state: saved with digests and flushed, 
 
 
 def run(book: Book, tiny: bool) -> None:
-    for name in ("gpt2-124M", "gpt2-350M"):
+    for name in ("gpt2-124M", "gpt2-350M")[: 1 if tiny else 2]:
         experiment = load(name, {}, tiny)
         book.case(name, lambda experiment=experiment: checkpoints.measure(experiment, rounds=1 if tiny else 3))
 

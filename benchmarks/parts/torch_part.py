@@ -10,7 +10,7 @@ from full_size import SIZES, TINY
 from results import Book, Record
 
 from parts.steps import rate, share
-from parts.train_part import BATCH, SEARCH, best
+from parts.train_part import BATCH, SEARCH, best, search
 
 TITLE = (
     "PyTorch (torch.compile, scaled_dot_product_attention, bfloat16 autocast, fused AdamW) at its best batch size, "
@@ -31,7 +31,7 @@ def device() -> str:
 
 def run(book: Book, tiny: bool) -> None:
     """All models at the batch size of txjax's best step, then at the others that the search tried."""
-    sizes = {name: _batches(book, name, tiny) for name in SEARCH}
+    sizes = {name: _batches(book, name, tiny) for name in search(tiny)}
     for i in range(max(map(len, sizes.values()))):
         for name, batches in sizes.items():
             for batch in batches[i : i + 1]:
@@ -49,13 +49,13 @@ def _timed(name: str, batch: int, tiny: bool) -> Record:
     import torch_models
 
     kind, size = (TINY if tiny else SIZES)[name]
-    on, rounds, steps = "cuda" if torch.cuda.is_available() else "cpu", 2 if tiny else 5, 2 if tiny else 10
+    on, rounds, steps = "cuda" if torch.cuda.is_available() else "cpu", 1 if tiny else 5, 1 if tiny else 10
     torch.set_float32_matmul_precision("high")
     # Inductor takes half a minute for a program on a CPU; what comes before it is all that a tiny run is for.
     compiled = functools.partial(torch.compile, backend="eager" if tiny else "inductor")
     update, parameters = torch_models.update_of(kind, size | {"batch": batch}, "bfloat16", on, compiled)
     began = time.perf_counter()
-    for _ in range(3):
+    for _ in range(1 if tiny else 3):
         loss = update()
     first, seconds = float(loss), []
     compile_seconds = time.perf_counter() - began
