@@ -46,7 +46,7 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
 def made_up(run: Experiment) -> dict[str, np.ndarray]:
     """A batch of noise as the run's data would give it."""
     spec = batch_spec(run.data, run.batch_size)
-    return noise(spec, vocab_of(run), getattr(run.data, "classes", 2), np.random.default_rng(0))
+    return noise(spec, vocab_of(run), getattr(run.data, "classes", None) or 2, np.random.default_rng(0))
 
 
 def vocab_of(run: Experiment) -> int:

@@ -83,7 +83,7 @@ class Book:
 
     def _measure(self, name: str, measure: Callable[[], Record]) -> None:
         running = self.folder / RUNNING
-        running.write_text(json.dumps({"part": self.part, "case": name, "device": self.device}))
+        running.write_text(json.dumps({"part": self.part, "case": name}))
         began = time.monotonic()
         if self.seconds:
             signal.alarm(self.seconds)  # nothing handles it: it ends the process, whatever library is at work

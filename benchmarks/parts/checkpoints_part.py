@@ -5,10 +5,7 @@ from typing import Any
 import checkpoints
 from results import Book
 
-from parts.device import device
 from parts.steps import load
-
-__all__ = ["device"]
 
 TITLE = "Checkpoints of a whole training state: saved with digests and flushed, restored with every digest checked"
 

@@ -12,13 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from results import Book, Record, Unavailable
 
-from parts.device import device
 from txjax import backend
 from txjax.nn import Mask
 from txjax.nn.formula import formula
 from txjax.nn.kernels import KERNELS
-
-__all__ = ["device"]
 
 TITLE = (
     "Kernels of attention in bfloat16: largest error of the output and of the three gradients, over the largest "

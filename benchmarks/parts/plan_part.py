@@ -4,13 +4,11 @@ from typing import Any
 
 from results import Book, Record
 
-from parts.device import chip_name, device
+from parts.device import chip_name
 from parts.steps import load, share, size
 from parts.train_part import SEARCH, best, step, words
 from txjax.plan.search import plan_of
 from txjax.plan.target import fake
-
-__all__ = ["device"]
 
 TITLE = (
     "A step as `txjax plan --devices=1` predicts it (a lower bound of its time; memory by the compiler for CPUs, which "

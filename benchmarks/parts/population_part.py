@@ -5,10 +5,7 @@ from typing import Any
 import population
 from results import Book, Record
 
-from parts.device import device
 from parts.steps import CONFIG
-
-__all__ = ["device"]
 
 TITLE = "Runs of a small GPT (6 layers of width 384, 12 x 256 tokens, bfloat16) in one program"
 WANTED = 5.0

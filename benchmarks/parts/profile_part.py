@@ -7,13 +7,10 @@ from typing import Any
 
 from results import Book, Record
 
-from parts.device import device
 from parts.steps import CONFIG, size
 from parts.train_part import FP8, best
 from txjax.__main__ import main
 from txjax.log import read_metrics
-
-__all__ = ["device"]
 
 TITLE = "A profile of three steps of the whole loop"
 

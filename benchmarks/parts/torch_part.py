@@ -18,17 +18,6 @@ TITLE = (
 )
 
 
-def device() -> str:
-    """As JAX calls it: nothing of JAX runs here, so that PyTorch has all memory."""
-    import importlib.metadata
-
-    import torch
-
-    count = torch.cuda.device_count()
-    kind = f"{f'{count} x ' if count > 1 else ''}{torch.cuda.get_device_name()}" if count else "cpu"
-    return f"{kind}, JAX {importlib.metadata.version('jax')}"
-
-
 def run(book: Book, tiny: bool) -> None:
     """All models at the batch size of txjax's best step, then at the others that the search tried."""
     sizes = {name: _batches(book, name, tiny) for name in search(tiny)}

@@ -6,10 +6,8 @@ from typing import Any
 from full_size import SIZES
 from results import Book, Record
 
-from parts.device import device, has_fp8
+from parts.device import has_fp8
 from parts.steps import load, measure, rate, share, size
-
-__all__ = ["device"]
 
 TITLE = "Training steps, bfloat16 activations and float32 parameters; MFU of float8 is of the bfloat16 peak, too"
 WANTED = {"gpt2-124M": 0.50, "vit-b16": 0.35, "bert-base": 0.45, "llama-1B": 0.52}
