@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 CONTENDERS = ("txjax", "torch", "torch.compile")
 
 
-def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
+def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
     """One update of the model by the framework's own step, and the number of parameters."""
     from txjax.backend import prepare
 
@@ -54,37 +54,13 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], None], int]:
     return update, layout.parameters
 
 
-def torch_update(name: str, dtype: str, compiled: bool) -> tuple[Callable[[], None], int]:
+def torch_update(name: str, dtype: str, compiled: bool) -> tuple[Callable[[], Any], int]:
     """The same in PyTorch."""
     import torch
     import torch_models
     from models import SIZES
 
-    torch.manual_seed(0)
-    size = dict(SIZES[name])
-    batch = size.pop("batch")
-    kind = {"gpt": torch_models.GPT, "bert": torch_models.Bert, "vit": torch_models.ViT}[name]
-    model = kind(**size)
-    if name == "vit":
-        inputs = torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, 10, (batch,))
-    else:
-        tokens = torch.randint(0, 1000, (batch, size["length"]))
-        inputs = tokens, torch.randint(0, 1000, tokens.shape)
-        if name == "bert":
-            count = round(0.15 * size["length"])
-            chosen = torch.stack([torch.randperm(size["length"])[:count] for _ in range(batch)])
-            inputs = tokens, chosen, torch.randint(0, 1000, chosen.shape)
-    optimizer, call = torch_models.optimizer(model), torch.compile(model) if compiled else model
-
-    def update() -> None:
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
-            loss = call(*inputs)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return update, sum(p.numel() for p in model.parameters())
+    return torch_models.update_of(name, SIZES[name], dtype, "cpu", torch.compile if compiled else lambda model: model)
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}

@@ -30,6 +30,37 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
+def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
+    """Medians in seconds of saving, of what the loop waits for it, and of restoring; bytes of the state and memory."""
+    waits, saves, restores = [], [], []
+    with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
+        layout = lay_out(experiment, built)
+        state = jax.block_until_ready(layout.create(0))
+        store = Store(Path(folder), Checkpoints(keep=1))
+        held = peak()
+        for step in range(1, rounds + 1):
+            started = time.perf_counter()
+            store.save(step, state, {})
+            waits.append(time.perf_counter() - started)
+            store.wait()
+            saves.append(time.perf_counter() - started)
+        saved = peak()
+        for _ in range(rounds):
+            started = time.perf_counter()
+            restored = store.restore(layout.abstract)
+            jax.block_until_ready(restored)
+            restores.append(time.perf_counter() - started)
+            del restored
+    return {
+        "bytes": sum(x.nbytes for x in jax.tree.leaves(state)),
+        "wait": statistics.median(waits),
+        "save": statistics.median(saves),
+        "restore": statistics.median(restores),
+        "save_memory": saved - held,
+        "restore_memory": peak() - held,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--width", type=int, default=512)
@@ -42,30 +73,11 @@ def main() -> None:
         objective=NextToken(),
         data=NextTokenWindows(name="txjax_python_text", length=128, boundaries=False),
     )
-    rows, waits, saves, restores = [], [], [], []
-    with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
-        layout = lay_out(experiment, built)
-        state = jax.block_until_ready(layout.create(0))
-        size = sum(x.nbytes for x in jax.tree.leaves(state)) / 1e6
-        store = Store(Path(folder), Checkpoints(keep=1))
-        held = peak()
-        for step in range(1, flags.rounds + 1):
-            started = time.perf_counter()
-            store.save(step, state, {})
-            waits.append(time.perf_counter() - started)
-            store.wait()
-            saves.append(time.perf_counter() - started)
-        saved = peak()
-        for _ in range(flags.rounds):
-            started = time.perf_counter()
-            restored = store.restore(layout.abstract)
-            jax.block_until_ready(restored)
-            restores.append(time.perf_counter() - started)
-            del restored
-    for name, seconds, above in (("save", saves, saved - held), ("restore", restores, peak() - held)):
-        middle = statistics.median(seconds)
-        rows.append([name, f"{middle:.2f}", f"{size / middle:,.0f}", f"{above / size:.2f}"])
-    title = f"a state of {size:,.0f} MB; the loop waits {statistics.median(waits):.2f} s for a save to begin"
+    found = measure(experiment, flags.rounds)
+    size, rows = found["bytes"] / 1e6, []
+    for name in ("save", "restore"):
+        rows.append([name, f"{found[name]:.2f}", f"{size / found[name]:,.0f}", f"{found[f'{name}_memory'] / size:.2f}"])
+    title = f"a state of {size:,.0f} MB; the loop waits {found['wait']:.2f} s for a save to begin"
     table(title, ["", "seconds", "MB/s", "peak memory above it / size"], rows)
 
 

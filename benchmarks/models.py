@@ -1,12 +1,14 @@
-"""The small models of the benchmarks, as experiments."""
+"""The models of the benchmarks, as experiments, and made-up data for them."""
+
+import dataclasses
 
 import jax
 import numpy as np
 
-from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
+from txjax.data import Bytes, Dataset, Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import gpt
+from txjax.models.text.decoder import gpt, llama
 from txjax.models.vision.vit import ViT
 from txjax.nn import LayerNorm, Learned
 from txjax.objectives import Classification, MaskedToken, NextToken
@@ -21,7 +23,7 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
-    """`gpt`, `bert` or `vit` in this size."""
+    """`gpt`, `llama`, `bert` or `vit` in this size."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
     if name == "vit":
@@ -31,8 +33,8 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
-    if name == "gpt":
-        model = gpt(**size, max_length=length, dtype=dtype)
+    if name in ("gpt", "llama"):
+        model = gpt(**size, max_length=length, dtype=dtype) if name == "gpt" else llama(**size, dtype=dtype)
         data = NextTokenWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
         return Experiment(model=model, objective=NextToken(), data=data, optimizer=optimizer, batch_size=batch)
     model = Bert(**size, positions=Learned(max_length=length), dtype=dtype)
@@ -43,16 +45,71 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
 
 def made_up(run: Experiment) -> dict[str, np.ndarray]:
     """A batch of noise as the run's data would give it."""
-    rng = np.random.default_rng(0)
-    vocab = min(getattr(run.model, "vocab", 1000), 1000)
-    limits = {"tokens": vocab, "targets": vocab, "label": getattr(run.data, "classes", None) or 2}
+    spec = batch_spec(run.data, run.batch_size)
+    return noise(spec, vocab_of(run), getattr(run.data, "classes", None) or 2, np.random.default_rng(0))
+
+
+def vocab_of(run: Experiment) -> int:
+    """As many tokens as noise draws from."""
+    return min(getattr(run.model, "vocab", 1000), 1000)
+
+
+def noise(
+    spec: dict[str, jax.ShapeDtypeStruct], vocab: int, classes: int, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Arrays of this spec, of one example or of a batch."""
+    limits = {"tokens": vocab, "targets": vocab, "label": classes}
 
     def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
         if key == "id":
-            return np.arange(x.shape[0], dtype=x.dtype)
+            return np.arange(x.size, dtype=x.dtype).reshape(x.shape)
         if key in ("weights", "segments"):
             return np.ones(x.shape, x.dtype)
-        whole = key in limits and np.issubdtype(x.dtype, np.integer)
-        return (rng.integers(0, limits[key], x.shape) if whole else rng.normal(size=x.shape)).astype(x.dtype)
+        if key in limits and np.issubdtype(x.dtype, np.integer):
+            return rng.integers(0, limits[key], x.shape, x.dtype)
+        return rng.normal(size=x.shape).astype(x.dtype)
 
-    return {key: fill(key, x) for key, x in batch_spec(run.data, run.batch_size).items()}
+    return {key: fill(key, x) for key, x in spec.items()}
+
+
+@dataclasses.dataclass
+class Noise(Dataset):
+    """Made-up examples of the spec of another data set, which is never opened.
+
+    Attributes:
+      like: the other one.
+      tokens: that are drawn from.
+      classes: of labels.
+      count: examples of an epoch.
+    """
+
+    like: Dataset
+    tokens: int = 256
+    classes: int = 2
+    count: int = 4096
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return self.like.spec()
+
+    def vocab(self) -> int | None:
+        return self.tokens if "tokens" in self.spec() else None
+
+    def check(self) -> None:
+        pass
+
+    def open(self) -> "NoiseSource":
+        return NoiseSource(self)
+
+
+class NoiseSource:
+    """The examples of `Noise`: each is drawn from its own generator."""
+
+    def __init__(self, data: Noise):
+        self.data, self.fingerprint = data, repr(data)
+        self.spec = {key: x for key, x in data.spec().items() if key != "id"}
+
+    def __len__(self) -> int:
+        return self.data.count
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        return noise(self.spec, self.data.tokens, self.data.classes, rng)

@@ -48,14 +48,25 @@ class Timed:
         return 3600 * self.members / (num_steps * self.step + self.rest * with_rest)
 
 
-def points(flags: Any, overrides: list[str], members: int) -> list[Experiment]:
+def points(source: str, overrides: list[str], members: int) -> list[Experiment]:
+    """Points of a config that differ in seed and learning rate."""
     found = []
     for i in range(members):
-        experiment = config.load(flags.config, [*DEFAULTS, *overrides])
+        experiment = config.load(source, overrides)
         experiment.evals, experiment.trackers, experiment.checkpoint.best = {}, (), None
         experiment.seed, experiment.optimizer.peak_lr = i, experiment.optimizer.peak_lr * 0.9**i
         found.append(experiment)
     return found
+
+
+def alone(point: Experiment, steps: int) -> Timed:
+    """One point by itself."""
+    return timed(1, steps, lambda folders: train(point, folders[0], until=steps))
+
+
+def together(many: list[Experiment], steps: int) -> Timed:
+    """Several points in one program."""
+    return timed(len(many), steps, lambda folders: train_together(many, folders, until=steps))
 
 
 def timed(members: int, steps: int, act: Callable[[list[Path]], Any]) -> Timed:
@@ -76,18 +87,14 @@ def main() -> None:
     parser.add_argument("--alone", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
     flags, overrides = parser.parse_known(sys.argv[1:])
-    num_steps = points(flags, overrides, 1)[0].num_steps
-    singles = [
-        timed(1, flags.steps, lambda folders: train(one, folders[0], until=flags.steps))  # noqa: B023
-        for one in points(flags, overrides, flags.alone)
-    ]
-    alone = Timed(1, *(statistics.median(getattr(one, key) for one in singles) for key in ("step", "rest")))
-    found = [("one after another", alone)]
+    overrides = [*DEFAULTS, *overrides]
+    num_steps = points(flags.config, overrides, 1)[0].num_steps
+    singles = [alone(one, flags.steps) for one in points(flags.config, overrides, flags.alone)]
+    middle = Timed(1, *(statistics.median(getattr(one, key) for one in singles) for key in ("step", "rest")))
+    found = [("one after another", middle)]
     for members in map(int, flags.members.split(",")):
-        many = points(flags, overrides, members)
-        result = timed(members, flags.steps, lambda folders: train_together(many, folders, until=flags.steps))  # noqa: B023
-        found.append((f"{members} together", result))
-    base = [alone.points_per_hour(num_steps, with_rest) for with_rest in (False, True)]
+        found.append((f"{members} together", together(points(flags.config, overrides, members), flags.steps)))
+    base = [middle.points_per_hour(num_steps, with_rest) for with_rest in (False, True)]
     rows = []
     for name, one in found:
         rates = [one.points_per_hour(num_steps, with_rest) for with_rest in (False, True)]

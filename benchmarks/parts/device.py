@@ -1,0 +1,22 @@
+"""The accelerator as JAX sees it."""
+
+import jax
+
+from txjax.scaling.chips import CHIPS, chip_of
+
+
+def device() -> str:
+    """The kind of the devices here, with their number where there are several, and JAX's version."""
+    count = jax.device_count()
+    return f"{f'{count} x ' if count > 1 else ''}{jax.devices()[0].device_kind}, JAX {jax.__version__}"
+
+
+def chip_name() -> str:
+    """The chip's name in the table of chips; an H100 stands for one that isn't there."""
+    chip = chip_of(jax.devices()[0])
+    return next((name for name, known in CHIPS.items() if known is chip), "H100")
+
+
+def has_fp8() -> bool:
+    """Whether products of matrices in float8 are as fast here as they can be: Ada's and later GPUs, TPUs from v7."""
+    return float(getattr(jax.devices()[0], "compute_capability", 0)) >= 8.9

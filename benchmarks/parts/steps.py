@@ -1,0 +1,88 @@
+"""A whole training step of a variant of `full_size.py`, timed."""
+
+import math
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+from models import made_up
+
+from txjax import config, sharding
+from txjax.experiment import Experiment
+from txjax.scaling.chips import peak
+from txjax.train.state import flops_per_step, lay_out, places
+from txjax.train.step import jit_step
+
+CONFIG = str(Path(__file__).parents[1] / "full_size.py")
+
+
+def load(variant: str, flags: dict[str, Any], tiny: bool) -> Experiment:
+    """The experiment with these fields set."""
+    source = f"{CONFIG}:{variant}{'-tiny' * tiny}"
+    return config.load(source, [f"--config.{field}={value}" for field, value in flags.items()])
+
+
+def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
+    """Medians over rounds of some steps each, which run one after the other without waiting; FLOPs; memory."""
+    device = jax.devices()[0]
+    before = _peak(device)
+    with sharding.use(run.mesh) as built:
+        layout = lay_out(run, built)
+        state, batch = layout.create(0), jax.device_put(made_up(run), layout.batch)
+        began = time.perf_counter()
+        program = jit_step(run, layout).lower(state, batch).compile()
+        compiled = time.perf_counter() - began
+        for _ in range(2):
+            state, metrics = program(state, batch)
+        jax.block_until_ready(metrics)
+        seconds = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            for _ in range(steps):
+                state, metrics = program(state, batch)
+            jax.block_until_ready(metrics)
+            seconds.append((time.perf_counter() - began) / steps)
+        loss = float(metrics["loss"])
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"the loss is {loss}")
+    step, flops, best = statistics.median(seconds), flops_per_step(run), peak(device)
+    memory, after = program.memory_analysis(), _peak(device)
+    return {
+        "step_ms": 1e3 * step,
+        "batch": run.batch_size,
+        "examples_per_s": run.batch_size / step,
+        "units": 1 if "image" in batch else places(run) // run.batch_size,
+        "unit": "images" if "image" in batch else "tokens",
+        "flops": flops,
+        "mfu": flops / step / best / jax.device_count() if best else None,
+        "program_bytes": memory
+        and memory.argument_size_in_bytes
+        + memory.temp_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes,
+        "peak_bytes": after if after > before else None,  # else another case of this process had more
+        "compile_s": compiled,
+        "loss": loss,
+    }
+
+
+def _peak(device: jax.Device) -> int:
+    """The most memory that was ever in use on the device by this process, where it tells."""
+    return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
+
+
+def size(count: float | None) -> str | None:
+    """Bytes for people."""
+    return None if count is None else f"{count / 2**30:.2f} GiB"
+
+
+def rate(found: dict[str, Any]) -> str:
+    """Tokens or images a second, for people."""
+    return f"{found['examples_per_s'] * found['units']:,.0f} {found['unit']}"
+
+
+def share(part: float | None) -> str | None:
+    """A share for people."""
+    return None if part is None else f"{part:.1%}"

@@ -1,0 +1,85 @@
+"""`benchmarks/accelerator.py`: what is done is not run again, what fails is recorded, and the others go on."""
+
+import json
+import signal
+import sys
+import types
+
+import pytest
+
+
+@pytest.fixture
+def accelerator(root, monkeypatch):
+    """The script, whose one part is a stub; its processes are calls."""
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import accelerator
+    from results import Unavailable
+
+    ran = []
+
+    def measure(name):
+        ran.append(name)
+        if name == "dies" and ran.count(name) == 1:
+            raise KeyboardInterrupt  # nothing of the case is written any more, as in a crash
+        if name == "fails":
+            raise ValueError("no such\nkernel")
+        if name == "elsewhere":
+            raise Unavailable("needs a GPU")
+        return {"ms": 3}
+
+    def run(book, tiny):
+        for name in ("one", "dies", "fails", "elsewhere", "last"):
+            book.case(name, lambda name=name: measure(name))
+
+    def table(book):
+        return ["case", "ms"], [[name, record.get("result", {}).get("ms")] for name, record in book.done.items()]
+
+    def process(words, **_):
+        if words[1] == "-c":
+            return types.SimpleNamespace(stdout="chip\n")
+        try:
+            return types.SimpleNamespace(returncode=accelerator.main(words[2:]))
+        except KeyboardInterrupt:
+            return types.SimpleNamespace(returncode=-signal.SIGABRT)
+
+    monkeypatch.setattr(accelerator, "PARTS", ("stub",))
+    monkeypatch.setitem(sys.modules, "parts.stub_part", types.SimpleNamespace(TITLE="Stubs", run=run, table=table))
+    monkeypatch.setattr(accelerator.subprocess, "run", process)
+    monkeypatch.setattr(signal, "alarm", lambda seconds: None)
+    return types.SimpleNamespace(main=accelerator.main, ran=ran)
+
+
+def records(folder):
+    return {record["case"]: record for record in map(json.loads, (folder / "stub.jsonl").read_text().splitlines())}
+
+
+def test_cases_that_fail_are_recorded_and_nothing_is_run_twice(accelerator, tmp_path, capsys):
+    flags = ["--parts=stub", f"--out={tmp_path}"]
+    assert accelerator.main(flags) == 1
+    assert accelerator.ran == ["one", "dies", "fails", "elsewhere", "last"]
+    found = records(tmp_path)
+    assert found["one"]["result"] == found["last"]["result"] == {"ms": 3}
+    assert found["fails"]["error"] == "ValueError: no such kernel"
+    assert found["dies"]["error"] == "the process ended by SIGABRT"
+    assert found["elsewhere"]["unavailable"] == "needs a GPU"
+    out = capsys.readouterr().out
+    assert "| case | ms |" in out and "| one | 3 |" in out and "fails: failed: ValueError: no such kernel" in out
+
+    assert accelerator.main(flags) == 1 and len(accelerator.ran) == 5
+    assert accelerator.main([*flags, "--retry"]) == 1
+    assert accelerator.ran[5:] == ["dies", "fails"] and records(tmp_path)["dies"]["result"] == {"ms": 3}
+    assert accelerator.main(["--parts=", f"--out={tmp_path}"]) == 1 and len(accelerator.ran) == 7
+
+
+def test_a_command_that_is_out_of_time_or_stopped_goes_on_later(accelerator, tmp_path):
+    flags = ["--parts=stub", f"--out={tmp_path}"]
+    assert accelerator.main([*flags, "--minutes=-1"]) == 0 and not accelerator.ran
+    (tmp_path / "running.json").write_text(json.dumps({"part": "stub", "case": "one"}))
+    accelerator.main(flags)
+    assert records(tmp_path)["one"]["result"] == {"ms": 3}
+
+
+def test_results_of_another_device_are_left_aside(accelerator, tmp_path):
+    (tmp_path / "stub.jsonl").write_text(json.dumps({"case": "one", "device": "other", "result": {"ms": 9}}) + "\n")
+    accelerator.main(["--parts=stub", f"--out={tmp_path}"])
+    assert accelerator.ran[0] == "one"
