@@ -7,8 +7,8 @@ import pytest
 
 from txjax import backend
 from txjax.__main__ import main
-from txjax.nn.formula import formula
 from txjax.nn.mask import Mask
+from txjax.nn.reference_attention import reference_attention
 
 
 def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
@@ -44,7 +44,7 @@ def test_no_product_of_masked_attention_falls_to_reference_loops(capfd):
     query, key, value = (jnp.asarray(rng.normal(size=(8, 128, 3, 32)), jnp.float32) for _ in range(3))
 
     def loss(query, key, value):
-        return formula(query, key, value, Mask(causal=True)).sum()
+        return reference_attention(query, key, value, Mask(causal=True)).sum()
 
     compiled = backend.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(query, key, value).compile()
     jax.block_until_ready(compiled(query, key, value))

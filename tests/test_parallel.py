@@ -18,7 +18,7 @@ from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, Decoder
 from txjax.models.vision.encoder import MeanPool
-from txjax.nn import Attention, GatedExperts, Learned, Ring, Stack
+from txjax.nn import Attention, GatedExperts, Learned, RingAttention, Stack
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
@@ -125,7 +125,7 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
     "data 8": (Mesh(data=8), {}),
     "fsdp 8": (Mesh(data=1, fsdp=8), {}),
     "tensor 4, data 2": (Mesh(data=2, tensor=4), {}),
-    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(keys=Ring())}),
+    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(context_parallel=RingAttention())}),
     "expert 4, data 2": (Mesh(data=2, expert=4), {}),
     "pipeline 4, data 2": (Mesh(data=2, pipeline=4), {}),
     "pipeline 2 in 2 rounds, fsdp 4": (Mesh(data=1, pipeline=2, fsdp=4), {"stack": Stack(microbatches=4, rounds=2)}),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import Attention, Context, Init, Mask, attend
+from txjax.nn import Attention, Context, Init, Mask, dot_product_attention
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -36,7 +36,7 @@ def test_grouped_attention_with_mask_and_bias(groups: int) -> None:
     query, key, value, bias = arrays((B, L, H, K), (B, S, groups, K), (B, S, groups, K), (B, H, L, S))
     allowed = numbers(B, 1, L, S, seed=9) > -0.3
     allowed[..., 0] = True
-    got = jax.jit(attend)(query, key, value, Mask(allowed=jnp.asarray(allowed)), bias)
+    got = jax.jit(dot_product_attention)(query, key, value, Mask(allowed=jnp.asarray(allowed)), bias)
     np.testing.assert_allclose(got, by_hand(query, key, value, allowed[:, 0], bias), atol=1e-5)
 
 
@@ -45,7 +45,7 @@ def test_a_row_with_nothing_to_see_stays_finite() -> None:
     mask = Mask(allowed=jnp.zeros((1, 1, 2, 2), bool))
 
     def loss(query: jax.Array) -> jax.Array:
-        return call(attend, query, key, rows, mask).sum()
+        return call(dot_product_attention, query, key, rows, mask).sum()
 
     value, gradient = jax.jit(jax.value_and_grad(loss))(query)
     assert np.isfinite(value) and np.isfinite(gradient).all()
@@ -53,16 +53,16 @@ def test_a_row_with_nothing_to_see_stays_finite() -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     query, key, value = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
-    got = call(attend, query * 1e4, key * 1e4, value)
+    got = call(dot_product_attention, query * 1e4, key * 1e4, value)
     best = np.argmax(np.einsum("bqhk,bshk->qs", query, key), -1)
     np.testing.assert_allclose(got[0], value[0][best], atol=1e-5)
 
 
 def test_bfloat16_comes_back_and_is_near() -> None:
     query, key, value = arrays((B, L, H, K), (B, L, H, K), (B, L, H, K))
-    got = attend(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
+    got = dot_product_attention(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
     assert got.dtype == jnp.bfloat16
-    np.testing.assert_allclose(got.astype(jnp.float32), call(attend, query, key, value), atol=0.05)
+    np.testing.assert_allclose(got.astype(jnp.float32), call(dot_product_attention, query, key, value), atol=0.05)
 
 
 def test_the_module_is_its_four_projections() -> None:

@@ -1,13 +1,13 @@
 """The parts that Transformers are made of; one idea a file."""
 
 from txjax.nn.attention import Attention, Context, head_size, rotate
+from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.block import Block, PostNorm, PreNorm, fill
 from txjax.nn.cache import Window, causal_window, remember
+from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
-from txjax.nn.kernels import attend
-from txjax.nn.keys import Gathered, Keys, Ring
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
 from txjax.nn.mask import Mask
@@ -45,11 +45,11 @@ __all__ = [
     "Experts",
     "GatedExperts",
     "GatedMLP",
-    "Gathered",
+    "AllGatherKV",
     "Grid",
     "Head",
     "Init",
-    "Keys",
+    "ContextParallel",
     "LayerNorm",
     "Learned",
     "Linear",
@@ -64,7 +64,7 @@ __all__ = [
     "REMAT",
     "Quantize",
     "RMSNorm",
-    "Ring",
+    "RingAttention",
     "Remat",
     "Rotary",
     "Sinusoidal",
@@ -78,7 +78,7 @@ __all__ = [
     "Window",
     "Xavier",
     "align",
-    "attend",
+    "dot_product_attention",
     "causal_window",
     "fill",
     "head_size",

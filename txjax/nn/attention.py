@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn.cache import remember
+from txjax.nn.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.init import Init
-from txjax.nn.keys import Gathered, Keys
 from txjax.nn.linear import Linear, times
 from txjax.nn.mask import EVERYTHING, Mask
 from txjax.nn.positions import Rotation
@@ -78,7 +78,8 @@ class Attention(nn.Module):
       use_bias: projections have biases, those that `biases` names.
       biases: of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
       window: a token sees only those less than this many places away (Beltagy et al. 2020); None = no limit.
-      keys: how queries meet the keys of other devices, where the mesh splits the length: `Gathered`, `Ring`.
+      context_parallel: how queries meet the keys of other devices, where the mesh splits the length: `AllGatherKV`,
+        `RingAttention`.
       dropout: of the attention weights.
       initial, residual: how kernels are drawn, and the output kernel's factor; set by the model.
       scaling: what the model's size asks for; set by the model.
@@ -90,7 +91,7 @@ class Attention(nn.Module):
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
     window: int | None = setting(None, at_least=1)
-    keys: Keys = dataclasses.field(default_factory=Gathered)
+    context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual: float | None = None
@@ -128,7 +129,7 @@ class Attention(nn.Module):
         key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         if memory is not None:
-            out = self.keys(query, key, value, context.memory_mask, None, drop)
+            out = self.context_parallel(query, key, value, context.memory_mask, None, drop)
         else:
             query, key = (rotate(part, context.rotation) for part in (query, key))
             if context.index is not None:
@@ -138,7 +139,7 @@ class Attention(nn.Module):
             if self.window is not None:
                 assert mask.window is None
                 mask = dataclasses.replace(mask, window=self.window)
-            out = self.keys(query, key, value, mask, context.bias, drop)
+            out = self.context_parallel(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
         use_bias = self.has_bias("out")
         project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, scaling, name="out")

@@ -33,7 +33,7 @@ def cudnn(
     value: Float[Array, "B S G K"],
     mask: Mask,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
 
     Segments become an array [B 1 L S]: the kernel knows no better. Odd lengths, which its backward pass doesn't take,
     get one place more, of a segment of its own.

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.formula import FAR
 from txjax.nn.mask import Mask
+from txjax.nn.reference_attention import FAR
 from txjax.nn.remat import keep
 from txjax.sharding import part, parts, pass_on
 
@@ -28,7 +28,10 @@ def ring(
     key_segments: Any,
     more: None = None,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` of all parts of the length; each array is this device's part. Inside `sharding.mapped`."""
+    """`nn.reference_attention` of all parts of the length; each array is this device's part.
+
+    Inside `sharding.mapped`.
+    """
     return _forward(causal, window, query, key, value, query_segments, key_segments, more)[0]
 
 

@@ -31,7 +31,7 @@ def splash(
     mask: Mask,
     interpret: bool = False,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
 
     Lengths are filled up to whole blocks on every device, with places of a segment of their own.
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.cudnn import cudnn, not_cudnn
-from txjax.nn.formula import formula
 from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.reference_attention import reference_attention
 from txjax.nn.remat import keep
 from txjax.nn.splash import not_splash, splash
 
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     """Which kernel computes a call, and why.
 
     Attributes:
-      kernel: "splash", "cudnn", "formula" or "ring".
+      kernel: "splash", "cudnn", "reference" or "ring".
       why: in words.
       query, key: shapes [B L H K] and [B S G K].
     """
@@ -61,14 +61,14 @@ def choose(
     bias: Any = None,
     dropout: Any = None,
 ) -> Choice:
-    """The kernel for a call of `attend` with these arguments; arrays may be ShapeDtypeStructs."""
+    """The kernel for a call of `dot_product_attention` with these arguments; arrays may be ShapeDtypeStructs."""
     platform = backend.platform()
     shapes = (query.shape, key.shape)
     if platform not in _KERNELS:
-        return Choice("formula", f"no other kernel for {platform}", *shapes)
+        return Choice("reference", f"no other kernel for {platform}", *shapes)
     name, _, refuses = _KERNELS[platform]
     why = _refusal(query, key, mask, bias, dropout) or refuses(query, key, mask)
-    return Choice(name, f"the kernel for {platform}", *shapes) if why is None else Choice("formula", why, *shapes)
+    return Choice(name, f"the kernel for {platform}", *shapes) if why is None else Choice("reference", why, *shapes)
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def told(choice: Choice, mask: Mask) -> Iterator[None]:
 
 
 def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:
-    """Why no kernel but the formula takes a call."""
+    """Why no kernel but the reference takes a call."""
     if bias is not None:
         return "a bias is added to the scores"
     if dropout is not None:
@@ -96,7 +96,7 @@ def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str |
     return None
 
 
-def attend(
+def dot_product_attention(
     query: Float[Array, "B L H K"],
     key: Float[Array, "B S G K"],
     value: Float[Array, "B S G K"],
@@ -104,7 +104,7 @@ def attend(
     bias: Float[Array, "#B H L S"] | None = None,
     dropout: Callable[[jax.Array], jax.Array] | None = None,
 ) -> Float[Array, "B L H K"]:
-    """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; `formula` says it in full.
+    """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; see `reference_attention`.
 
     Args:
       bias: float32, added to the scores.
@@ -115,6 +115,6 @@ def attend(
     """
     choice = choose(query, key, mask, bias, dropout)
     with told(choice, mask):
-        if choice.kernel == "formula":
-            return keep(formula(query, key, value, mask, bias, dropout), "attended")
+        if choice.kernel == "reference":
+            return keep(reference_attention(query, key, value, mask, bias, dropout), "attended")
         return _KERNELS[backend.platform()][1](query, key, value, mask)
