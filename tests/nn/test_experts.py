@@ -25,7 +25,7 @@ X = numbers(B, L, D)
 
 def mixture(kind: type[Experts] = Experts, **fields: Any) -> Experts:
     sizes = {"experts": E, "top": K, "hidden": F, "activation": "relu"}
-    return kind(initial=Init(), residual=1.0, scaling=Scaling(), **sizes | fields)
+    return kind(initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes | fields)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -1,9 +1,9 @@
 """The parts that Transformers are made of; one idea a file."""
 
-from txjax.nn.attention import Attention, Context, head_size, rotate
+from txjax.nn.attention import Attention, LayerContext, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
-from txjax.nn.block import Block, PostNorm, PreNorm, fill
-from txjax.nn.cache import Window, causal_window, remember
+from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
+from txjax.nn.cache import Window, causal_window, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
@@ -26,7 +26,7 @@ from txjax.nn.positions import (
     T5Relative,
 )
 from txjax.nn.quantize import Quantize, quantized
-from txjax.nn.remat import REMAT, Remat, keep
+from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
 from txjax.nn.tell import TOLD, tell
 
@@ -39,7 +39,7 @@ __all__ = [
     "Attention",
     "Block",
     "Capacity",
-    "Context",
+    "LayerContext",
     "Dropless",
     "Embed",
     "Experts",
@@ -80,14 +80,14 @@ __all__ = [
     "align",
     "dot_product_attention",
     "causal_window",
-    "fill",
+    "set_model_fields",
     "head_size",
-    "keep",
+    "checkpoint_name",
     "parameter",
     "patchify",
     "project",
     "quantized",
-    "remember",
+    "update_cache",
     "rotate",
     "tell",
     "unpatchify",

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.cudnn import cudnn, not_cudnn
-from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.mask import NO_MASK, Mask
 from txjax.nn.reference_attention import reference_attention
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.nn.splash import not_splash, splash
 
 
@@ -100,7 +100,7 @@ def dot_product_attention(
     query: Float[Array, "B L H K"],
     key: Float[Array, "B S G K"],
     value: Float[Array, "B S G K"],
-    mask: Mask = EVERYTHING,
+    mask: Mask = NO_MASK,
     bias: Float[Array, "#B H L S"] | None = None,
     dropout: Callable[[jax.Array], jax.Array] | None = None,
 ) -> Float[Array, "B L H K"]:
@@ -116,5 +116,5 @@ def dot_product_attention(
     choice = choose(query, key, mask, bias, dropout)
     with told(choice, mask):
         if choice.kernel == "reference":
-            return keep(reference_attention(query, key, value, mask, bias, dropout), "attended")
+            return checkpoint_name(reference_attention(query, key, value, mask, bias, dropout), "attended")
         return _KERNELS[backend.platform()][1](query, key, value, mask)

@@ -9,7 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.nn.shards import filled, per_device
 from txjax.sharding import parts
 
@@ -41,7 +41,7 @@ def cudnn(
     length = query.shape[1]
     query, key, value, mask = filled(query, key, value, mask, 2, 2)
     out = per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)
-    return keep(out[:, :length], "attended")
+    return checkpoint_name(out[:, :length], "attended")
 
 
 def _call(

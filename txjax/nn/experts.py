@@ -193,10 +193,10 @@ class Experts(MLP):
     def __call__(
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual and self.scaling
+        assert self.initial and self.residual_scale and self.scaling
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
-        width, residual = x.shape[-1], self.residual
+        width, residual_scale = x.shape[-1], self.residual_scale
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         router = Linear((self.experts,), ("scores",), use_bias=False, **drawn, name="router")
         scores = router(x.astype(jnp.float32))
@@ -213,7 +213,7 @@ class Experts(MLP):
 
             hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
             axes = ("mlp", "embed")
-            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual, name="down")
+            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual_scale, name="down")
             return down(rows._replace(x=hidden))
 
         out, fits = self.routing(x, chosen, self.experts, compute)

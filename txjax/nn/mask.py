@@ -90,4 +90,4 @@ class Mask:
         return near & (keys <= queries if self.causal else keys < queries + self.window)
 
 
-EVERYTHING = Mask()
+NO_MASK = Mask()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
-from txjax.nn.remat import Policy, keep
+from txjax.nn.remat import Policy, checkpoint_name
 from txjax.nn.tell import TOLD
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError
@@ -93,9 +93,11 @@ def pipelined(
     layers = (stack.variables["params"]["block"], jnp.linspace(0.0, 1.0, schedule.depth), keys)
 
     def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
-        params, height, key = layer
+        params, depth_fraction, key = layer
         rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
-        return block.apply({"params": params}, keep(x, "stream"), context, height, rngs=rngs, mutable=sown)
+        return block.apply(
+            {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
+        )
 
     if policy is not None:
         layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)

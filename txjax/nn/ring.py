@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
 from txjax.nn.reference_attention import FAR
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.sharding import part, parts, pass_on
 
 
@@ -53,7 +53,7 @@ def _forward(
     nothing = jnp.zeros(heads.shape, jnp.float32)
     start = nothing, jnp.full_like(nothing[..., :1], FAR), nothing[..., :1], (key, value, keys)
     (out, top, total, _), _ = jax.lax.scan(turn, start, jnp.arange(parts("length")))
-    result, top, total = (keep(x, "attended") for x in (_heads_last(out / total, query.dtype), top, total))
+    result, top, total = (checkpoint_name(x, "attended") for x in (_heads_last(out / total, query.dtype), top, total))
     return result, (query, key, value, queries, keys, result, top, total)
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.nn.attention import Context
+from txjax.nn.attention import LayerContext
 from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
-from txjax.nn.remat import REMAT, keep
+from txjax.nn.remat import REMAT, checkpoint_name
 from txjax.nn.tell import TOLD
 from txjax.sharding import parts
 from txjax.types import setting
@@ -46,12 +46,14 @@ class Stack(nn.Module):
         return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The stream after all blocks: the same shape and dtype."""
         assert self.block is not None and self.depth is not None
 
-        def layer(block: Block, x: jax.Array, context: Context, height: jax.Array) -> tuple[jax.Array, None]:
-            return block(keep(x, "stream"), context, height), None
+        def layer(
+            block: Block, x: jax.Array, context: LayerContext, depth_fraction: jax.Array
+        ) -> tuple[jax.Array, None]:
+            return block(checkpoint_name(x, "stream"), context, depth_fraction), None
 
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
