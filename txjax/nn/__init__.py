@@ -2,6 +2,7 @@
 
 from txjax.nn.attention import Attention, LayerContext, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
+from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.cache import Window, causal_window, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
@@ -28,13 +29,12 @@ from txjax.nn.positions import (
 from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
-from txjax.nn.tell import TOLD, tell
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "MLP",
-    "TOLD",
+    "AUX_COLLECTIONS",
     "Alibi",
     "Attention",
     "Block",
@@ -89,6 +89,6 @@ __all__ = [
     "quantized",
     "update_cache",
     "rotate",
-    "tell",
+    "sow_aux",
     "unpatchify",
 ]

@@ -1,4 +1,4 @@
-"""Attention: what every layer is told, and the module."""
+"""Attention: what every layer receives, and the module."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ PROJECTIONS = ("query", "key", "value", "out")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerContext:
-    """What every layer of a stack is told, computed once.
+    """What every layer of a stack receives, computed once.
 
     Attributes:
       mask: which keys a query sees.

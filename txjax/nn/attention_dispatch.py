@@ -72,7 +72,7 @@ def choose(
 
 
 @contextlib.contextmanager
-def told(choice: Choice, mask: Mask) -> Iterator[None]:
+def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
     """The call's operations are traced inside: it is among the `choices`, and the scope counts its pairs."""
     if (chosen := _chosen.get()) is not None:
         chosen.append(choice)
@@ -114,7 +114,7 @@ def dot_product_attention(
     and a key through. Who counts FLOPs can count those alone.
     """
     choice = choose(query, key, mask, bias, dropout)
-    with told(choice, mask):
+    with record_choice(choice, mask):
         if choice.kernel == "reference":
             return checkpoint_name(reference_attention(query, key, value, mask, bias, dropout), "attended")
         return _KERNELS[backend.platform()][1](query, key, value, mask)

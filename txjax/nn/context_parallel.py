@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention_dispatch import Choice, dot_product_attention, told
+from txjax.nn.attention_dispatch import Choice, dot_product_attention, record_choice
 from txjax.nn.mask import Mask
 from txjax.nn.ring import ring
 from txjax.nn.shards import per_device
@@ -79,5 +79,5 @@ class RingAttention(AllGatherKV):
                     "RingAttention()",
                 )
         choice = Choice("ring", f"keys and values go round {count} devices", query.shape, key.shape)
-        with told(choice, mask):
+        with record_choice(choice, mask):
             return per_device(functools.partial(ring, mask.causal, mask.window), query, key, value, mask, "length")

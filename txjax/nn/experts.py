@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.nn.aux_outputs import sow_aux
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
-from txjax.nn.tell import tell
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, parts
 from txjax.types import UserError, setting
@@ -225,12 +225,12 @@ class Experts(MLP):
         load = mean(jax.nn.one_hot(chosen, self.experts).mean(2))
         if self.balance:
             even = self.experts * (load * mean(probabilities)).sum(-1, keepdims=True)
-            tell(self, "losses", "experts_balance", self.balance * even)
+            sow_aux(self, "losses", "experts_balance", self.balance * even)
         if self.router_z:
             size = jnp.square(jax.nn.logsumexp(scores, -1, keepdims=True))
-            tell(self, "losses", "experts_z", self.router_z * mean(size))
-        tell(self, "metrics", "experts_dropped", mean(1 - fits.mean(-1, keepdims=True)))
-        tell(self, "metrics", "experts_load", load)
+            sow_aux(self, "losses", "experts_z", self.router_z * mean(size))
+        sow_aux(self, "metrics", "experts_dropped", mean(1 - fits.mean(-1, keepdims=True)))
+        sow_aux(self, "metrics", "experts_load", load)
         return jnp.einsum("blkd,blk->bld", out, gates.astype(x.dtype))
 
 

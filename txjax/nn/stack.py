@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.attention import LayerContext
+from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
 from txjax.nn.remat import REMAT, checkpoint_name
-from txjax.nn.tell import TOLD
 from txjax.sharding import parts
 from txjax.types import setting
 
@@ -67,7 +67,7 @@ class Stack(nn.Module):
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *TOLD)},
+            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *AUX_COLLECTIONS)},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=self.depth,

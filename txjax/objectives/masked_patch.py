@@ -52,8 +52,8 @@ class MaskedPatch(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
         keep = self.keep(key, batch, target.shape[1])
-        painted, told = run(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
+        painted, aux = run(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
         hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
         error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)
         loss = Mean.of(error, hidden * batch["weights"][:, None])
-        return told.outcome({"masked_patch": loss}, {})
+        return aux.outcome({"masked_patch": loss}, {})

@@ -66,7 +66,7 @@ class MaskedToken(Objective):
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, places, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
-        (logits, pair_logits), told = run(model, variables, inputs, batch, key, train)
+        (logits, pair_logits), aux = run(model, variables, inputs, batch, key, train)
         # Logits of the chosen places alone: one in seven, where the rate is BERT's.
         targets, weights = (jnp.take_along_axis(x, places, axis=1) for x in (tokens, weights))
         logits = Logits.of(logits).take(places)
@@ -79,4 +79,4 @@ class MaskedToken(Objective):
             follows, real = batch["next_sentence"], batch["weights"].max(-1) > 0
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
             metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
-        return told.outcome(losses, metrics)
+        return aux.outcome(losses, metrics)

@@ -26,6 +26,6 @@ class NextToken(Objective):
         return pick(batch, "tokens", "segments", "positions")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        logits, told = run(model, variables, self.inputs(batch), batch, key, train)
+        logits, aux = run(model, variables, self.inputs(batch), batch, key, train)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
-        return told.outcome(losses, metrics)
+        return aux.outcome(losses, metrics)
