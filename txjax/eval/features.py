@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.objectives import Objective, unmet
+from txjax.objectives import Objective, missing_keys
 from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
 
 
@@ -62,10 +62,10 @@ class Frozen(Evaluator):
     train: Dataset | None = None
     max_train: int | None = setting(None, at_least=1)
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
-        names = [name for need in objective.needs for name in need.split(" | ")]
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        names = [name for need in objective.required_keys for name in need.split(" | ")]
         inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
-        return (*(need for need in objective.needs if set(need.split(" | ")) & set(inputs)), "label", "weights")
+        return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         bank = self.bank(train)
@@ -73,7 +73,7 @@ class Frozen(Evaluator):
             bank.check()
         except UserError as error:
             raise error.inside("eval.train", "data") from None
-        if needs := unmet(self.needs(objective), bank.spec()):
+        if needs := missing_keys(self.required_keys(objective), bank.spec()):
             raise UserError("eval.train", f"examples with {', '.join(needs)}", type(bank).__name__)
         _sown(outline(model, objective, self.data)[1], model)
 

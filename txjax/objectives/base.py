@@ -16,10 +16,10 @@ class Objective:
     """What is minimised: a pure function of a model, its variables and a batch.
 
     Attributes:
-      needs: keys that a batch must have; "image | tokens" is one of them, or both.
+      required_keys: keys that a batch must have; "image | tokens" is one of them, or both.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ()
+    required_keys: ClassVar[tuple[str, ...]] = ()
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
@@ -37,7 +37,7 @@ class Objective:
         raise NotImplementedError
 
 
-def unmet(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
+def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The needs (`a`, or `a | b` for either) that a batch with these keys doesn't meet."""
     given = set(keys)
     return [need for need in needs if not given & set(need.split(" | "))]
@@ -62,7 +62,7 @@ class AuxOutputs:
         return Outcome(losses | self.losses, metrics | self.metrics, self.state)
 
 
-def run(
+def apply_model(
     model: Any, variables: PyTree, inputs: dict[str, Any], batch: Batch, key: jax.Array, train: bool
 ) -> tuple[Any, AuxOutputs]:
     """Calls the model: its output, and its auxiliary outputs: none outside training."""
@@ -91,7 +91,7 @@ def _by_name(sown: PyTree) -> dict[str, jax.Array]:
     return {name: jnp.concatenate(parts) for name, parts in found.items()}
 
 
-def pick(batch: Batch, *names: str) -> dict[str, jax.Array]:
+def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:
     """Those of the named arrays that the batch has."""
     return {name: batch[name] for name in names if name in batch}
 

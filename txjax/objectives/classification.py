@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.objectives.base import AuxOutputs, Objective, pick, run
+from txjax.objectives.base import AuxOutputs, Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError
 
@@ -15,13 +15,13 @@ class _OfExamples(Objective):
     """What one array [B classes] says of each example: of an image, or of a text."""
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "image", "tokens", "segments", "positions", "types")
+        return select_keys(batch, "image", "tokens", "segments", "positions", "types")
 
     def call(
         self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool
     ) -> tuple[jax.Array, AuxOutputs]:
         """The model's array, and its auxiliary outputs."""
-        output, aux = run(model, variables, self.inputs(batch), batch, key, train)
+        output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         if getattr(output, "ndim", None) != 2:
             raise UserError(
                 "config.model",
@@ -44,7 +44,7 @@ class Classification(_OfExamples):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         logits, aux = self.call(model, variables, batch, key, train)
@@ -57,7 +57,7 @@ class Classification(_OfExamples):
 class Regression(_OfExamples):
     """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         numbers, aux = self.call(model, variables, batch, key, train)

@@ -74,7 +74,7 @@ class Alone:
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.experiment.batch_size
         rows = processes.rows(self.layout.batch, size)
-        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
+        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.required_keys)
         seed = self.experiment.seed
         return train_batches(self.source, batch_size=size, seed=seed, start_step=start, rows=rows, limits=limits)
 

@@ -8,7 +8,7 @@ import jax
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.experiment import Experiment, resolved
-from txjax.objectives import unmet
+from txjax.objectives import missing_keys
 from txjax.train.init_from import Origin, find_origin
 from txjax.train.state import Layout, lay_out
 from txjax.tree import check_settings
@@ -29,10 +29,10 @@ def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin 
     """
     check_layout(experiment, jax.device_count())
     experiment = resolved(experiment)
-    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
+    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.required_keys)
     _check_classes(experiment)
     for name, evaluator in experiment.evals.items():
-        needs = evaluator.needs(experiment.objective)
+        needs = evaluator.required_keys(experiment.objective)
         _check_data(f"config.evals.{name}.data", experiment, evaluator.data, evaluator, needs)
         try:
             evaluator.check(experiment.model, experiment.objective, experiment.data)
@@ -97,7 +97,7 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
         raise error.inside(field, "data") from None
     spec = data.spec()
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
-    if missing := unmet(needs, spec):
+    if missing := missing_keys(needs, spec):
         raise UserError(
             field,
             f"examples with {', '.join(needs)} ({type(asker).__name__} asks for them)",
@@ -111,7 +111,7 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
 
 def _check_classes(experiment: Experiment) -> None:
     classes, known = (getattr(part, "classes", None) for part in (experiment.data, experiment.model))
-    if "label" in experiment.objective.needs and classes is not None and known is not None and known < classes:
+    if "label" in experiment.objective.required_keys and classes is not None and known is not None and known < classes:
         raise UserError("config.model.classes", f"at least {classes}, the classes of config.data", known)
 
 

@@ -169,7 +169,7 @@ class Population:
 
     def batches(self, start: int) -> Generator[HostBatch]:
         size = self.first.batch_size
-        limits = Limits.of("config.data", self.first.model, self.first.objective.needs)
+        limits = Limits.of("config.data", self.first.model, self.first.objective.required_keys)
         with contextlib.ExitStack() as stack:
             streams = []
             for number, seed in self.orders:
