@@ -43,7 +43,7 @@ def main() -> None:
         data=NextTokenWindows(name="txjax_python_text", length=128, boundaries=False),
     )
     rows, waits, saves, restores = [], [], [], []
-    with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
+    with sharding.use_mesh(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
         layout = lay_out(experiment, built)
         state = jax.block_until_ready(layout.create(0))
         size = sum(x.nbytes for x in jax.tree.leaves(state)) / 1e6

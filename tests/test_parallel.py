@@ -87,7 +87,7 @@ def made(exp: Experiment, step: int) -> Batch:
 
 def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tuple[Any, list[dict[str, Any]]]:
     """Trains on some devices, None = all."""
-    with sharding.use(exp.mesh, jax.devices()[:devices]) as built:
+    with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for number in range(steps):
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_told_before_anything_compiles(mesh: Mesh, fields: 
 def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() -> None:
     exp = dataclasses.replace(decoder(stack=Stack(rounds=3)), mesh=Mesh(data=4, pipeline=2))
     with (
-        sharding.use(exp.mesh) as built,
+        sharding.use_mesh(exp.mesh) as built,
         pytest.raises(UserError, match=r"depth: expected a multiple of mesh.pipeline \* stack.rounds = 2 \* 3, got 4"),
     ):
         lay_out(exp, built)

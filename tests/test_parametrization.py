@@ -237,7 +237,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
         base = BASES[path] or MuP(base_width=model.width, base_head_size=model.width // model.heads)
         if parametrized:
             experiment = dataclasses.replace(experiment, model=model.clone(parametrization=base))
-        with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+        with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
             layout = lay_out(experiment, built)
             batch = batch_spec(experiment.data, experiment.batch_size)
             step = jax.jit(make_step(experiment, layout)).lower(layout.abstract, batch)

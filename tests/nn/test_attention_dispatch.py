@@ -78,7 +78,7 @@ def test_splash_is_the_formula(length: int, size: int, mask: Mask) -> None:
 @pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
 def test_splash_on_a_mesh_is_the_formula(rules: dict) -> None:
     mask, given = Mask.within(documents(256), causal=True), arrays(256, 8)
-    with sharding.use(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
+    with sharding.use_mesh(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
         got = graded(interpreted, mask, *given)
     close(got, graded(reference_attention, mask, *given))
 
@@ -171,7 +171,7 @@ with backend.aim("gpu"):
     told(256, False)
     told(256, True)
     told(197, False)
-    with sharding.use(sharding.Mesh(data=2, tensor=2)):
+    with sharding.use_mesh(sharding.Mesh(data=2, tensor=2)):
         told(256, False)
     wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
     print(choose(wide, wide, Mask()).why)
@@ -214,7 +214,7 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
         split = jax.sharding.NamedSharding(built, sharding.partition(shape, *axes))
         return jax.ShapeDtypeStruct(shape, dtype, sharding=split)
 
-    with backend.aim("tpu"), sharding.use(mesh, topology.devices) as built:
+    with backend.aim("tpu"), sharding.use_mesh(mesh, topology.devices) as built:
         given = [placed(8, length, heads, size) for heads in (H, G, G)]
         step = jax.jit(jax.grad(loss, (0, 1, 2))).lower(*given, placed(8, length, dtype=jnp.int32))
         program = step.compile().as_text()
@@ -233,7 +233,7 @@ def test_the_kernel_runs_once_where_remat_keeps_what_attention_gives(topology: A
         step = jax.value_and_grad(jax.checkpoint(loss, policy=REMAT[remat].policy), (0, 1, 2))
         return jax.jit(step).lower(x, x, x).compile().as_text().count('custom_call_target="tpu_custom_call"')
 
-    with backend.aim("tpu"), sharding.use(sharding.Mesh(data=4, sequence=2), topology.devices) as built:
+    with backend.aim("tpu"), sharding.use_mesh(sharding.Mesh(data=4, sequence=2), topology.devices) as built:
         split = jax.sharding.NamedSharding(built, sharding.partition((8, 256), "batch", "length"))
         assert calls("attention") == 3 and calls("full") == 4  # forward, and backward for the queries and for the keys
 

@@ -47,7 +47,7 @@ def close(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("name", MASKS)
 def test_a_ring_is_the_formula(name: str) -> None:
-    with sharding.use(MESH), attention_dispatch.choices() as seen:
+    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
         got = graded(RingAttention(), MASKS[name])
     assert {choice.kernel for choice in seen} == {"ring"}
     close(got, graded(reference_attention, MASKS[name]))
@@ -56,21 +56,21 @@ def test_a_ring_is_the_formula(name: str) -> None:
 @pytest.mark.parametrize("keys", [AllGatherKV(), RingAttention()])
 def test_heads_are_split_too(keys: ContextParallel) -> None:
     mask = MASKS["documents"]
-    with sharding.use(sharding.Mesh(data=2, sequence=2, tensor=2)):
+    with sharding.use_mesh(sharding.Mesh(data=2, sequence=2, tensor=2)):
         got = graded(keys, mask)
     close(got, graded(reference_attention, mask))
 
 
 def test_gathered_keys_take_a_bias() -> None:
     bias = jnp.asarray(numbers(1, H, L, L, seed=8))
-    with sharding.use(MESH):
+    with sharding.use_mesh(MESH):
         got = graded(AllGatherKV(), Mask(causal=True), bias)
     close(got, graded(reference_attention, Mask(causal=True), bias))
 
 
 def test_rows_that_see_nothing_stay_finite() -> None:
     alone = Mask(query_segments=SEGMENTS + 10, key_segments=SEGMENTS)
-    with sharding.use(MESH):
+    with sharding.use_mesh(MESH):
         got = graded(RingAttention(), alone)
     close(got, graded(reference_attention, alone))
 
@@ -82,7 +82,7 @@ def test_a_ring_never_holds_all_keys() -> None:
         return keys(query, key, value, Mask(causal=True)).sum()
 
     kinds = {}
-    with sharding.use(MESH) as built:
+    with sharding.use_mesh(MESH) as built:
         split = jax.sharding.NamedSharding(built, sharding.partition(GIVEN[0].shape, "batch", "length", None, None))
         for keys in (RingAttention(), AllGatherKV()):
             step = jax.jit(jax.grad(lambda *given, keys=keys: loss(keys, *given), (0, 1, 2)), in_shardings=split)
@@ -92,7 +92,7 @@ def test_a_ring_never_holds_all_keys() -> None:
 
 
 def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
-    with sharding.use(MESH):
+    with sharding.use_mesh(MESH):
         for more, what in (
             ({"bias": jnp.zeros((1, H, L, L))}, "a bias"),
             ({"dropout": lambda weights: weights}, "dropout"),
@@ -105,7 +105,7 @@ def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
 
 def test_what_does_not_divide_is_gathered() -> None:
     query, key, value = (x[:, :15] for x in GIVEN[:3])
-    with sharding.use(MESH), attention_dispatch.choices() as seen:
+    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
         got = jax.jit(lambda *given: RingAttention()(*given, Mask(causal=True)))(query, key, value)
     assert [choice.kernel for choice in seen] == ["reference"]
     close(got, jax.jit(lambda *given: reference_attention(*given, Mask(causal=True)))(query, key, value))

@@ -106,7 +106,7 @@ def test_meshes_change_neither_outputs_nor_gradients(routing: Routing) -> None:
 
     x = jnp.asarray(X)
     want = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
-    with sharding.use(Mesh(data=2, expert=2), jax.devices()[:4]):
+    with sharding.use_mesh(Mesh(data=2, expert=2), jax.devices()[:4]):
         got = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), got, want)
 

@@ -50,7 +50,7 @@ def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
 
     both = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)
     want = jax.jit(lambda p, x, c: both(p, x, c, {}))(params, X, context)
-    with sharding.use(mesh):
+    with sharding.use_mesh(mesh):
         got = jax.jit(lambda p, x, c: both(p, x, c, how))(params, X, context)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), got, want)
 
@@ -67,7 +67,7 @@ def test_the_clock() -> None:
 
 
 def test_what_does_not_fit_is_told() -> None:
-    with sharding.use(Mesh(data=2, pipeline=4)):
+    with sharding.use_mesh(Mesh(data=2, pipeline=4)):
         with pytest.raises(UserError, match=r"config.model.depth: expected a multiple of .* = 4 \* 2, got 4"):
             variables(stack(rounds=2), X, LayerContext(memory=X))
         with pytest.raises(UserError, match=r"microbatches: expected at least mesh.pipeline = 4.*, got 2"):
@@ -80,7 +80,7 @@ def test_dropout_differs_between_layers_and_parts() -> None:
     dropping = Stack(block=PreNorm(**parts(dropout=0.5)), depth=4)
     params = variables(dropping, X, LayerContext())
     same = jnp.broadcast_to(X[:1], X.shape)
-    with sharding.use(Mesh(data=2, pipeline=4)):
+    with sharding.use_mesh(Mesh(data=2, pipeline=4)):
         run = jax.jit(lambda params, key: dropping.apply(params, same, LayerContext(train=True), rngs={"dropout": key}))
         noisy, again = (np.asarray(run(params, jax.random.key(2, impl="rbg"))) for _ in range(2))
     np.testing.assert_array_equal(noisy, again)

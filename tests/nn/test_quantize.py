@@ -119,7 +119,7 @@ def test_training_in_int8_stays_near() -> None:
             batch_size=8,
         )
         losses = []
-        with sharding.use(exp.mesh, jax.devices()[:1]) as built:
+        with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
             layout = lay_out(exp, built)
             state, step = layout.create(0), jit_step(exp, layout)
             for _ in range(15):

@@ -49,7 +49,7 @@ def batch(exp: Experiment, seed: int) -> dict[str, np.ndarray]:
 
 
 def run(exp: Experiment, mesh: Mesh, devices: int) -> list[Any]:
-    with sharding.use(mesh, jax.devices()[:devices]) as built:
+    with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(0), jit_step(exp, layout), []
         for seed in range(3):

@@ -11,7 +11,7 @@ from txjax.nn.attention_dispatch import Choice, dot_product_attention, record_ch
 from txjax.nn.mask import Mask
 from txjax.nn.ring import ring
 from txjax.nn.shards import per_device
-from txjax.sharding import constrain, parts
+from txjax.sharding import constrain, num_shards
 from txjax.types import UserError
 
 
@@ -68,7 +68,7 @@ class RingAttention(AllGatherKV):
         dropout: Callable[[jax.Array], jax.Array] | None = None,
     ) -> Float[Array, "B L H K"]:
         """Raises UserError for a bias, dropout, or a mask that is an array: only `AllGatherKV` has them whole."""
-        count = parts("length")
+        count = num_shards("length")
         if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
             return super().__call__(query, key, value, mask, bias, dropout)
         for what, given in (("a bias of positions", bias), ("dropout", dropout), ("an array", mask.allowed)):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from txjax.nn.mask import Mask
 from txjax.nn.remat import checkpoint_name
 from txjax.nn.shards import filled, per_device
-from txjax.sharding import parts
+from txjax.sharding import num_shards
 
 
 def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
@@ -20,7 +20,7 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return f"{query.dtype} is neither bfloat16 nor float16"
     if mask.window is not None and not mask.causal:
         return "a window that is not causal"
-    if parts("length") > 1:
+    if num_shards("length") > 1:
         return "the length is split over devices"
     (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
     queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)

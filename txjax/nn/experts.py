@@ -15,7 +15,7 @@ from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
 from txjax.parametrization import Scaling, role
-from txjax.sharding import constrain, parts
+from txjax.sharding import constrain, num_shards
 from txjax.types import UserError, setting
 
 
@@ -83,7 +83,7 @@ class Dropless(Routing):
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
     ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
-        if parts("batch") > 1 or parts("experts") > 1:
+        if num_shards("batch") > 1 or num_shards("experts") > 1:
             return _in_slots(x, chosen, experts, chosen.shape[1], compute)
         flat = chosen.reshape(-1)
         order = jnp.argsort(flat)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
 from txjax.parametrization import Scaling, role
-from txjax.sharding import Axes, constrain, gather
+from txjax.sharding import Axes, constrain, unshard_param
 
 Product = Callable[..., jax.Array]
 
@@ -94,7 +94,7 @@ _gather_and_multiply.defvjp(_forward, _backward)
 
 
 def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
-    return gather(kernel.astype(dtype), *axes)
+    return unshard_param(kernel.astype(dtype), *axes)
 
 
 # A constraint's own gradient would want the gradient's sum whole on every device, and not in shares.

@@ -121,7 +121,7 @@ def flow(
       unroll: layers in one turn of a stage's loop.
     """
     plan, (batch, *_) = schedule, x.shape
-    rows = sharding.parts("batch") // sharding.parts("layers")
+    rows = sharding.num_shards("batch") // sharding.num_shards("layers")
     if batch % (plan.parts * rows):
         raise UserError(
             "config.batch_size",

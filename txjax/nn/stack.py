@@ -13,7 +13,7 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
 from txjax.nn.remat import REMAT, checkpoint_name
-from txjax.sharding import parts
+from txjax.sharding import num_shards
 from txjax.types import setting
 
 
@@ -58,7 +58,7 @@ class Stack(nn.Module):
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self._policy()
-        if (stages := parts("layers")) > 1:
+        if (stages := num_shards("layers")) > 1:
             schedule = self.schedule(stages)
             if not self.is_initializing() and context.index is None:
                 return pipelined(self, x, context, schedule, unroll, policy)

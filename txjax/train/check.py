@@ -42,7 +42,7 @@ def check(experiment: Experiment, starts: bool = False) -> tuple[Layout, Origin 
     for tracker in experiment.trackers:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         return layout, find_origin(experiment, layout) if starts else None
 
@@ -67,14 +67,14 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     _check_names(experiment)
     mesh = experiment.mesh
     mesh.sizes(num_devices)
-    copies = mesh.parts("batch", num_devices)
+    copies = mesh.num_shards("batch", num_devices)
     batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
     if experiment.batch_size % experiment.microbatches:
         raise UserError(
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
-    stages = mesh.parts("layers", num_devices)
+    stages = mesh.num_shards("layers", num_devices)
     parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
     over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():

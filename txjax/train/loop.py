@@ -81,7 +81,7 @@ def run(
         folders = enter() if processes.several() else []
         experiments, layout, origin, sources, evals, prints, notes = ready(experiments, paths)
         first = experiments[0]
-        stack.enter_context(sharding.use(first.mesh))
+        stack.enter_context(sharding.use_mesh(first.mesh))
         held = machine(experiments, layout, sources)
         # All that the config can be refused for was looked at: from here on the workdirs are written.
         folders = folders or enter()

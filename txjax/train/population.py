@@ -111,7 +111,8 @@ class Population:
         self.orders = list(dict.fromkeys(orders))  # the different orders of examples
         self.taken = [self.orders.index(each) for each in orders]
         self.shared = len(self.orders) == 1
-        copies = -len(experiments) % mesh.parts(AXIS, built.size)  # of the last one, so that no device lacks a member
+        # Copies of the last one, so that no device lacks a member.
+        copies = -len(experiments) % mesh.num_shards(AXIS, built.size)
         self.padded = [*range(len(experiments)), *[len(experiments) - 1] * copies]
 
         own = dataclasses.replace(self.first, mesh=mesh.without(AXIS))

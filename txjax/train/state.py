@@ -139,7 +139,7 @@ def flops_per_step(
     spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
-    with sharding.nowhere():  # what a pipeline computes for nobody doesn't count
+    with sharding.no_mesh():  # what a pipeline computes for nobody doesn't count
         if not frozen:
             return 3 * count(forward, params, held, spec)
         return count(jax.grad(forward), params, held, spec)
@@ -157,7 +157,7 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 
 
 def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
-    """Traces the run's state; runs nothing. Call it inside `sharding.use(experiment.mesh)`."""
+    """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)
     axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)
