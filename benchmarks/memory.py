@@ -46,7 +46,7 @@ def main() -> None:
         experiment.model.stack.remat = remat
         experiment.mesh = dataclasses.replace(experiment.mesh, moments=moments)
         began = time.perf_counter()
-        with backend.aim(platform):
+        with backend.target_platform(platform):
             memory = stats(experiment, devices)
         sizes = (
             memory.argument_size_in_bytes,

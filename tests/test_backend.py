@@ -17,7 +17,7 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
     assert backend.compiler_options() == {"xla_cpu_enable_fast_math": True, "xla_backend_optimization_level": "1"}
     assert any("xla_cpu_enable_fast_math" in note for note in backend.prepare(tmp_path))
     np.testing.assert_allclose(backend.jit(jnp.tanh)(jnp.ones(3)), np.tanh(np.ones(3)), rtol=1e-6)
-    with backend.aim("tpu"):
+    with backend.target_platform("tpu"):
         assert backend.compiler_options() == {}
 
 

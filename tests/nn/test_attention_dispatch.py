@@ -107,14 +107,14 @@ def test_each_call_has_its_kernel_and_a_reason(
     platform: str, length: int, dtype: str, mask: Mask, bias: Any, dropout: Any, kernel: str, why: str
 ) -> None:
     x = struct(length, dtype)
-    with backend.aim(platform):
+    with backend.target_platform(platform):
         choice = choose(x, x, mask, bias, dropout)
     assert choice.kernel == kernel and why in choice.why
     assert choice.query == choice.key == x.shape
 
 
 def test_a_causal_mask_wants_as_many_queries_as_keys() -> None:
-    with backend.aim("tpu"):
+    with backend.target_platform("tpu"):
         assert choose(struct(128), struct(256), Mask(causal=True)).kernel == "reference"
         assert choose(struct(128), struct(256), Mask()).kernel == "splash"
 
@@ -122,7 +122,7 @@ def test_a_causal_mask_wants_as_many_queries_as_keys() -> None:
 def test_the_choices_of_a_trace_are_told() -> None:
     with attention_dispatch.choices() as seen:
         for platform in ("cpu", "tpu"):
-            with backend.aim(platform):
+            with backend.target_platform(platform):
                 jax.eval_shape(lambda *given: dot_product_attention(*given), *[struct()] * 3)
     assert [choice.kernel for choice in seen] == ["reference", "splash"]
 
@@ -167,7 +167,7 @@ def told(length, segments, mesh=None):
     program = step.lower(lowering_platforms=("cuda",)).as_text()
     print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
 
-with backend.aim("gpu"):
+with backend.target_platform("gpu"):
     told(256, False)
     told(256, True)
     told(197, False)
@@ -214,7 +214,7 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
         split = jax.sharding.NamedSharding(built, sharding.partition(shape, *axes))
         return jax.ShapeDtypeStruct(shape, dtype, sharding=split)
 
-    with backend.aim("tpu"), sharding.use_mesh(mesh, topology.devices) as built:
+    with backend.target_platform("tpu"), sharding.use_mesh(mesh, topology.devices) as built:
         given = [placed(8, length, heads, size) for heads in (H, G, G)]
         step = jax.jit(jax.grad(loss, (0, 1, 2))).lower(*given, placed(8, length, dtype=jnp.int32))
         program = step.compile().as_text()
@@ -233,7 +233,10 @@ def test_the_kernel_runs_once_where_remat_keeps_what_attention_gives(topology: A
         step = jax.value_and_grad(jax.checkpoint(loss, policy=REMAT[remat].policy), (0, 1, 2))
         return jax.jit(step).lower(x, x, x).compile().as_text().count('custom_call_target="tpu_custom_call"')
 
-    with backend.aim("tpu"), sharding.use_mesh(sharding.Mesh(data=4, sequence=2), topology.devices) as built:
+    with (
+        backend.target_platform("tpu"),
+        sharding.use_mesh(sharding.Mesh(data=4, sequence=2), topology.devices) as built,
+    ):
         split = jax.sharding.NamedSharding(built, sharding.partition((8, 256), "batch", "length"))
         assert calls("attention") == 3 and calls("full") == 4  # forward, and backward for the queries and for the keys
 

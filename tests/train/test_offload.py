@@ -106,7 +106,7 @@ def test_a_tpu_has_the_moments_in_its_hosts_memory(monkeypatch):
     memory = {}
     for moments in ("device", "host"):
         exp = experiment(moments)
-        with backend.aim("tpu"), sharding.use_mesh(exp.mesh, devices) as built:
+        with backend.target_platform("tpu"), sharding.use_mesh(exp.mesh, devices) as built:
             layout = lay_out(exp, built)
             spec = {name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch) for name, x in batch(0).items()}
             memory[moments] = jit_step(exp, layout).lower(layout.abstract, spec).compile().memory_analysis()

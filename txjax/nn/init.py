@@ -23,7 +23,7 @@ class Init:
 
     def kernel(self, fan_in: int, fan_out: int, role: Role, scaling: Scaling) -> float:
         """The standard deviation of the entries of a kernel in this role, in a model of this size."""
-        return scaling.std(role) * self.std(*scaling.fans(fan_in, fan_out, role))
+        return scaling.std(role) * self.std(*scaling.base_fans(fan_in, fan_out, role))
 
 
 @dataclasses.dataclass
