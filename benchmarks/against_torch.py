@@ -40,7 +40,7 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
 
     run = experiment(name, SIZES[name], dtype)
     held: dict[str, Any] = {}
-    scope = sharding.use(run.mesh)
+    scope = sharding.use_mesh(run.mesh)
     built = scope.__enter__()
     layout = lay_out(run, built)
     held["state"] = layout.create(0)

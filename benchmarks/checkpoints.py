@@ -33,7 +33,7 @@ def peak() -> float:
 def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
     """Medians in seconds of saving, of what the loop waits for it, and of restoring; bytes of the state and memory."""
     waits, saves, restores = [], [], []
-    with sharding.use(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
+    with sharding.use_mesh(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
         layout = lay_out(experiment, built)
         state = jax.block_until_ready(layout.create(0))
         store = Store(Path(folder), Checkpoints(keep=1))

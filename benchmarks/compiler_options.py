@@ -48,7 +48,7 @@ def shrink(experiment: Experiment, flops: float) -> Experiment:
 def updates(experiment: Experiment) -> tuple[Callable[[], None], float]:
     """One update by the framework's own step, and the seconds until the first was done."""
     began = time.perf_counter()
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         held = [layout.create(0)]
         step, batch = jit_step(experiment, layout), jax.device_put(made_up(experiment), layout.batch)

@@ -26,7 +26,7 @@ from txjax.train.step import jit_step
 def measure(experiment: Experiment, steps: int, rounds: int) -> tuple[float, float]:
     """Examples a second that the input gives, and that the model takes."""
     given, taken = [], []
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         state, step = layout.create(experiment.seed), jit_step(experiment, layout)
         source = experiment.data.open()

@@ -27,7 +27,7 @@ from txjax.train.trainer import train
 
 def bare(experiment: Experiment, steps: int) -> float:
     """Median seconds of the jitted step on batches that are already on the device."""
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
         held = [place(next(batches), layout.batch) for _ in range(4)]

@@ -25,7 +25,7 @@ from txjax.train.step import jit_step
 
 def stats(experiment: Experiment, devices: Any) -> Any:
     """The compiler's account of the step, bytes of one device."""
-    with sharding.use(experiment.mesh, devices) as built:
+    with sharding.use_mesh(experiment.mesh, devices) as built:
         layout = lay_out(experiment, built)
         spec = batch_spec(experiment.data, experiment.batch_size)
         return jit_step(experiment, layout).lower(layout.abstract, spec).compile().memory_analysis()
@@ -46,7 +46,7 @@ def main() -> None:
         experiment.model.stack.remat = remat
         experiment.mesh = dataclasses.replace(experiment.mesh, moments=moments)
         began = time.perf_counter()
-        with backend.aim(platform):
+        with backend.target_platform(platform):
             memory = stats(experiment, devices)
         sizes = (
             memory.argument_size_in_bytes,

@@ -33,7 +33,7 @@ def work(name: str, depth: int, programs: str, began: float) -> None:
     prepare(Path(programs))
     marks[1] = time.time()
     run = experiment(name, SIZES[name] | {"depth": depth}, "float32")
-    with sharding.use(run.mesh) as built:
+    with sharding.use_mesh(run.mesh) as built:
         layout = lay_out(run, built)
         state = jax.block_until_ready(layout.create(0))
         marks.append(time.time())

@@ -126,7 +126,7 @@ def measure(
         evals={"x": evaluation},
         **{"data": evaluation.data, "batch_size": 16} | fields,
     )
-    with sharding.use(mesh or Mesh()) as built:
+    with sharding.use_mesh(mesh or Mesh()) as built:
         placed = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
         run = evaluator(experiment, sharding.batch_sharding(built, mesh or Mesh()), folder=folder)
         with jax.transfer_guard("disallow"):  # as the train loop does

@@ -7,8 +7,8 @@ import pytest
 
 from txjax import backend
 from txjax.__main__ import main
-from txjax.nn.formula import formula
 from txjax.nn.mask import Mask
+from txjax.nn.reference_attention import reference_attention
 
 
 def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
@@ -17,7 +17,7 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
     assert backend.compiler_options() == {"xla_cpu_enable_fast_math": True, "xla_backend_optimization_level": "1"}
     assert any("xla_cpu_enable_fast_math" in note for note in backend.prepare(tmp_path))
     np.testing.assert_allclose(backend.jit(jnp.tanh)(jnp.ones(3)), np.tanh(np.ones(3)), rtol=1e-6)
-    with backend.aim("tpu"):
+    with backend.target_platform("tpu"):
         assert backend.compiler_options() == {}
 
 
@@ -53,7 +53,7 @@ def test_no_product_of_masked_attention_falls_to_reference_loops(capfd):
     query, key, value = (jnp.asarray(rng.normal(size=(8, 128, 3, 32)), jnp.float32) for _ in range(3))
 
     def loss(query, key, value):
-        return formula(query, key, value, Mask(causal=True)).sum()
+        return reference_attention(query, key, value, Mask(causal=True)).sum()
 
     compiled = backend.jit(jax.grad(loss, argnums=(0, 1, 2))).lower(query, key, value).compile()
     jax.block_until_ready(compiled(query, key, value))

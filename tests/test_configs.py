@@ -59,7 +59,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
     layout = checked_layout(experiment)
     assert set(experiment.data.spec()) <= set(BATCH_KEYS)
     spec = batch_spec(experiment.data, experiment.batch_size)
-    with sharding.use(experiment.mesh):
+    with sharding.use_mesh(experiment.mesh):
         state, metrics = jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
         shapes = jax.tree.map(lambda x: (x.shape, x.dtype), layout.abstract)
         assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == shapes
@@ -106,7 +106,7 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     made = MuP(base_width=max(model.width // 4, 1), base_head_size=max(model.width // model.heads // 2, 1))
     experiment.model = model.clone(parametrization=made)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+    with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
         if experiment.optimizer.rule is None:
             with pytest.raises(UserError, match="config.optimizer"):
                 lay_out(experiment, built)

@@ -17,7 +17,7 @@ import pytest
 import txjax.models
 import txjax.objectives
 from txjax.models.transformer import Transformer
-from txjax.objectives import Objective, unmet
+from txjax.objectives import Objective, missing_keys
 from txjax.types import BATCH_KEYS
 
 from made import on_jax, shapes, variables
@@ -86,7 +86,7 @@ def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Ar
     whole = batch(*examples)
     by_token = whole.pop("weights_by_token")
     whole = {key: x for key, x in whole.items() if key in takes(model) or key not in takes(*MODELS)}
-    return whole | {"weights": by_token} if "tokens" in objective.needs else whole
+    return whole | {"weights": by_token} if "tokens" in objective.required_keys else whole
 
 
 def takes(*models: Any) -> set[str]:
@@ -101,7 +101,7 @@ OBJECTIVES = subclasses(txjax.objectives, Objective)
 def suits(model: Any, objective: Objective) -> bool:
     """The objective calls the model and understands what it gives."""
     given = fitted(model, objective, 1, 2, 3)
-    if unmet(objective.needs, given):
+    if missing_keys(objective.required_keys, given):
         return False
     try:
         made = shapes(model, **objective.inputs(given))
@@ -150,9 +150,9 @@ def test_each_is_found_and_has_its_partners() -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
-    assert "id" in kind.needs and unmet(objective.needs, []) == list(kind.needs)
-    for keys in itertools.product(*(need.split(" | ") for need in kind.needs)):
-        assert set(keys) <= set(BATCH_KEYS) and not unmet(objective.needs, keys)
+    assert "id" in kind.required_keys and missing_keys(objective.required_keys, []) == list(kind.required_keys)
+    for keys in itertools.product(*(need.split(" | ") for need in kind.required_keys)):
+        assert set(keys) <= set(BATCH_KEYS) and not missing_keys(objective.required_keys, keys)
         assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
 
 

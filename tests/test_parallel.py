@@ -18,7 +18,7 @@ from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, Decoder
 from txjax.models.vision.encoder import MeanPool
-from txjax.nn import Attention, GatedExperts, Learned, Ring, Stack
+from txjax.nn import Attention, GatedExperts, Learned, RingAttention, Stack
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
@@ -89,7 +89,7 @@ def made(exp: Experiment, step: int) -> Batch:
 
 def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tuple[Any, list[dict[str, Any]]]:
     """Trains on some devices, None = all."""
-    with sharding.use(exp.mesh, jax.devices()[:devices]) as built:
+    with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for number in range(steps):
@@ -127,7 +127,7 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
     "data 8": (Mesh(data=8), {}),
     "fsdp 8": (Mesh(data=1, fsdp=8), {}),
     "tensor 4, data 2": (Mesh(data=2, tensor=4), {}),
-    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(keys=Ring())}),
+    "sequence 4, data 2": (Mesh(data=2, sequence=4), {"attention": Attention(context_parallel=RingAttention())}),
     "expert 4, data 2": (Mesh(data=2, expert=4), {}),
     "pipeline 4, data 2": (Mesh(data=2, pipeline=4), {}),
     "pipeline 2 in 2 rounds, fsdp 4": (Mesh(data=1, pipeline=2, fsdp=4), {"stack": Stack(microbatches=4, rounds=2)}),
@@ -218,7 +218,7 @@ def test_what_does_not_fit_is_told_before_anything_compiles(mesh: Mesh, fields: 
 def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() -> None:
     exp = dataclasses.replace(decoder(stack=Stack(rounds=3)), mesh=Mesh(data=4, pipeline=2))
     with (
-        sharding.use(exp.mesh) as built,
+        sharding.use_mesh(exp.mesh) as built,
         pytest.raises(UserError, match=r"depth: expected a multiple of mesh.pipeline \* stack.rounds = 2 \* 3, got 4"),
     ):
         lay_out(exp, built)

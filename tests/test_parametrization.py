@@ -15,10 +15,10 @@ from txjax.nn import (
     GPT2,
     MLP,
     Attention,
-    Context,
     Embed,
     Experts,
     Init,
+    LayerContext,
     LayerNorm,
     Linear,
     PostNorm,
@@ -172,16 +172,16 @@ def test_optimizers_keep_the_factors(kind: Any, rule: str) -> None:
 def test_scores_are_over_the_head_size() -> None:
     """Four times the base's head size: softmax(q . k * sqrt(4) / 16), which at a head size of 4 is q . k / sqrt(4)."""
     scaling = Scaling(head_size=4.0)
-    attention = Attention(heads=2, initial=Init(), residual=1.0, scaling=scaling, use_bias=False)
+    attention = Attention(heads=2, initial=Init(), residual_scale=1.0, scaling=scaling, use_bias=False)
     x = numbers(2, 5, 32)
-    params = variables(attention, x, Context())
+    params = variables(attention, x, LayerContext())
     query, key, value, out = (params["params"][name]["kernel"] for name in ("query", "key", "value", "out"))
     heads = [np.einsum("bld,dhk->bhlk", x, kernel) for kernel in (query, key, value)]
     scores = np.einsum("bhlk,bhsk->bhls", heads[0], heads[1]) * 4**0.5 / 16
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
     expected = np.einsum("bhls,bhsk,hkd->bld", weights, heads[2], out)
-    np.testing.assert_allclose(call(attention.apply, params, x, Context()), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(call(attention.apply, params, x, LayerContext()), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_heads_are_multiplied_and_their_biases_are_not() -> None:
@@ -203,14 +203,14 @@ def test_heads_are_multiplied_and_their_biases_are_not() -> None:
 
 def test_branches_are_multiplied() -> None:
     def block(scaling: Scaling) -> PreNorm:
-        drawn: dict[str, Any] = dict(initial=Init(), residual=1.0, scaling=scaling)
+        drawn: dict[str, Any] = dict(initial=Init(), residual_scale=1.0, scaling=scaling)
         attention, norm = Attention(heads=2, **drawn), LayerNorm()
         return PreNorm(attention=attention, mlp=MLP(**drawn), norm=norm, dropout=0.0, scaling=scaling)
 
     x = numbers(2, 3, 8)
-    params = variables(block(Scaling()), x, Context())
+    params = variables(block(Scaling()), x, LayerContext())
     params["params"]["attention"]["out"] = jax.tree.map(np.zeros_like, params["params"]["attention"]["out"])
-    whole, half = (call(block(m).apply, params, x, Context()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
+    whole, half = (call(block(m).apply, params, x, LayerContext()) for m in (Scaling(), Scaling(depth=4.0, alpha=0.5)))
     assert np.abs(whole - x).max() > 0.1
     np.testing.assert_allclose(half - x, (whole - x) / 2, rtol=1e-4, atol=1e-6)
 
@@ -237,7 +237,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
         base = BASES[path] or MuP(base_width=model.width, base_head_size=model.width // model.heads)
         if parametrized:
             experiment = dataclasses.replace(experiment, model=model.clone(parametrization=base))
-        with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+        with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
             layout = lay_out(experiment, built)
             batch = batch_spec(experiment.data, experiment.batch_size)
             step = jax.jit(make_step(experiment, layout)).lower(layout.abstract, batch)

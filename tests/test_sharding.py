@@ -42,7 +42,7 @@ def test_two_axes_on_one_mesh_axis_collide():
 
 def test_arrays_land_where_the_table_says():
     mesh = Mesh(data=1, fsdp=4, tensor=2)
-    with sharding.use(mesh) as built:
+    with sharding.use_mesh(mesh) as built:
         placed = sharding.shardings({"k": ("embed", "mlp")}, {"k": jnp.zeros((8, 6))}, mesh, built)
         x = jax.device_put(jnp.zeros((8, 6)), placed["k"])
         assert x.addressable_shards[0].data.shape == (2, 3)
@@ -55,13 +55,13 @@ def test_arrays_land_where_the_table_says():
 
 def test_inside_a_part_of_an_axis_no_rule_names_its_mesh_axes():
     mesh = Mesh(data=2, pipeline=4)
-    assert sharding.parts("batch") == 1  # no mesh at all
-    with sharding.use(mesh):
-        assert sharding.parts("batch") == 8 and sharding.parts("layers") == 4
+    assert sharding.num_shards("batch") == 1  # no mesh at all
+    with sharding.use_mesh(mesh):
+        assert sharding.num_shards("batch") == 8 and sharding.num_shards("layers") == 4
         with sharding.within("layers"):
-            assert sharding.parts("batch") == 2 and sharding.parts("layers") == 1
-        with sharding.nowhere():
-            assert sharding.parts("batch") == 1
+            assert sharding.num_shards("batch") == 2 and sharding.num_shards("layers") == 1
+        with sharding.no_mesh():
+            assert sharding.num_shards("batch") == 1
 
         def part(x: jax.Array) -> jax.Array:
             return sharding.constrain(2 * x, "batch", "width")
@@ -71,7 +71,7 @@ def test_inside_a_part_of_an_axis_no_rule_names_its_mesh_axes():
 
 
 def test_an_activation_that_does_not_divide_stays_whole_along_that_axis():
-    with sharding.use(Mesh(data=2, sequence=4)):
+    with sharding.use_mesh(Mesh(data=2, sequence=4)):
         assert sharding.partition((4, 8), "batch", "length") == P(sharding.RULES["batch"], "sequence")
         assert sharding.partition((4, 9), "batch", "length") == P(sharding.RULES["batch"], None)
         y = jax.jit(lambda x: sharding.constrain(2 * x, "batch", "length"))(jnp.ones((4, 9)))
@@ -81,10 +81,10 @@ def test_an_activation_that_does_not_divide_stays_whole_along_that_axis():
 
 def test_mapped_functions_see_their_own_part_and_pass_it_on():
     def around(x: jax.Array) -> jax.Array:
-        return sharding.pass_on(x, "length") + 10 * sharding.part("length")
+        return sharding.ring_permute(x, "length") + 10 * sharding.axis_index("length")
 
-    assert sharding.mapped(around, None, None) is around
-    with sharding.use(Mesh(data=2, sequence=4)):
+    assert sharding.shard_map(around, None, None) is around
+    with sharding.use_mesh(Mesh(data=2, sequence=4)):
         spec = sharding.partition((2, 4), "batch", "length")
-        y = jax.jit(sharding.mapped(around, (spec,), spec))(jnp.arange(8).reshape(2, 4))
+        y = jax.jit(sharding.shard_map(around, (spec,), spec))(jnp.arange(8).reshape(2, 4))
     assert y.tolist() == [[3, 10, 21, 32], [7, 14, 25, 36]]

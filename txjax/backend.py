@@ -23,22 +23,22 @@ _HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
 
 
 # The platform that programs are made for, where it isn't this machine's own.
-_aim: contextvars.ContextVar[str | None] = contextvars.ContextVar("aim", default=None)
+_target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
 def platform() -> str:
     """What programs are made for: "cpu", "gpu" or "tpu"."""
-    return _aim.get() or jax.default_backend()
+    return _target.get() or jax.default_backend()
 
 
 @contextlib.contextmanager
-def aim(platform: str) -> Iterator[None]:
+def target_platform(platform: str) -> Iterator[None]:
     """Everything traced and compiled inside is for this platform, whether or not this machine has it."""
-    token = _aim.set(platform)
+    token = _target.set(platform)
     try:
         yield
     finally:
-        _aim.reset(token)
+        _target.reset(token)
 
 
 def prepare(programs: Path | None = None) -> list[str]:
@@ -72,7 +72,7 @@ def compiler_options() -> dict[str, Any]:
       UserError: it is not of this form.
     """
     text = os.environ.get(_OPTIONS, "")
-    if not text or _aim.get() is not None:
+    if not text or _target.get() is not None:
         return {}
     found = {}
     for part in text.split(","):
@@ -111,7 +111,7 @@ def unroll(depth: int) -> int:
 
 def need_host_memory(field: str) -> None:
     """Raises UserError, for the setting that asks, where devices can't reach their host's memory."""
-    if _aim.get() is not None:
+    if _target.get() is not None:
         return  # those that are planned for can
     kinds = sorted(memory.kind for memory in jax.devices()[0].addressable_memories())
     if _HOST not in kinds:
@@ -137,6 +137,6 @@ def fetch(tree: PyTree, places: PyTree) -> PyTree:
     return jax.tree.map(move, tree, places)
 
 
-def put_back(tree: PyTree, places: PyTree) -> PyTree:
+def offload(tree: PyTree, places: PyTree) -> PyTree:
     """The inverse of `fetch`."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place) if on_host(place) else x, tree, places)

@@ -32,7 +32,7 @@ def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
 
 def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, int]:
     """The same, apart for each scope of names (Flax modules and `jax.named_scope`) that the operations stand in."""
-    with backend.aim("cpu"):  # formulas, whose products can be counted, for kernels, whose can't
+    with backend.target_platform("cpu"):  # formulas, whose products can be counted, for kernels, whose can't
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
 
 

@@ -89,7 +89,7 @@ class Scaling:
     depth: float = 1.0
     alpha: float = 0.0
 
-    def fans(self, fan_in: int, fan_out: int, role: Role) -> tuple[float, float]:
+    def base_fans(self, fan_in: int, fan_out: int, role: Role) -> tuple[float, float]:
         """Those of the base's kernel, of this one's."""
         from_wide, to_wide = role in (Role.HIDDEN, Role.OUTPUT), role in (Role.HIDDEN, Role.INPUT)
         return fan_in / (self.width if from_wide else 1), fan_out / (self.width if to_wide else 1)

@@ -1,4 +1,4 @@
-"""Every kernel of attention against the formula in float32, forward and backward, in bfloat16; and its time."""
+"""Every kernel of attention against the reference_attention in float32, forward and backward, in bfloat16; and its time."""
 
 import functools
 import importlib.util
@@ -14,15 +14,15 @@ from results import Book, Record, Unavailable
 
 from txjax import backend
 from txjax.nn import Mask
-from txjax.nn.formula import formula
-from txjax.nn.kernels import KERNELS
+from txjax.nn.attention_dispatch import KERNELS
+from txjax.nn.reference_attention import reference_attention
 
 TITLE = (
     "Kernels of attention in bfloat16: largest error of the output and of the three gradients, over the largest "
-    "magnitude, against the formula in float32; and of the formula in bfloat16"
+    "magnitude, against the reference_attention in float32; and of the reference_attention in bfloat16"
 )
 NEEDS = {"splash": "tpu", "cudnn": "gpu"}
-ALLOWED = 2.0  # times the error of the formula in bfloat16
+ALLOWED = 2.0  # times the error of the reference_attention in bfloat16
 LEAST = 0.02  # an error that is never too large
 
 
@@ -40,7 +40,7 @@ def run(book: Book, tiny: bool) -> None:
     }
     if tiny:
         masks = {"causal window segments": Mask(True, length // 8, segments, segments)}
-    for kernel in ("formula", *KERNELS):
+    for kernel in ("reference", *KERNELS):
         for mask in masks:
             for how, sizes in heads.items():
                 compare = functools.partial(_compare, kernel, masks[mask], length, segments.shape[0], sizes, tiny)
@@ -56,22 +56,22 @@ def _compare(kernel: str, mask: Mask, length: int, batch: int, sizes: tuple[int,
     attend = _kernel(kernel, query, key, mask)
     exact = [x.astype(jnp.float32) for x in (query, key, value)]
     with jax.default_matmul_precision("highest"):
-        reference = _graded(formula)(*exact, weights, mask)
+        reference = _graded(reference_attention)(*exact, weights, mask)
     given = query, key, value, weights, mask
-    usual = _errors(_graded(formula)(*given), reference)
+    usual = _errors(_graded(reference_attention)(*given), reference)
     program = _graded(attend)
     found = _errors(program(*given), reference)
     right = all(error <= max(ALLOWED * other, LEAST) for error, other in zip(found, usual, strict=True))
     interpreted = kernel == "splash" and backend.platform() != "tpu"
     seconds = [] if interpreted else [_seconds(program, given) for _ in range(2 if tiny else 10)]
     milliseconds = 1e3 * statistics.median(seconds) if seconds else None
-    return {"right": right, "errors": found, "formula": usual, "ms": milliseconds, "interpreted": interpreted}
+    return {"right": right, "errors": found, "reference": usual, "ms": milliseconds, "interpreted": interpreted}
 
 
 def _kernel(name: str, query: jax.Array, key: jax.Array, mask: Mask) -> Callable[..., jax.Array]:
     """The kernel. Raises Unavailable where it doesn't run here, or doesn't take this call."""
-    if name == "formula":
-        return formula
+    if name == "reference":
+        return reference_attention
     attend, refuses = KERNELS[name]
     if name == "tokamax" and importlib.util.find_spec("tokamax") is None:
         raise Unavailable("tokamax is not installed")
@@ -80,7 +80,7 @@ def _kernel(name: str, query: jax.Array, key: jax.Array, mask: Mask) -> Callable
     if NEEDS.get(name, backend.platform()) != backend.platform():
         raise Unavailable(f"needs a {NEEDS[name].upper()}")
     if (why := refuses(query, key, mask)) is not None:
-        raise Unavailable(f"goes to the formula: {why}")
+        raise Unavailable(f"goes to the reference_attention: {why}")
     return attend
 
 
@@ -117,7 +117,7 @@ def table(book: Book) -> tuple[list[str], list[list[Any]]]:
         if found is None:
             rows.append([name, *[None] * 4, record.get("unavailable") or "failed", None])
             continue
-        errors = [f"{a:.4f} ({b:.4f})" for a, b in zip(found["errors"], found["formula"], strict=True)]
+        errors = [f"{a:.4f} ({b:.4f})" for a, b in zip(found["errors"], found["reference"], strict=True)]
         milliseconds = "interpreted" if found["ms"] is None else f"{found['ms']:.2f}"
         rows.append([name, *errors, "yes" if found["right"] else "NO", milliseconds])
     return columns, rows

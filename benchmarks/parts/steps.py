@@ -28,7 +28,7 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
     """Medians over rounds of some steps each, which run one after the other without waiting; FLOPs; memory."""
     device = jax.devices()[0]
     before = _peak(device)
-    with sharding.use(run.mesh) as built:
+    with sharding.use_mesh(run.mesh) as built:
         layout = lay_out(run, built)
         state, batch = layout.create(0), jax.device_put(made_up(run), layout.batch)
         began = time.perf_counter()

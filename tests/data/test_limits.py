@@ -93,9 +93,9 @@ def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
 def test_limits_are_what_the_model_says():
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
     model = ViT(classes=7, **sizes)
-    assert Limits.of("data", model, Classification.needs).ends == {"label": 7, "other_label": 7}
-    assert Limits.of("data", model, MaskedPatch.needs).ends == {}
-    assert Limits.of("data", ViT(classes=None, **sizes), Classification.needs).ends == {}
+    assert Limits.of("data", model, Classification.required_keys).ends == {"label": 7, "other_label": 7}
+    assert Limits.of("data", model, MaskedPatch.required_keys).ends == {}
+    assert Limits.of("data", ViT(classes=None, **sizes), Classification.required_keys).ends == {}
 
 
 @pytest.fixture(scope="module")

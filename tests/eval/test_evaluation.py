@@ -42,7 +42,7 @@ def test_the_mean_is_over_examples_and_not_over_batches(experiment):
     }
     for batch_size in (64, 40, 296):  # 297 examples: the last batch is never full
         experiment.evals["test"] = dataclasses.replace(experiment.evals["test"], batch_size=batch_size)
-        with sharding.use(Mesh()) as built:
+        with sharding.use_mesh(Mesh()) as built:
             scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
         assert scores.keys() == expected.keys()
         for name, value in expected.items():
@@ -52,7 +52,7 @@ def test_the_mean_is_over_examples_and_not_over_batches(experiment):
 def test_max_batches(experiment):
     held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     experiment.evals["test"] = Evaluation(data=experiment.data, batch_size=8, max_batches=2)
-    with sharding.use(Mesh()) as built:
+    with sharding.use_mesh(Mesh()) as built:
         scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
     source = experiment.data.open()
     examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(16)]
@@ -92,7 +92,7 @@ def test_another_objective_than_the_run_has(experiment):
     objectives = {"a": None, "b": Doubled(), "c": Doubled(), "d": Doubled(factor=3.0)}
     evals = {name: Evaluation(**few, objective=objective) for name, objective in objectives.items()}
     evals["e"] = dataclasses.replace(evals["d"], every_steps=7)
-    with sharding.use(Mesh()) as built:
+    with sharding.use_mesh(Mesh()) as built:
         measure = evaluator(dataclasses.replace(experiment, evals=evals), sharding.batch_sharding(built, Mesh()))
         loss = {name: measure(name, held, 0)["loss"] for name in evals}
     np.testing.assert_allclose([loss[name] for name in "bcde"], np.array([2, 2, 3, 3]) * loss["a"], rtol=1e-6)
@@ -107,7 +107,7 @@ def test_runs_share_what_follows_from_what_they_share(experiment, tmp_path):
     first = dataclasses.replace(experiment, evals={"x": few})
     changes: list[dict[str, Any]] = [{}, {"optimizer": SGD()}, {"seed": 1}, {"data": Images(name="txjax_digits")}]
     runs = [dataclasses.replace(first, **change) for change in changes]
-    with sharding.use(Mesh()) as built:
+    with sharding.use_mesh(Mesh()) as built:
         opened = {"x": experiment.data.open()}
         measures = evaluators(runs, sharding.batch_sharding(built, Mesh()), opened, [tmp_path] * len(runs))
         counts = []

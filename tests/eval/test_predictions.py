@@ -20,7 +20,7 @@ FIRST = IMAGES.reshape(len(IMAGES), -1)[:, :3]
 
 @dataclasses.dataclass
 class ToNumber(Classification):
-    needs = ("id", "image", "value", "weights")
+    required_keys = ("id", "image", "value", "weights")
 
 
 @pytest.mark.parametrize("batch_size", [8, 16, 56])

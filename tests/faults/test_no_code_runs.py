@@ -52,7 +52,7 @@ def test_in_every_file_of_a_checkpoint(marker, straight_run, config, tmp_path):
     workdir = tmp_path / "run"
     shutil.copytree(straight_run, workdir)
     store, experiment, payload = Store(workdir), configs.load(str(config), []), pickle.dumps(Payload(marker))
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         abstract = lay_out(experiment, built).abstract
         whole = flat_paths(store.restore(abstract)[0])
         files = [p for p in sorted(store.path(40).rglob("*")) if p.is_file() and p.name != digest.NAME]

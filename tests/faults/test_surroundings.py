@@ -93,10 +93,10 @@ EARLIER = [Mesh(data=1, fsdp=8), Mesh(data=1, fsdp=2), Mesh(data=1)]
 def test_a_checkpoint_is_the_same_on_every_mesh(mesh, straight_run, config):
     experiment, store = configs.load(str(config), []), Store(straight_run)
     devices = jax.devices()[: mesh.fsdp]
-    with sharding.use(Mesh(data=1), jax.devices()[:1]) as built:
+    with sharding.use_mesh(Mesh(data=1), jax.devices()[:1]) as built:
         there = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
     experiment.mesh = mesh
-    with sharding.use(mesh, devices) as built:
+    with sharding.use_mesh(mesh, devices) as built:
         here = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
     assert len(here["params/embed/embedding"].sharding.device_set) == mesh.fsdp
     for path, array in there.items():

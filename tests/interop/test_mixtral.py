@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import TOLD, Capacity, Dropless, GatedExperts, Init, Routing
+from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, GatedExperts, Init, Routing
 from txjax.parametrization import Scaling
 
 from made import numbers
@@ -41,8 +41,10 @@ def test_outputs_and_balance_loss(routing: Routing) -> None:
         logits = block.gate(torch.from_numpy(x.copy()))[0]
         balance = mixtral.load_balancing_loss_func((logits,), E, K)
     sizes = {"experts": E, "top": K, "hidden": F, "use_bias": False, "balance": 1.0}
-    experts = GatedExperts(routing=routing, initial=Init(), residual=1.0, scaling=Scaling(), **sizes)
-    got, told = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=TOLD))(params, jnp.asarray(x))
+    experts = GatedExperts(routing=routing, initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes)
+    got, told = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=AUX_COLLECTIONS))(
+        params, jnp.asarray(x)
+    )
     np.testing.assert_allclose(got, want, atol=1e-4, rtol=0)
     # Theirs sums the shares of first, second, ... choices, each 1 in all; ours is Fedus et al.'s, over all choices.
     np.testing.assert_allclose(told["losses"]["experts_balance"][0, 0] * K, balance.numpy(), rtol=1e-5)

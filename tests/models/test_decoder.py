@@ -94,7 +94,7 @@ def test_a_mesh_changes_nothing() -> None:
     params = variables(model, tokens)
     alone = forward(model)(params, tokens)
     mesh = sharding.Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()})
-    with sharding.use(mesh) as built:
+    with sharding.use_mesh(mesh) as built:
         boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), tokens))
         names = jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=lambda box: hasattr(box, "names"))
         split = jax.device_put(params, sharding.shardings(names, shapes(model, tokens), mesh, built))

@@ -105,7 +105,7 @@ def test_what_is_measured_is_what_modules_give() -> None:
         m for m, _ in by
     }
     assert all(row.width == 32 and row.size > 0 and (row.change > 0) == (row.step > 0) for row in found)
-    with sharding.use(made.mesh) as built:
+    with sharding.use_mesh(made.mesh) as built:
         layout = lay_out(made, built)
         state, step = layout.create(5), jax.jit(make_step(made, layout))
         batches = train_batches(made.data.open(), batch_size=16, seed=0)

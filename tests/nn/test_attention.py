@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import Attention, Context, Init, Mask, attend
+from txjax.nn import Attention, Init, LayerContext, Mask, dot_product_attention
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -36,7 +36,7 @@ def test_grouped_attention_with_mask_and_bias(groups: int) -> None:
     query, key, value, bias = arrays((B, L, H, K), (B, S, groups, K), (B, S, groups, K), (B, H, L, S))
     allowed = numbers(B, 1, L, S, seed=9) > -0.3
     allowed[..., 0] = True
-    got = jax.jit(attend)(query, key, value, Mask(allowed=jnp.asarray(allowed)), bias)
+    got = jax.jit(dot_product_attention)(query, key, value, Mask(allowed=jnp.asarray(allowed)), bias)
     np.testing.assert_allclose(got, by_hand(query, key, value, allowed[:, 0], bias), atol=1e-5)
 
 
@@ -45,7 +45,7 @@ def test_a_row_with_nothing_to_see_stays_finite() -> None:
     mask = Mask(allowed=jnp.zeros((1, 1, 2, 2), bool))
 
     def loss(query: jax.Array) -> jax.Array:
-        return call(attend, query, key, rows, mask).sum()
+        return call(dot_product_attention, query, key, rows, mask).sum()
 
     value, gradient = jax.jit(jax.value_and_grad(loss))(query)
     assert np.isfinite(value) and np.isfinite(gradient).all()
@@ -53,22 +53,22 @@ def test_a_row_with_nothing_to_see_stays_finite() -> None:
 
 def test_large_scores_do_not_overflow() -> None:
     query, key, value = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
-    got = call(attend, query * 1e4, key * 1e4, value)
+    got = call(dot_product_attention, query * 1e4, key * 1e4, value)
     best = np.argmax(np.einsum("bqhk,bshk->qs", query, key), -1)
     np.testing.assert_allclose(got[0], value[0][best], atol=1e-5)
 
 
 def test_bfloat16_comes_back_and_is_near() -> None:
     query, key, value = arrays((B, L, H, K), (B, L, H, K), (B, L, H, K))
-    got = attend(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
+    got = dot_product_attention(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
     assert got.dtype == jnp.bfloat16
-    np.testing.assert_allclose(got.astype(jnp.float32), call(attend, query, key, value), atol=0.05)
+    np.testing.assert_allclose(got.astype(jnp.float32), call(dot_product_attention, query, key, value), atol=0.05)
 
 
 def test_the_module_is_its_four_projections() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
-    module = Attention(heads=H, kv_heads=G, initial=Init(), residual=1.0, scaling=Scaling())
-    params = variables(module, x, Context())
+    module = Attention(heads=H, kv_heads=G, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    params = variables(module, x, LayerContext())
     p = params["params"]
     assert p["query"]["kernel"].shape == (8, H, 2) and p["value"]["kernel"].shape == (8, G, 2)
     assert p["out"]["kernel"].shape == (H, 2, 8)
@@ -76,7 +76,7 @@ def test_the_module_is_its_four_projections() -> None:
     def split(name: str, source: jax.Array) -> np.ndarray:
         return np.einsum("bld,dhk->blhk", source, p[name]["kernel"]) + p[name]["bias"]
 
-    apply, causal = jax.jit(module.apply), Context(mask=Mask(causal=True))
+    apply, causal = jax.jit(module.apply), LayerContext(mask=Mask(causal=True))
     for source, got, allowed in (
         (x, apply(params, x, causal), np.tri(L, dtype=bool)),
         (memory, apply(params, x, causal, memory), np.ones((L, S), bool)),
@@ -90,13 +90,15 @@ def test_the_module_is_its_four_projections() -> None:
 def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
     near, far = (
-        Attention(heads=2, window=window, initial=Init(), residual=1.0, scaling=Scaling()) for window in (2, None)
+        Attention(heads=2, window=window, initial=Init(), residual_scale=1.0, scaling=Scaling()) for window in (2, None)
     )
-    params = variables(near, x, Context())
-    causal = Context(mask=Mask(causal=True))
-    band = Context(mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None]))
+    params = variables(near, x, LayerContext())
+    causal = LayerContext(mask=Mask(causal=True))
+    band = LayerContext(
+        mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None])
+    )
     np.testing.assert_allclose(call(near.apply, params, x, causal), call(far.apply, params, x, band), atol=1e-6)
-    hidden = Context(memory_mask=Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
+    hidden = LayerContext(memory_mask=Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
     want = call(near.apply, params, x, causal, memory[:, :3])
     np.testing.assert_allclose(call(near.apply, params, x, hidden, memory), want, atol=1e-5)
 
@@ -104,16 +106,18 @@ def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
 def test_sizes_that_do_not_divide() -> None:
     x = jnp.zeros((1, 2, 8))
     with pytest.raises(UserError, match=r"config\.model\.heads: expected a divisor of the width 8, got 3"):
-        variables(Attention(heads=3, initial=Init(), residual=1.0, scaling=Scaling()), x, Context())
+        variables(Attention(heads=3, initial=Init(), residual_scale=1.0, scaling=Scaling()), x, LayerContext())
     with pytest.raises(UserError, match=r"config\.model\.kv_heads: expected a divisor of the 4 heads, got 3"):
-        variables(Attention(heads=4, kv_heads=3, initial=Init(), residual=1.0, scaling=Scaling()), x, Context())
+        variables(
+            Attention(heads=4, kv_heads=3, initial=Init(), residual_scale=1.0, scaling=Scaling()), x, LayerContext()
+        )
 
 
 def test_dropout_is_of_the_weights_and_only_in_training() -> None:
     x = jnp.asarray(numbers(1, L, 8))
-    module = Attention(heads=2, dropout=0.5, initial=Init(), residual=1.0, scaling=Scaling())
-    params = variables(module, x, Context())
+    module = Attention(heads=2, dropout=0.5, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    params = variables(module, x, LayerContext())
     rngs = {"dropout": jax.random.key(1, impl="rbg")}
-    still = module.apply(params, x, Context(), rngs=rngs)
-    np.testing.assert_array_equal(still, module.apply(params, x, Context()))
-    assert not np.allclose(still, module.apply(params, x, Context(train=True), rngs=rngs))
+    still = module.apply(params, x, LayerContext(), rngs=rngs)
+    np.testing.assert_array_equal(still, module.apply(params, x, LayerContext()))
+    assert not np.allclose(still, module.apply(params, x, LayerContext(train=True), rngs=rngs))

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, Attention, Context, GatedMLP, Init
+from txjax.nn import MLP, Attention, GatedMLP, Init, LayerContext
 from txjax.parametrization import Scaling
 
 from made import numbers, variables
 
 RATE = 0.3
 X = jnp.asarray(numbers(4, 16, 8))
-DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "scaling": Scaling(), "dropout": RATE}
+DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling(), "dropout": RATE}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ DRAWN: dict[str, Any] = {"initial": Init(), "residual": 1.0, "scaling": Scaling(
     [
         (MLP(**DRAWN), lambda train: train),
         (GatedMLP(**DRAWN), lambda train: train),
-        (Attention(heads=2, **DRAWN), lambda train: Context(train=train)),
+        (Attention(heads=2, **DRAWN), lambda train: LayerContext(train=train)),
     ],
     ids=["hidden layer", "gated hidden layer", "attention weights"],
 )

@@ -11,7 +11,7 @@ import pytest
 from txjax import sharding
 from txjax.flops import count
 from txjax.models import Decoder
-from txjax.nn import TOLD, Capacity, Dropless, Experts, GatedExperts, Init, Routing
+from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, Experts, GatedExperts, Init, Routing
 from txjax.objectives import NextToken
 from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
@@ -25,7 +25,7 @@ X = numbers(B, L, D)
 
 def mixture(kind: type[Experts] = Experts, **fields: Any) -> Experts:
     sizes = {"experts": E, "top": K, "hidden": F, "activation": "relu"}
-    return kind(initial=Init(), residual=1.0, scaling=Scaling(), **sizes | fields)
+    return kind(initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes | fields)
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ def by_hand(p: dict, x: np.ndarray, top: int, gated: bool, room: int) -> tuple[n
 def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | None) -> None:
     experts = mixture(kind, top=top, routing=routing)
     params = variables(experts, X, False)
-    got, told = call(jax.jit(lambda p, x: experts.apply(p, x, True, mutable=TOLD)), params, X)
+    got, told = call(jax.jit(lambda p, x: experts.apply(p, x, True, mutable=AUX_COLLECTIONS)), params, X)
     told = {**told["losses"], **told["metrics"]}
     assert set(told) == {"experts_balance", "experts_z", "experts_dropped", "experts_load"}
     room = room or int(np.ceil(0.6 * top * L / E))
@@ -84,7 +84,7 @@ def test_padding_meets_no_expert_and_counts_nowhere(routing: Routing) -> None:
     params = variables(experts, X, False)
     real = np.random.default_rng(1).random((B, L)) < 0.6
     real[0] = False  # nothing but padding
-    apply = jax.jit(lambda p, x, real: experts.apply(p, x, True, real, mutable=TOLD))
+    apply = jax.jit(lambda p, x, real: experts.apply(p, x, True, real, mutable=AUX_COLLECTIONS))
     got, told = call(apply, params, X, real)
     told = {**told["losses"], **told["metrics"]}
     room = int(np.ceil(0.6 * K * L / E)) if isinstance(routing, Capacity) else L
@@ -107,7 +107,7 @@ def test_meshes_change_neither_outputs_nor_gradients(routing: Routing) -> None:
 
     x = jnp.asarray(X)
     want = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
-    with sharding.use(Mesh(data=2, expert=2), jax.devices()[:4]):
+    with sharding.use_mesh(Mesh(data=2, expert=2), jax.devices()[:4]):
         got = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), got, want)
 

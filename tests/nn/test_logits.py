@@ -59,7 +59,7 @@ def test_chunks_change_neither_values_nor_gradients(chunk: int) -> None:
 def test_chunks_on_a_mesh(mesh: sharding.Mesh) -> None:
     alone = graded(None)(LOGITS, TARGETS)
     axes = Logits(("batch", None, None), ("embed", "vocab"), ("vocab",))
-    with sharding.use(mesh) as built:
+    with sharding.use_mesh(mesh) as built:
         split = jax.device_put(LOGITS, sharding.shardings(axes, LOGITS, mesh, built))
         targets = jax.device_put(TARGETS, sharding.batch_sharding(built, mesh))
         same(graded(4)(split, targets), alone)

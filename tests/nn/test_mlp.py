@@ -32,7 +32,7 @@ def test_activations(name: str) -> None:
 @pytest.mark.parametrize("gated", [False, True])
 def test_formula(gated: bool) -> None:
     kind = GatedMLP if gated else MLP
-    mlp = kind(hidden=5, activation="silu", initial=Init(), residual=1.0, scaling=Scaling())
+    mlp = kind(hidden=5, activation="silu", initial=Init(), residual_scale=1.0, scaling=Scaling())
     params = variables(mlp, X, False)
     p = params["params"]
     act = np.vectorize(BY_HAND["silu"])
@@ -49,7 +49,7 @@ def test_hidden_sizes() -> None:
 
 
 def test_dropout_and_branch_scale() -> None:
-    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, initial=Init(), residual=0.25, scaling=Scaling())
+    mlp = MLP(hidden=64, dropout=0.5, use_bias=False, initial=Init(), residual_scale=0.25, scaling=Scaling())
     params = meta.unbox(jax.jit(lambda key: mlp.init(key, jnp.ones((1, 1, 64)), False))(jax.random.key(1, impl="rbg")))
     ratio = params["params"]["down"]["kernel"].std() / params["params"]["up"]["kernel"].std()
     assert abs(float(ratio) - 0.25) < 0.02

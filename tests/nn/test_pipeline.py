@@ -9,7 +9,7 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import Attention, Context, Mask, PreNorm, Stack
+from txjax.nn import Attention, LayerContext, Mask, PreNorm, Stack
 from txjax.nn.pipeline import Schedule
 from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
@@ -24,7 +24,7 @@ X = jnp.asarray(numbers(B, L, D))
 
 
 def stack(**how: Any) -> Stack:
-    cross = Attention(heads=2, initial=parts()["mlp"].initial, residual=1.0, scaling=Scaling())
+    cross = Attention(heads=2, initial=parts()["mlp"].initial, residual_scale=1.0, scaling=Scaling())
     return Stack(block=PreNorm(**parts(cross=cross)), depth=4, **how)
 
 
@@ -43,16 +43,16 @@ def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
         jnp.asarray(numbers(B, 5, D, seed=2)),
         jnp.asarray(draw.random((B, 1, 1, 5)) < 0.6).at[..., 0].set(True),
     )
-    context = Context(rotation=turns, memory=memory, memory_mask=Mask(allowed=seen))
+    context = LayerContext(rotation=turns, memory=memory, memory_mask=Mask(allowed=seen))
     params = variables(stack(), X, context)
 
-    def loss(params: Any, x: jax.Array, context: Context, how: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
+    def loss(params: Any, x: jax.Array, context: LayerContext, how: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
         out = stack(**how).apply(params, x, context)
         return jnp.square(out).sum(), out
 
     both = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)
     want = jax.jit(lambda p, x, c: both(p, x, c, {}))(params, X, context)
-    with sharding.use(mesh):
+    with sharding.use_mesh(mesh):
         got = jax.jit(lambda p, x, c: both(p, x, c, how))(params, X, context)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), got, want)
 
@@ -69,21 +69,21 @@ def test_the_clock() -> None:
 
 
 def test_what_does_not_fit_is_told() -> None:
-    with sharding.use(Mesh(data=2, pipeline=4)):
+    with sharding.use_mesh(Mesh(data=2, pipeline=4)):
         with pytest.raises(UserError, match=r"config.model.depth: expected a multiple of .* = 4 \* 2, got 4"):
-            variables(stack(rounds=2), X, Context(memory=X))
+            variables(stack(rounds=2), X, LayerContext(memory=X))
         with pytest.raises(UserError, match=r"microbatches: expected at least mesh.pipeline = 4.*, got 2"):
             Schedule(8, 4, 2, rounds=2)
         with pytest.raises(UserError, match=r"batch_size: expected a multiple of .*= 4 times the 2 parts .*, got 4"):
-            stack().apply(variables(stack(), X[:4], Context(memory=X[:4])), X[:4], Context(memory=X[:4]))
+            stack().apply(variables(stack(), X[:4], LayerContext(memory=X[:4])), X[:4], LayerContext(memory=X[:4]))
 
 
 def test_dropout_differs_between_layers_and_parts() -> None:
     dropping = Stack(block=PreNorm(**parts(dropout=0.5)), depth=4)
-    params = variables(dropping, X, Context())
+    params = variables(dropping, X, LayerContext())
     same = jnp.broadcast_to(X[:1], X.shape)
-    with sharding.use(Mesh(data=2, pipeline=4)):
-        run = jax.jit(lambda params, key: dropping.apply(params, same, Context(train=True), rngs={"dropout": key}))
+    with sharding.use_mesh(Mesh(data=2, pipeline=4)):
+        run = jax.jit(lambda params, key: dropping.apply(params, same, LayerContext(train=True), rngs={"dropout": key}))
         noisy, again = (np.asarray(run(params, jax.random.key(2, impl="rbg"))) for _ in range(2))
     np.testing.assert_array_equal(noisy, again)
     assert len(np.unique(noisy.round(5), axis=0)) == B

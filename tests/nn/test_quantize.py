@@ -111,7 +111,7 @@ def test_training_in_int8_stays_near() -> None:
     def train(quantize: Quantize | None) -> tuple[list[float], dict[str, Any]]:
         exp = experiments.decoder(model=decoder(quantize))
         losses = []
-        with sharding.use(exp.mesh, jax.devices()[:1]) as built:
+        with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
             layout = lay_out(exp, built)
             state, step = layout.create(0), jit_step(exp, layout)
             for _ in range(15):

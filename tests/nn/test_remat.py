@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, REMAT, Attention, Context, Init, PreNorm, RMSNorm, Stack
+from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
 from txjax.parametrization import Scaling
 
 from made import numbers, variables
@@ -30,16 +30,16 @@ KEY = {"dropout": jax.random.key(0, impl="rbg")}
 
 
 def loss(remat: str) -> Any:
-    drawn = {"initial": Init(), "residual": 1.0, "scaling": Scaling()}
+    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
     block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
     stack = Stack(block=block, depth=DEPTH, remat=remat, unroll=1)
-    return stack, lambda params: jnp.square(stack.apply(params, X, Context(train=True), rngs=KEY)).mean()
+    return stack, lambda params: jnp.square(stack.apply(params, X, LayerContext(train=True), rngs=KEY)).mean()
 
 
 @functools.cache
 def params() -> Any:
-    return variables(loss("none")[0], X, Context())
+    return variables(loss("none")[0], X, LayerContext())
 
 
 @functools.cache
@@ -71,5 +71,5 @@ def test_names_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a policy the program is line by line the one without names."""
     named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
     for module in ("attention", "mlp", "stack"):
-        monkeypatch.setattr(f"txjax.nn.{module}.keep", lambda x, name: x)
+        monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)
     assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named

@@ -7,7 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, Attention, Block, Context, Init, LayerNorm, Mask, PostNorm, PreNorm, RMSNorm, Stack, fill
+from txjax.nn import (
+    MLP,
+    Attention,
+    Block,
+    Init,
+    LayerContext,
+    LayerNorm,
+    Mask,
+    PostNorm,
+    PreNorm,
+    RMSNorm,
+    Stack,
+    set_model_fields,
+)
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -17,7 +30,7 @@ X = jnp.asarray(numbers(2, 3, 4))
 
 
 def parts(**fields: Any) -> dict[str, Any]:
-    drawn = {"initial": Init(), "residual": 1.0, "scaling": Scaling()}
+    drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
     return {
         "attention": Attention(heads=2, **drawn),
         "mlp": MLP(**drawn),
@@ -31,7 +44,7 @@ def parts(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [PreNorm, PostNorm])
 def test_branches(kind: type[Block]) -> None:
     block = kind(**parts())
-    params = variables(block, X, Context())
+    params = variables(block, X, LayerContext())
     p = params["params"]
 
     def part(name: str, x: jax.Array, *args: Any) -> jax.Array:
@@ -41,46 +54,48 @@ def test_branches(kind: type[Block]) -> None:
         return RMSNorm().apply({"params": p[f"norm_{name}"]}, x)
 
     x = X
-    for name, args in (("attention", (Context(),)), ("mlp", (False,))):
+    for name, args in (("attention", (LayerContext(),)), ("mlp", (False,))):
         pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
         x = pre if kind is PreNorm else post
-    np.testing.assert_allclose(jax.jit(block.apply)(params, X, Context()), x, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
 
 
 def test_cross_attention_reads_the_memory() -> None:
-    block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual=1.0, scaling=Scaling())))
+    block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
-    context = Context(memory=memory, memory_mask=hidden)
+    context = LayerContext(memory=memory, memory_mask=hidden)
     params = variables(block, X, context)
     got = jax.jit(block.apply)(params, X, context)
-    unseen = Context(memory=jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask)
+    unseen = LayerContext(
+        memory=jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask
+    )
     np.testing.assert_array_equal(got, jax.jit(block.apply)(params, X, unseen))
-    seen = Context(memory=memory + 9, memory_mask=context.memory_mask)
+    seen = LayerContext(memory=memory + 9, memory_mask=context.memory_mask)
     assert not np.allclose(got, jax.jit(block.apply)(params, X, seen))
 
 
 def test_scan_unroll_and_remat_agree_with_a_loop_over_the_blocks() -> None:
     def run(**how: Any) -> tuple[jax.Array, dict]:
         stack = Stack(block=PreNorm(**parts(norm=LayerNorm())), depth=3, **how)
-        assert shapes(stack, X, Context()) == layout
+        assert shapes(stack, X, LayerContext()) == layout
 
         def loss(params: dict) -> tuple[jax.Array, jax.Array]:
-            output = stack.apply(params, X, Context())
+            output = stack.apply(params, X, LayerContext())
             return jnp.square(output).sum(), output
 
         gradient, output = jax.jit(jax.grad(loss, has_aux=True))(params)
         return output, gradient
 
     plain = Stack(block=PreNorm(**parts(norm=LayerNorm())), depth=3, unroll=1)
-    layout = shapes(plain, X, Context())
-    params = variables(plain, X, Context())
+    layout = shapes(plain, X, LayerContext())
+    params = variables(plain, X, LayerContext())
     assert all(leaf.shape[0] == 3 for leaf in jax.tree.leaves(params))
 
     x = X
     for layer in range(3):
         own = jax.tree.map(lambda p: p[layer], params["params"]["block"])  # noqa: B023
-        x = PreNorm(**parts(norm=LayerNorm())).apply({"params": own}, x, Context())
+        x = PreNorm(**parts(norm=LayerNorm())).apply({"params": own}, x, LayerContext())
     output, gradient = run(unroll=1)
     np.testing.assert_allclose(output, x, atol=1e-6)
     for how in ({}, {"unroll": 9}, {"remat": "full"}, {"remat": "dots", "unroll": 2}):
@@ -90,7 +105,7 @@ def test_scan_unroll_and_remat_agree_with_a_loop_over_the_blocks() -> None:
 
 
 def test_layers_are_drawn_apart_and_their_axis_is_named() -> None:
-    boxed = jax.jit(Stack(block=PreNorm(**parts()), depth=2).init)(jax.random.key(1, impl="rbg"), X, Context())
+    boxed = jax.jit(Stack(block=PreNorm(**parts()), depth=2).init)(jax.random.key(1, impl="rbg"), X, LayerContext())
     kernel = boxed["params"]["block"]["mlp"]["up"]["kernel"]
     assert kernel.names == ("layers", "embed", "mlp")
     assert not np.allclose(kernel.unbox()[0], kernel.unbox()[1])
@@ -98,43 +113,47 @@ def test_layers_are_drawn_apart_and_their_axis_is_named() -> None:
 
 def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
     stack = Stack(block=PreNorm(**parts(dropout=0.5)), depth=2)
-    params = variables(stack, X, Context())
+    params = variables(stack, X, LayerContext())
     rngs = {"dropout": jax.random.key(2, impl="rbg")}
     apply = jax.jit(stack.apply)
-    noisy = apply(params, X, Context(train=True), rngs=rngs)
-    assert not np.allclose(noisy, apply(params, X, Context(), rngs=rngs))
-    np.testing.assert_array_equal(noisy, apply(params, X, Context(train=True), rngs=rngs))
+    noisy = apply(params, X, LayerContext(train=True), rngs=rngs)
+    assert not np.allclose(noisy, apply(params, X, LayerContext(), rngs=rngs))
+    np.testing.assert_array_equal(noisy, apply(params, X, LayerContext(train=True), rngs=rngs))
 
 
 def test_stochastic_depth_leaves_whole_branches_out() -> None:
     """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales what it keeps."""
     examples, rate, depth = 1000, 0.5, 3
-    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual=1.0, scaling=Scaling())), drop_path=rate)
-    params = variables(block, X[:1], Context())
+    block = PreNorm(**parts(mlp=MLP(initial=Init(), residual_scale=1.0, scaling=Scaling())), drop_path=rate)
+    params = variables(block, X[:1], LayerContext())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))
     for layer in range(depth):
-        height = layer / (depth - 1)
-        run = jax.jit(lambda key, h=height: block.apply(params, x, Context(train=True), h, rngs={"dropout": key}))
+        depth_fraction = layer / (depth - 1)
+        run = jax.jit(
+            lambda key, h=depth_fraction: block.apply(params, x, LayerContext(train=True), h, rngs={"dropout": key})
+        )
         got = np.asarray(run(jax.random.key(3, impl="rbg")))
         kinds, counts = np.unique(np.round(got[:, 0], 4), axis=0, return_counts=True)
-        stay = 1 - rate * height
+        stay = 1 - rate * depth_fraction
         expected = sorted([stay**2, stay * (1 - stay), (1 - stay) * stay, (1 - stay) ** 2]) if layer else [1.0]
         assert len(kinds) == len(expected)  # both branches, either, or none
         np.testing.assert_allclose(sorted(counts / examples), expected, atol=0.06)
         whole = PreNorm(**parts(), drop_path=0.0)
         if layer == 0:
-            np.testing.assert_allclose(got, whole.apply(params, x, Context()), atol=1e-6)
+            np.testing.assert_allclose(got, whole.apply(params, x, LayerContext()), atol=1e-6)
         else:  # where only attention stays, its branch is 1 / stay as large
             attention = whole.attention.apply(
                 {"params": params["params"]["attention"]},
                 whole.norm.apply({"params": params["params"]["norm_attention"]}, X[:1]),
-                Context(),
+                LayerContext(),
             )
             alone = np.asarray(X[0] + attention[0] / stay)
             assert any(np.allclose(g, alone, atol=1e-5) for g in got)
-    np.testing.assert_allclose(block.apply(params, X[:1], Context()), whole.apply(params, X[:1], Context()), atol=1e-6)
+    np.testing.assert_allclose(
+        block.apply(params, X[:1], LayerContext()), whole.apply(params, X[:1], LayerContext()), atol=1e-6
+    )
 
 
 def test_a_field_that_the_model_sets_cannot_be_set_twice() -> None:
     with pytest.raises(UserError, match=r"config\.model\.attention\.heads: expected nothing: the model sets it"):
-        fill(Attention(heads=2), "config.model.attention", heads=4)
+        set_model_fields(Attention(heads=2), "config.model.attention", heads=4)

@@ -1,4 +1,4 @@
-"""Attention by tokamax is the formula, as far as its form for CPUs goes; nobody gets it who did not ask."""
+"""Attention by tokamax agrees with the reference, as far as its CPU form goes; it is used only where a config names it."""
 
 import importlib.util
 from typing import Any
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from txjax import backend, sharding
-from txjax.nn import Gathered, Mask, kernels
-from txjax.nn.kernels import choose
-from txjax.scaling.flops import count
+from txjax.flops import count
+from txjax.nn import AllGatherKV, Mask, attention_dispatch
+from txjax.nn.attention_dispatch import choose
 from txjax.types import UserError
 
 from made import numbers
@@ -25,12 +25,12 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UserError, match=r"config\.model\.attention\.keys\.kernel: .*pip install '\.\[tokamax\]'"):
         choose(X, X, Mask(), kernel="tokamax")
     assert choose(X, X, Mask(), bias=1, kernel="tokamax").why == "a bias is added to the scores"
-    assert choose(X, X, Mask()).kernel == choose(X, X, Mask(), kernel="formula").kernel == "formula"
+    assert choose(X, X, Mask()).kernel == choose(X, X, Mask(), kernel="reference").kernel == "reference"
 
 
 def graded(kernel: str, mask: Mask) -> Any:
     def loss(query: Any, key: Any, value: Any) -> Any:
-        out = Gathered(kernel=kernel)(query, key, value, mask)
+        out = AllGatherKV(kernel=kernel)(query, key, value, mask)
         return (out * jnp.cos(jnp.arange(out.size).reshape(out.shape))).sum(), out
 
     given = [jnp.asarray(numbers(2, 64, heads, 16, seed=i)) for i, heads in enumerate((4, 2, 2))]
@@ -46,34 +46,34 @@ def graded(kernel: str, mask: Mask) -> Any:
         Mask.within(jnp.sort(jnp.arange(128).reshape(2, 64) // 20 % 3, 1), causal=True),
     ],
 )
-def test_tokamax_is_the_formula(mask: Mask) -> None:
+def test_tokamax_is_the_reference(mask: Mask) -> None:
     pytest.importorskip("tokamax")
     with (
-        sharding.use(sharding.Mesh(data=2, tensor=4)),
-        kernels.choices() as seen,
+        sharding.use_mesh(sharding.Mesh(data=2, tensor=4)),
+        attention_dispatch.choices() as seen,
         jax.numpy_rank_promotion("allow"),  # the library promotes
     ):
         ours = graded("tokamax", mask)
     assert seen[0].kernel == "tokamax", seen
-    with kernels.choices() as seen:
-        theirs = graded("formula", mask)
-    assert seen[0].kernel == "formula"
+    with attention_dispatch.choices() as seen:
+        theirs = graded("reference", mask)
+    assert seen[0].kernel == "reference"
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), ours, theirs)
 
 
-def test_what_tokamax_cannot_take_the_formula_computes() -> None:
+def test_what_tokamax_cannot_take_the_reference_computes() -> None:
     pytest.importorskip("tokamax")
-    with backend.aim("gpu"):  # which is not here
+    with backend.target_platform("gpu"):  # which is not here
         choice = choose(X, X, Mask(causal=True), kernel="tokamax")
-    assert choice.kernel == "formula" and choice.why.count("tokamax's") == 2
-    with sharding.use(sharding.Mesh(sequence=8, data=1)):
+    assert choice.kernel == "reference" and choice.why.count("tokamax's") == 2
+    with sharding.use_mesh(sharding.Mesh(sequence=8, data=1)):
         assert choose(X, X, Mask(), kernel="tokamax").why == "the length is split over devices"
 
 
 def test_it_counts_as_many_flops() -> None:
     pytest.importorskip("tokamax")
     counts = {
-        count(lambda x, kernel=kernel: Gathered(kernel=kernel)(x, x, x, Mask(causal=True)), X)
-        for kernel in kernels.NAMED
+        count(lambda x, kernel=kernel: AllGatherKV(kernel=kernel)(x, x, x, Mask(causal=True)), X)
+        for kernel in attention_dispatch.NAMED
     }
     assert len(counts) == 1

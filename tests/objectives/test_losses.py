@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, unmet
+from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, missing_keys
 from txjax.types import UserError
 
 from made import Echo, call, numbers
@@ -122,6 +122,6 @@ def test_what_is_no_classifier_is_refused_by_name() -> None:
 
 
 def test_a_need_may_be_met_in_two_ways() -> None:
-    assert not unmet(Classification.needs, ["id", "tokens", "label", "weights"])
-    assert not unmet(Classification.needs, ["id", "image", "label", "weights"])
-    assert unmet(Classification.needs, ["id", "label", "weights"]) == ["image | tokens"]
+    assert not missing_keys(Classification.required_keys, ["id", "tokens", "label", "weights"])
+    assert not missing_keys(Classification.required_keys, ["id", "image", "label", "weights"])
+    assert missing_keys(Classification.required_keys, ["id", "label", "weights"]) == ["image | tokens"]

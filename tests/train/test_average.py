@@ -56,7 +56,7 @@ def test_the_formula_over_updates_and_skips():
     """d(t) = min(decay, (1 + t) / (warmup + t)), where t counts the updates made; only what trains is averaged."""
     groups = (Group("embed/.*", trainable=False), Group("(?!embed/).*"))
     exp = experiment(mesh=Mesh(data=2, fsdp=4), optimizer=AdamW(schedule=Constant(), groups=groups))
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         layout = lay_out(exp, built)
         state, step = layout.create(0), jit_step(exp, layout)
         expected, t = jax.device_get(flat_paths(state.params)), 0
@@ -93,7 +93,7 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
     shutil.copytree(tmp_path / "straight", tmp_path / "stopped")
     shutil.rmtree(tmp_path / "stopped" / "checkpoints" / "4")
     assert train(exp, tmp_path / "stopped") == 0
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         layout = lay_out(exp, built)
         found = [Store(tmp_path / name).restore(layout.abstract)[0] for name in ("straight", "stopped")]
         left, right = (flat_paths(state) for state in found)
@@ -123,6 +123,6 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
 
 def test_without_an_average_nothing_of_it_is_kept():
     exp = experiment(ema=None)
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         abstract = lay_out(exp, built).abstract
     assert abstract.ema == {} and "ema" not in split(abstract)["weights"]

@@ -33,7 +33,7 @@ def trained(tmp_path_factory):
     exp, folder = experiment(FROZEN), tmp_path_factory.mktemp("probe")
     data = {"image": numbers(8, 8, 8, 1), "label": np.arange(8, dtype=np.int32), "id": np.arange(8, dtype=np.int32)}
     data["weights"] = np.ones(8, np.float32)
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         layout = lay_out(exp, built)
         state, step = layout.create(0), jit_step(exp, layout)
         before = jax.device_get(state)
@@ -69,7 +69,7 @@ def test_gradients_of_frozen_parameters_are_never_computed():
     operations, told = {}, {}
     for name, groups in (("all", None), ("head", FROZEN)):
         exp = experiment(groups)
-        with sharding.use(exp.mesh) as built:
+        with sharding.use_mesh(exp.mesh) as built:
             layout = lay_out(exp, built)
             batch = batch_spec(exp.data, exp.batch_size)
             lowered = jax.jit(make_step(exp, layout)).lower(layout.abstract, batch)

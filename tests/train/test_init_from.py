@@ -67,7 +67,7 @@ def source(tmp_path_factory) -> Path:
     workdir = tmp_path_factory.mktemp("pretrained") / "run@home"
     experiment = pretraining()
     store = Store(workdir, experiment.checkpoint)
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         abstract = lay_out(experiment, built).abstract
         for step, loss in ((10, 1.0), (30, 2.0)):
             store.save(step, fill(abstract, step), {"metrics": {"eval/test/loss": loss}})
@@ -77,7 +77,7 @@ def source(tmp_path_factory) -> Path:
 
 
 def origin(experiment: Experiment):
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         return find_origin(experiment, lay_out(experiment, built))
 
 
@@ -88,7 +88,7 @@ def fates(experiment: Experiment) -> dict[str, str]:
 def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
     """The parameters of a step as they were saved: those of `fill`."""
     experiment = pretraining()
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         state = fill(lay_out(experiment, built).abstract, step)
     return {path: np.asarray(x) for path, x in flat_paths(merge(state.params, state.frozen)).items()}
 
@@ -97,7 +97,7 @@ def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
 def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, tmp_path, capsys):
     copy = shutil.copytree(source, tmp_path / "copy")
     exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), transfer=Transfer({"patch_embed": None}, Bicubic()))
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         layout = lay_out(exp, built)
         found = find_origin(exp, layout)
         shutil.rmtree(copy / "checkpoints" / "30" / "arrays" / "training")  # moments are never read
@@ -170,7 +170,7 @@ def test_a_damaged_step(source, tmp_path):
 def test_weights_alone_can_be_started_from_and_not_gone_on_with(tmp_path, capsys):
     """Such as an import from elsewhere leaves: any config.json, and a checkpoint without moments."""
     experiment = pretraining()
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         weights = {"weights": split(fill(layout.abstract, 0))["weights"]}
         store = Store(tmp_path)

@@ -36,13 +36,13 @@ class Run:
 
     def __init__(self, exp: Experiment):
         self.mesh = exp.mesh
-        with sharding.use(self.mesh, jax.devices()[:4]) as built:
+        with sharding.use_mesh(self.mesh, jax.devices()[:4]) as built:
             self.layout = lay_out(exp, built)
             self.step = jit_step(exp, self.layout)
 
     def go(self, steps: range, store: Store | None = None) -> TrainState:
         """Trains, from fresh parameters or a checkpoint."""
-        with sharding.use(self.mesh, jax.devices()[:4]):
+        with sharding.use_mesh(self.mesh, jax.devices()[:4]):
             state = self.layout.create(0) if store is None else store.restore(self.layout.abstract)[0]
             for i in steps:
                 state, _ = self.step(state, place(batch(i), self.layout.batch))
@@ -82,7 +82,7 @@ def test_devices_without_host_memory_are_refused(monkeypatch):
         (experiment(stack=Stack(remat="offload")), "config.model.stack.remat"),
     ):
         with (
-            sharding.use(exp.mesh, jax.devices()[:4]) as built,
+            sharding.use_mesh(exp.mesh, jax.devices()[:4]) as built,
             pytest.raises(
                 UserError, match=rf"{field}: expected devices that reach memory .*, got 'device, pinned_host"
             ),
@@ -101,7 +101,7 @@ def test_a_tpu_has_the_moments_in_its_hosts_memory(monkeypatch):
     memory = {}
     for moments in ("device", "host"):
         exp = experiment(moments)
-        with backend.aim("tpu"), sharding.use(exp.mesh, devices) as built:
+        with backend.target_platform("tpu"), sharding.use_mesh(exp.mesh, devices) as built:
             layout = lay_out(exp, built)
             spec = {name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch) for name, x in batch(0).items()}
             memory[moments] = jit_step(exp, layout).lower(layout.abstract, spec).compile().memory_analysis()

@@ -13,7 +13,7 @@ from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.mae import MAE
-from txjax.nn import Attention, Gathered, Learned, Ring
+from txjax.nn import AllGatherKV, Attention, Learned, RingAttention
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
@@ -51,7 +51,7 @@ def batch(exp: Experiment, seed: int) -> dict[str, np.ndarray]:
 
 
 def run(exp: Experiment, mesh: Mesh, devices: int) -> list[Any]:
-    with sharding.use(mesh, jax.devices()[:devices]) as built:
+    with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(0), jit_step(exp, layout), []
         for seed in range(3):
@@ -66,8 +66,8 @@ def test_the_length_split_over_devices_changes_nothing(name: str) -> None:
     optimizer = SGD(peak_lr=0.1, clip=None, momentum=0.0, schedule=Constant())
     exp = Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=4, num_steps=3)
     alone = run(exp, Mesh(), 1)
-    for keys in (Gathered(), Ring()) if name == "decoder" else (Gathered(),):
-        split = dataclasses.replace(exp, model=model.clone(attention=Attention(keys=keys)))
+    for keys in (AllGatherKV(), RingAttention()) if name == "decoder" else (AllGatherKV(),):
+        split = dataclasses.replace(exp, model=model.clone(attention=Attention(context_parallel=keys)))
         for want, got in zip(alone, run(split, Mesh(data=2, sequence=2), 4), strict=True):
             for metric in ("loss", "grad_norm"):
                 np.testing.assert_allclose(

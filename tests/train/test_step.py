@@ -50,7 +50,7 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
 
 def run(exp: Experiment, data, devices: int | None = None):
     """Trains on some devices, None = all."""
-    with sharding.use(exp.mesh, jax.devices()[:devices]) as built:
+    with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = lay_out(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for batch in data:
@@ -109,7 +109,7 @@ def test_microbatches_change_nothing_whatever_the_weights():
 
 def test_a_non_finite_step_changes_nothing_but_the_counters():
     exp = experiment(on_nonfinite="skip")
-    with sharding.use(exp.mesh, jax.devices()[:1]) as built:
+    with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
         layout = lay_out(exp, built)
         state, step = layout.create(exp.seed), jit_step(exp, layout)
         counts = []
@@ -129,7 +129,7 @@ def test_frozen_parameters_stay_and_have_no_moments():
     groups = (Group(r"embed/.*", trainable=False), Group(r"(?!embed/).*"))
     exp = experiment(optimizer=AdamW(groups=groups, schedule=Constant()))
     state, _ = run(exp, batches(2), 1)
-    with sharding.use(exp.mesh) as built:
+    with sharding.use_mesh(exp.mesh) as built:
         start = lay_out(exp, built).create(exp.seed)
     np.testing.assert_array_equal(state.frozen["embed"]["embedding"], start.frozen["embed"]["embedding"])
     assert "embed" not in state.params and not [p for p in flat_paths(state.opt_state) if "embedding" in p]
@@ -149,10 +149,10 @@ def test_bfloat16_activations_keep_float32_parameters_and_moments():
 def test_an_indivisible_mesh_is_told_before_anything_compiles():
     exp = experiment(model=Decoder(vocab=63, width=32, depth=1, heads=4), mesh=Mesh(data=1, fsdp=4, tensor=2))
     with (
-        sharding.use(exp.mesh) as built,
+        sharding.use_mesh(exp.mesh) as built,
         pytest.raises(UserError, match="tensor = 2 to divide axis 'vocab' of embed/embedding, got 63"),
     ):
         lay_out(exp, built)
     whole = dataclasses.replace(exp, mesh=Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()}))
-    with sharding.use(whole.mesh) as built:
+    with sharding.use_mesh(whole.mesh) as built:
         lay_out(whole, built)

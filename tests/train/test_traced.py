@@ -111,7 +111,7 @@ def test_the_cases_have_every_field_that_is_declared():
 @contextlib.contextmanager
 def ready(experiment: Experiment) -> Iterator[tuple[Layout, Any]]:
     """The layout, and the step as a function of (values of the arguments, state, batch); traced inside."""
-    with sharding.use(experiment.mesh, jax.devices()[:1]) as built:
+    with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
 
         def step(values: traced.Values, state: Any, batch: Any) -> Any:
             mine = traced.member(experiment, values)

@@ -67,6 +67,6 @@ def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Open
     from txjax.train.restore import load_variables
 
     layout = checked_layout(experiment)
-    with sharding.use(experiment.mesh):
+    with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
         yield Opened(experiment, variables, step, layout.batch)

@@ -26,15 +26,15 @@ class Evaluation(Evaluator):
 
     objective: Objective | None = None
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
-        return (self.objective or objective).needs
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        return (self.objective or objective).required_keys
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
         sums = context.program(sums_of(context.model, objective, context.seed))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            return means(context.over(sums, variables, context.source, self.max_batches, objective.needs))
+            return means(context.over(sums, variables, context.source, self.max_batches, objective.required_keys))
 
         return evaluate
 

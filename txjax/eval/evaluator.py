@@ -161,9 +161,9 @@ class Evaluator:
     batch_size: int | None = setting(None, at_least=1)
     max_batches: int | None = setting(None, at_least=1)
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
         """Keys that a batch of `data` must have, "a | b" for one of two. `objective` is the run's."""
-        return objective.needs
+        return objective.required_keys
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         """Looks, before anything compiles, whether this evaluator fits the run's model, objective and training data.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.objectives import Objective, unmet
+from txjax.objectives import Objective, missing_keys
 from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
 
 
@@ -62,22 +62,22 @@ class Frozen(Evaluator):
     train: Dataset | None = None
     max_train: int | None = setting(None, at_least=1)
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
-        names = [name for need in objective.needs for name in need.split(" | ")]
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        names = [name for need in objective.required_keys for name in need.split(" | ")]
         inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
-        return (*(need for need in objective.needs if set(need.split(" | ")) & set(inputs)), "label", "weights")
+        return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        bank = self.bank(train)
+        references = self.reference_set(train)
         try:
-            bank.check()
+            references.check()
         except UserError as error:
             raise error.inside("eval.train", "data") from None
-        if needs := unmet(self.needs(objective), bank.spec()):
-            raise UserError("eval.train", f"examples with {', '.join(needs)}", type(bank).__name__)
+        if needs := missing_keys(self.required_keys(objective), references.spec()):
+            raise UserError("eval.train", f"examples with {', '.join(needs)}", type(references).__name__)
         _sown(outline(model, objective, self.data)[1], model)
 
-    def bank(self, train: Dataset) -> Dataset:
+    def reference_set(self, train: Dataset) -> Dataset:
         """The labelled training examples, for a run that trains on `train`."""
         if self.train is not None:
             return self.train
@@ -88,12 +88,12 @@ class Frozen(Evaluator):
         return dataclasses.replace(self.data, **{"split": vars(train)["split"]})
 
     def start(self, context: Context) -> Evaluate:
-        bank: Source = self.bank(context.train).open()
-        if self.max_train is not None and self.max_train < len(bank):
-            bank = Spread(bank, self.max_train)
+        references: Source = self.reference_set(context.train).open()
+        if self.max_train is not None and self.max_train < len(references):
+            references = Spread(references, self.max_train)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            return self.score(context, variables, *self.rows(context, variables, bank))
+            return self.score(context, variables, *self.rows(context, variables, references))
 
         return evaluate
 

@@ -36,9 +36,10 @@ class NearestNeighbours(Frozen):
         classes, k = int(labels.max()) + 1, min(self.k, len(labels))
 
         def correct(held: PyTree, batch: Batch) -> PyTree:
-            variables, (bank, known) = held
+            variables, (references, known) = held
             x = features_of(model, variables, objective.inputs(batch))
-            return votes(x, bank, known, classes, k, self.temperature).argmax(-1) == batch["label"], batch["weights"]
+            strength = votes(x, references, known, classes, k, self.temperature)
+            return strength.argmax(-1) == batch["label"], batch["weights"]
 
         program = context.program(correct, classes, k)
         held = (variables, context.put((features, labels)))
@@ -49,14 +50,14 @@ class NearestNeighbours(Frozen):
 
 def votes(
     x: Float[Array, "B D"],
-    bank: Float[Array, "N D"],
+    references: Float[Array, "N D"],
     labels: Int[Array, "N"],
     classes: int,
     k: int,
     temperature: float,
 ) -> Float[Array, "B {classes}"]:
-    """How strongly the k nearest of a bank vote for each class, up to a factor for each row."""
-    similarity = _unit(x) @ _unit(bank).T
+    """How strongly the k nearest references vote for each class, up to a factor for each row."""
+    similarity = _unit(x) @ _unit(references).T
     nearest, places = jax.lax.top_k(similarity, k)
     strength = jnp.exp((nearest - nearest[:, :1]) / temperature)  # of the nearest: 1, so that none overflows
     return jnp.einsum("bk,bkc->bc", strength, jax.nn.one_hot(labels[places], classes))

@@ -29,8 +29,8 @@ class Perplexity(Evaluator):
 
     objective: NextToken = setting(factory=NextToken)
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
-        return self.objective.needs
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        return self.objective.required_keys
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if getattr(self.data, "tokenizer", None) is None:

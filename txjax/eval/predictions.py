@@ -74,8 +74,8 @@ class Predictions(Evaluator):
 
     metrics: tuple[str, ...] = ("accuracy",)
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
-        return (*dict.fromkeys((*objective.needs, self._answer(), "weights")),)
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        return (*dict.fromkeys((*objective.required_keys, self._answer(), "weights")),)
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         known = CLASSES if self._answer() == "label" else NUMBERS

@@ -34,11 +34,11 @@ class Samples(Evaluator):
     length: int = setting(256, at_least=1)
     sampling: Sampling = setting(factory=lambda: Sampling(temperature=0.8))
 
-    def needs(self, objective: Objective) -> tuple[str, ...]:
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return ("tokens", "targets")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        if "targets" not in objective.needs:
+        if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         if getattr(self.data, "tokenizer", None) is None:
             raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)

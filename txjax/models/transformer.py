@@ -11,8 +11,8 @@ from txjax.nn import (
     MLP,
     Attention,
     Block,
-    Context,
     Init,
+    LayerContext,
     LayerNorm,
     NoPositions,
     Norm,
@@ -21,9 +21,9 @@ from txjax.nn import (
     Quantize,
     Stack,
     Window,
-    fill,
     head_size,
     quantized,
+    set_model_fields,
 )
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.sharding import constrain
@@ -74,7 +74,7 @@ class Transformer(nn.Module, kw_only=True):
         Parameters: `layers/block` and, where the blocks want one, `norm_final`.
         """
         size = head_size(self.width, self.heads, self.attention.head_size)
-        context = Context(
+        context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads),
             rotation=self.positions.rotation(window.positions, size),
@@ -86,18 +86,20 @@ class Transformer(nn.Module, kw_only=True):
             hint = "no published rule has depth in a stream that every block normalises; MuP() takes any block"
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
-        residual = self.initial.residual(round(self.depth / scaling.depth))
-        drawn = {"initial": self.initial, "residual": residual, "scaling": scaling}
-        block = fill(
+        residual_scale = self.initial.residual_scale(round(self.depth / scaling.depth))
+        drawn = {"initial": self.initial, "residual_scale": residual_scale, "scaling": scaling}
+        block = set_model_fields(
             self.block,
             "config.model.block",
-            attention=fill(self.attention, "config.model.attention", heads=self.heads, kv_heads=self.kv_heads, **drawn),
-            mlp=fill(self.mlp, "config.model.mlp", **drawn),
+            attention=set_model_fields(
+                self.attention, "config.model.attention", heads=self.heads, kv_heads=self.kv_heads, **drawn
+            ),
+            mlp=set_model_fields(self.mlp, "config.model.mlp", **drawn),
             norm=self.norm.clone(parent=None, name=None),
             dropout=self.dropout,
             scaling=scaling,
         )
-        stack = fill(self.stack, "config.model.stack", block=block, depth=self.depth)
+        stack = set_model_fields(self.stack, "config.model.stack", block=block, depth=self.depth)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         with quantized(self.quantize):
             x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)

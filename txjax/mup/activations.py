@@ -65,7 +65,7 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
     optimizer = dataclasses.replace(experiment.optimizer, schedule=Constant())
     experiment = dataclasses.replace(experiment, optimizer=optimizer)
     rows = []
-    with sharding.use(experiment.mesh) as built:
+    with sharding.use_mesh(experiment.mesh) as built:
         layout = lay_out(experiment, built)
         given = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
         batches = [place(next(given), layout.batch) for _ in range(max(steps, 1))]

@@ -1,13 +1,14 @@
 """The parts that Transformers are made of; one idea a file."""
 
-from txjax.nn.attention import Attention, Context, head_size, rotate
-from txjax.nn.block import Block, PostNorm, PreNorm, fill
-from txjax.nn.cache import Window, causal_window, remember
+from txjax.nn.attention import Attention, LayerContext, head_size, rotate
+from txjax.nn.attention_dispatch import dot_product_attention
+from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
+from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
+from txjax.nn.cache import Window, causal_window, update_cache
+from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
-from txjax.nn.kernels import attend
-from txjax.nn.keys import Gathered, Keys, Ring
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
 from txjax.nn.mask import Mask
@@ -26,30 +27,29 @@ from txjax.nn.positions import (
     T5Relative,
 )
 from txjax.nn.quantize import Quantize, quantized
-from txjax.nn.remat import REMAT, Remat, keep
+from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
-from txjax.nn.tell import TOLD, tell
 
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
     "MLP",
-    "TOLD",
+    "AUX_COLLECTIONS",
     "Alibi",
     "Attention",
     "Block",
     "Capacity",
-    "Context",
+    "LayerContext",
     "Dropless",
     "Embed",
     "Experts",
     "GatedExperts",
     "GatedMLP",
-    "Gathered",
+    "AllGatherKV",
     "Grid",
     "Head",
     "Init",
-    "Keys",
+    "ContextParallel",
     "LayerNorm",
     "Learned",
     "Linear",
@@ -64,7 +64,7 @@ __all__ = [
     "REMAT",
     "Quantize",
     "RMSNorm",
-    "Ring",
+    "RingAttention",
     "Remat",
     "Rotary",
     "Sinusoidal",
@@ -78,17 +78,17 @@ __all__ = [
     "Window",
     "Xavier",
     "align",
-    "attend",
+    "dot_product_attention",
     "causal_window",
-    "fill",
+    "set_model_fields",
     "head_size",
-    "keep",
+    "checkpoint_name",
     "parameter",
     "patchify",
     "project",
     "quantized",
-    "remember",
+    "update_cache",
     "rotate",
-    "tell",
+    "sow_aux",
     "unpatchify",
 ]

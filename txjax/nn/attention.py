@@ -1,4 +1,4 @@
-"""Attention: what every layer is told, and the module."""
+"""Attention: what every layer receives, and the module."""
 
 import dataclasses
 
@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.cache import remember
+from txjax.nn.cache import update_cache
+from txjax.nn.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.init import Init
-from txjax.nn.keys import Gathered, Keys
-from txjax.nn.linear import Linear, times
-from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.linear import Linear, scale
+from txjax.nn.mask import NO_MASK, Mask
 from txjax.nn.positions import Rotation
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import UserError, near_misses, setting
 
@@ -22,8 +22,8 @@ PROJECTIONS = ("query", "key", "value", "out")
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Context:
-    """What every layer of a stack is told, computed once.
+class LayerContext:
+    """What every layer of a stack receives, computed once.
 
     Attributes:
       mask: which keys a query sees.
@@ -35,11 +35,11 @@ class Context:
       train: dropout is active.
     """
 
-    mask: Mask = EVERYTHING
+    mask: Mask = NO_MASK
     bias: Float[Array, "#B H L S"] | None = None
     rotation: Rotation | None = None
     memory: Float[Array, "B M D"] | None = None
-    memory_mask: Mask = EVERYTHING
+    memory_mask: Mask = NO_MASK
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -78,9 +78,10 @@ class Attention(nn.Module):
       use_bias: projections have biases, those that `biases` names.
       biases: of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
       window: a token sees only those less than this many places away (Beltagy et al. 2020); None = no limit.
-      keys: how queries meet the keys of other devices, where the mesh splits the length: `Gathered`, `Ring`.
+      context_parallel: how queries meet the keys of other devices, where the mesh splits the length: `AllGatherKV`,
+        `RingAttention`.
       dropout: of the attention weights.
-      initial, residual: how kernels are drawn, and the output kernel's factor; set by the model.
+      initial, residual_scale: how kernels are drawn, and the output kernel's factor; set by the model.
       scaling: what the model's size asks for; set by the model.
     """
 
@@ -90,10 +91,10 @@ class Attention(nn.Module):
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
     window: int | None = setting(None, at_least=1)
-    keys: Keys = dataclasses.field(default_factory=Gathered)
+    context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
-    residual: float | None = None
+    residual_scale: float | None = None
     scaling: Scaling | None = None
 
     def has_bias(self, projection: str) -> bool:
@@ -106,10 +107,10 @@ class Attention(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B L D"], context: Context, memory: Float[Array, "B S D"] | None = None
+        self, x: Float[Array, "B L D"], context: LayerContext, memory: Float[Array, "B S D"] | None = None
     ) -> Float[Array, "B L D"]:
         """Attention of x over itself under `context`, or over `memory` under its mask alone."""
-        assert self.heads and self.initial and self.residual and self.scaling
+        assert self.heads and self.initial and self.residual_scale and self.scaling
         width, groups = x.shape[-1], self.kv_heads or self.heads
         size = head_size(width, self.heads, self.head_size)
         if self.heads % groups:
@@ -121,25 +122,25 @@ class Attention(nn.Module):
             bias = self.has_bias(name)
             axes = (axis, "head_size")
             linear = Linear((heads, size), axes, use_bias=bias, initial=initial, scaling=scaling, name=name)
-            return keep(linear(source), name)
+            return checkpoint_name(linear(source), name)
 
         source = x if memory is None else memory
-        query = times(split("query", "heads", self.heads, x), scaling.attention())
+        query = scale(split("query", "heads", self.heads, x), scaling.attention())
         key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         if memory is not None:
-            out = self.keys(query, key, value, context.memory_mask, None, drop)
+            out = self.context_parallel(query, key, value, context.memory_mask, None, drop)
         else:
             query, key = (rotate(part, context.rotation) for part in (query, key))
             if context.index is not None:
-                key = remember(self, "keys", key, context.index)
-                value = remember(self, "values", value, context.index)
+                key = update_cache(self, "keys", key, context.index)
+                value = update_cache(self, "values", value, context.index)
             mask = context.mask
             if self.window is not None:
                 assert mask.window is None
                 mask = dataclasses.replace(mask, window=self.window)
-            out = self.keys(query, key, value, mask, context.bias, drop)
+            out = self.context_parallel(query, key, value, mask, context.bias, drop)
         inputs = ("heads", "head_size")
         use_bias = self.has_bias("out")
-        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual, scaling, name="out")
-        return keep(project(out), "attention")
+        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual_scale, scaling, name="out")
+        return checkpoint_name(project(out), "attention")

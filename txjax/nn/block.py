@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention import Attention, Context
-from txjax.nn.linear import times
+from txjax.nn.attention import Attention, LayerContext
+from txjax.nn.linear import scale
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
 from txjax.parametrization import Scaling
@@ -16,7 +16,7 @@ from txjax.sharding import constrain
 from txjax.types import UserError, setting
 
 
-def fill(template: Any, where: str, **fields: Any) -> Any:
+def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
     """A copy of a module with the fields that the model sets, not yet part of any model.
 
     Raises:
@@ -58,9 +58,9 @@ class Block(nn.Module):
 
     @nn.compact
     def __call__(
-        self, x: Float[Array, "B L D"], context: Context, height: float | Float[Array, ""] = 1.0
+        self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
     ) -> Float[Array, "B L D"]:
-        """The stream after this layer: the same shape and dtype. `height`: its place, 0 the first, 1 the last layer."""
+        """The stream after this layer: the same shape and dtype. `depth_fraction`: 0 the first, 1 the last layer."""
         assert self.attention and self.mlp and self.norm and self.scaling and self.dropout is not None
         norm, factor = self.norm, self.scaling.branch()
         drop = nn.Dropout(self.dropout, deterministic=not context.train)
@@ -68,13 +68,13 @@ class Block(nn.Module):
         def leave_out(y: jax.Array) -> jax.Array:
             if not (self.drop_path and context.train):
                 return y
-            stay = 1 - self.drop_path * jnp.asarray(height, jnp.float32)
+            stay = 1 - self.drop_path * jnp.asarray(depth_fraction, jnp.float32)
             stays = jax.random.bernoulli(self.make_rng("dropout"), stay, (y.shape[0], 1, 1))
             return y * (stays / stay).astype(y.dtype)
 
         def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
             def scaled(y: jax.Array) -> jax.Array:
-                return times(leave_out(drop(layer(y))), factor)
+                return scale(leave_out(drop(layer(y))), factor)
 
             return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), scaled)
 

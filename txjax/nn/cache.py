@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.nn.mask import EVERYTHING, Mask
+from txjax.nn.mask import NO_MASK, Mask
 
 
-def remember(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
+def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
     """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
 
     A cache that isn't there yet is made as long as the rows.
@@ -37,7 +37,7 @@ class Window:
 
     positions: Int[Array, "#B L"]
     key_positions: Int[Array, "#B S"]
-    mask: Mask = EVERYTHING
+    mask: Mask = NO_MASK
     index: Int[Array, ""] | None = None
 
 
@@ -60,7 +60,7 @@ def causal_window(
     places = index + places
     positions = jnp.broadcast_to(places if positions is None else positions, shape)
     segments = jnp.ones(shape, jnp.int32) if segments is None else segments
-    key_positions = remember(module, "key_positions", positions, index)
-    key_segments = remember(module, "key_segments", segments, index)
+    key_positions = update_cache(module, "key_positions", positions, index)
+    key_segments = update_cache(module, "key_segments", segments, index)
     mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index)
     return Window(positions, key_positions, mask, index)

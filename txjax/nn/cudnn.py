@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.nn.shards import filled, per_device
 from txjax.nn.tried import Call, refusal
-from txjax.sharding import parts
+from txjax.sharding import num_shards
 
 
 def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
@@ -20,7 +20,7 @@ def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
         return f"{query.dtype} is neither bfloat16 nor float16"
     if mask.window is not None and not mask.causal:
         return "a window that is not causal"
-    if parts("length") > 1:
+    if num_shards("length") > 1:
         return "the length is split over devices"
     (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
     queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
@@ -34,7 +34,7 @@ def cudnn(
     value: Float[Array, "B S G K"],
     mask: Mask,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
 
     Segments become an array [B 1 L S]: the kernel knows no better. Odd lengths, which its backward pass doesn't take,
     get one place more, of a segment of its own.
@@ -42,7 +42,7 @@ def cudnn(
     length = query.shape[1]
     query, key, value, mask = filled(query, key, value, mask, 2, 2)
     out = per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)
-    return keep(out[:, :length], "attended")
+    return checkpoint_name(out[:, :length], "attended")
 
 
 def _call(

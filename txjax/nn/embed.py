@@ -7,7 +7,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.init import Init
-from txjax.nn.linear import parameter, times
+from txjax.nn.linear import parameter, scale
 from txjax.nn.logits import Logits
 from txjax.parametrization import Role, Scaling
 from txjax.sharding import constrain
@@ -49,7 +49,7 @@ class Head(nn.Module):
 
 
 def _ready(x: jax.Array, scaling: Scaling) -> jax.Array:
-    return times(x, scaling.multiplier(Role.OUTPUT))
+    return scale(x, scaling.multiplier(Role.OUTPUT))
 
 
 class Tied(Head):

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.nn.aux_outputs import sow_aux
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
-from txjax.nn.tell import tell
 from txjax.parametrization import Scaling, role
-from txjax.sharding import constrain, parts
+from txjax.sharding import constrain, num_shards
 from txjax.types import UserError, setting
 
 
@@ -83,7 +83,7 @@ class Dropless(Routing):
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
     ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
-        if parts("batch") > 1 or parts("experts") > 1:
+        if num_shards("batch") > 1 or num_shards("experts") > 1:
             return _in_slots(x, chosen, experts, chosen.shape[1], compute)
         flat = chosen.reshape(-1)
         order = jnp.argsort(flat)
@@ -193,10 +193,10 @@ class Experts(MLP):
     def __call__(
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
-        assert self.initial and self.residual and self.scaling
+        assert self.initial and self.residual_scale and self.scaling
         if self.top > self.experts:
             raise UserError("config.model.mlp.top", f"at most the {self.experts} experts", self.top)
-        width, residual = x.shape[-1], self.residual
+        width, residual_scale = x.shape[-1], self.residual_scale
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         router = Linear((self.experts,), ("scores",), use_bias=False, **drawn, name="router")
         scores = router(x.astype(jnp.float32))
@@ -213,7 +213,7 @@ class Experts(MLP):
 
             hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
             axes = ("mlp", "embed")
-            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual, name="down")
+            down = _Linears(self.experts, width, axes, self.use_bias, **drawn, scale=residual_scale, name="down")
             return down(rows._replace(x=hidden))
 
         out, fits = self.routing(x, chosen, self.experts, compute)
@@ -225,12 +225,12 @@ class Experts(MLP):
         load = mean(jax.nn.one_hot(chosen, self.experts).mean(2))
         if self.balance:
             even = self.experts * (load * mean(probabilities)).sum(-1, keepdims=True)
-            tell(self, "losses", "experts_balance", self.balance * even)
+            sow_aux(self, "losses", "experts_balance", self.balance * even)
         if self.router_z:
             size = jnp.square(jax.nn.logsumexp(scores, -1, keepdims=True))
-            tell(self, "losses", "experts_z", self.router_z * mean(size))
-        tell(self, "metrics", "experts_dropped", mean(1 - fits.mean(-1, keepdims=True)))
-        tell(self, "metrics", "experts_load", load)
+            sow_aux(self, "losses", "experts_z", self.router_z * mean(size))
+        sow_aux(self, "metrics", "experts_dropped", mean(1 - fits.mean(-1, keepdims=True)))
+        sow_aux(self, "metrics", "experts_load", load)
         return jnp.einsum("blkd,blk->bld", out, gates.astype(x.dtype))
 
 

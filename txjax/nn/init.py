@@ -17,13 +17,13 @@ class Init:
         """The standard deviation of a kernel's entries."""
         return fan_in**-0.5
 
-    def residual(self, depth: int) -> float:
+    def residual_scale(self, depth: int) -> float:
         """What the kernels that write into the residual stream are multiplied by, in a stack of `depth` blocks."""
         return 1.0
 
     def kernel(self, fan_in: int, fan_out: int, role: Role, scaling: Scaling) -> float:
         """The standard deviation of the entries of a kernel in this role, in a model of this size."""
-        return scaling.std(role) * self.std(*scaling.fans(fan_in, fan_out, role))
+        return scaling.std(role) * self.std(*scaling.base_fans(fan_in, fan_out, role))
 
 
 @dataclasses.dataclass
@@ -48,5 +48,5 @@ class Normal(Init):
 class GPT2(Normal):
     """`Normal`, less by sqrt(residual branches) where a branch ends, two a block (Radford et al. 2019, 2.3)."""
 
-    def residual(self, depth: int) -> float:
+    def residual_scale(self, depth: int) -> float:
         return (2 * depth) ** -0.5

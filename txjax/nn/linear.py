@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.init import Init
 from txjax.parametrization import Scaling, role
-from txjax.sharding import Axes, constrain, gather
+from txjax.sharding import Axes, constrain, unshard_param
 
 Product = Callable[..., jax.Array]
 
@@ -35,7 +35,7 @@ def align(values: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
 
 
-def times(x: jax.Array, factor: float) -> jax.Array:
+def scale(x: jax.Array, factor: float) -> jax.Array:
     """x * factor in the dtype of x; by 1, no operation at all."""
     return x if factor == 1 else x * factor
 
@@ -94,7 +94,7 @@ _gather_and_multiply.defvjp(_forward, _backward)
 
 
 def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
-    return gather(kernel.astype(dtype), *axes)
+    return unshard_param(kernel.astype(dtype), *axes)
 
 
 # A constraint's own gradient would want the gradient's sum whole on every device, and not in shares.
@@ -139,7 +139,7 @@ class Linear(nn.Module):
         std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
         axes = (*self.in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
-        y = times(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
+        y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
         return y

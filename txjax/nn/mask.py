@@ -26,7 +26,7 @@ class Mask:
       query_segments, key_segments: int32 [B|1 L] and [B|1 S]: only keys of the query's own document. Padding (0) sees
         padding, and nobody else sees it. None = one document.
       offset: int32 [], the place of the first query among the keys; None = 0.
-      allowed: bool [B|1 1|H 1|L S], anything else; None = nothing else. No kernel but the formula takes it.
+      allowed: bool [B|1 1|H 1|L S], anything else; None = nothing else. No kernel but the reference takes it.
     """
 
     causal: bool = dataclasses.field(default=False, metadata=_static)
@@ -90,4 +90,4 @@ class Mask:
         return near & (keys <= queries if self.causal else keys < queries + self.window)
 
 
-EVERYTHING = Mask()
+NO_MASK = Mask()

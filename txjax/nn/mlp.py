@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import setting
 
@@ -41,7 +41,7 @@ class MLP(nn.Module):
       hidden: hidden size itself; None = by `ratio`.
       use_bias: the projections have biases.
       dropout: of the hidden layer.
-      initial, residual: how kernels are drawn, and the last kernel's factor; set by the model.
+      initial, residual_scale: how kernels are drawn, and the last kernel's factor; set by the model.
       scaling: what the model's size asks for; set by the model.
     """
 
@@ -51,7 +51,7 @@ class MLP(nn.Module):
     use_bias: bool = True
     dropout: float = setting(0.0, at_least=0, below=1)
     initial: Init | None = None
-    residual: float | None = None
+    residual_scale: float | None = None
     scaling: Scaling | None = None
 
     def hidden_size(self, width: int) -> int:
@@ -67,16 +67,16 @@ class MLP(nn.Module):
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
         """The same shape and dtype as x; dropout is active where `train`. `real`: which are not padding; None = all."""
-        assert self.initial and self.residual and self.scaling
+        assert self.initial and self.residual_scale and self.scaling
         drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
         inside = (self.hidden_size(x.shape[-1]),)
 
         def enter(name: str) -> jax.Array:
-            return keep(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
+            return checkpoint_name(Linear(inside, ("mlp",), **drawn, name=name)(x), "hidden")
 
         hidden = nn.Dropout(self.dropout, deterministic=not train)(self.inner(enter))
-        down = Linear(x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.residual, name="down")
-        return keep(down(hidden), "mlp")
+        down = Linear(x.shape[-1:], ("embed",), in_axes=("mlp",), **drawn, scale=self.residual_scale, name="down")
+        return checkpoint_name(down(hidden), "mlp")
 
 
 class GatedMLP(MLP):

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
-from txjax.nn.remat import Policy, keep
-from txjax.nn.tell import TOLD
+from txjax.nn.aux_outputs import AUX_COLLECTIONS
+from txjax.nn.remat import Policy, checkpoint_name
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError
 
-# (a layer's arrays, x [b L D], context, number of the part) -> (x, what the layer tells, each array [b ...])
+# (a layer's arrays, x [b L D], context, number of the part) -> (x, what the layer sows, each array [b ...])
 Layer = Callable[[PyTree, jax.Array, PyTree, jax.Array], tuple[jax.Array, PyTree]]
 
 
@@ -88,14 +88,16 @@ def pipelined(
       policy: which results the backward pass finds in memory; None = all.
     """
     block = stack.block.clone(parent=None, name=None)
-    sown = [name for name in TOLD if stack.is_mutable_collection(name)]
+    sown = [name for name in AUX_COLLECTIONS if stack.is_mutable_collection(name)]
     keys = jax.random.split(stack.make_rng("dropout"), schedule.depth) if stack.has_rng("dropout") else None
     layers = (stack.variables["params"]["block"], jnp.linspace(0.0, 1.0, schedule.depth), keys)
 
     def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
-        params, height, key = layer
+        params, depth_fraction, key = layer
         rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
-        return block.apply({"params": params}, keep(x, "stream"), context, height, rngs=rngs, mutable=sown)
+        return block.apply(
+            {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
+        )
 
     if policy is not None:
         layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
@@ -108,7 +110,7 @@ def pipelined(
 def flow(
     layer: Layer, layers: PyTree, x: Float[Array, "B L D"], context: PyTree, schedule: Schedule, unroll: int = 1
 ) -> tuple[Float[Array, "B L D"], PyTree]:
-    """x through all layers, and what each layer tells of each example: arrays [depth B ...].
+    """x through all layers, and what each layer sows for each example: arrays [depth B ...].
 
     One program for all devices: an array of what every stage has in hand, [stages b L D], moves on by one stage a tick.
 
@@ -119,7 +121,7 @@ def flow(
       unroll: layers in one turn of a stage's loop.
     """
     plan, (batch, *_) = schedule, x.shape
-    rows = sharding.parts("batch") // sharding.parts("layers")
+    rows = sharding.num_shards("batch") // sharding.num_shards("layers")
     if batch % (plan.parts * rows):
         raise UserError(
             "config.batch_size",
@@ -146,16 +148,16 @@ def flow(
         held = jnp.where(_only(stages == 0, held), _take(waiting, now % plan.parts)[None], held)
         # A stage without an item computes what nobody reads.
         items = jnp.clip(now - stages, 0, plan.rounds * plan.parts - 1)
-        held, told = sharding.each(stage, "layers")(grouped, held, items)
+        held, sown = sharding.each(stage, "layers")(grouped, held, items)
         done = jnp.where(_only(stages == plan.stages - 1, held), held, 0).sum(0)
         put = jax.lax.dynamic_update_index_in_dim(waiting, done, (now - plan.stages + 1) % plan.parts, 0)
-        return (jnp.roll(held, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), told
+        return (jnp.roll(held, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), sown
 
     held = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
-    (_, waiting), told = jax.lax.scan(tick, (held, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
+    (_, waiting), sown = jax.lax.scan(tick, (held, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
     with sharding.within("layers"):
         out = constrain(plan.join(waiting), *_STREAM)
-    return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), told)
+    return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), sown)
 
 
 _STREAM = ("batch", "length", "width")
@@ -169,8 +171,8 @@ def _only(chosen: Bool[Array, "S"], x: jax.Array) -> jax.Array:
     return chosen.reshape(-1, *(1,) * (x.ndim - 1))
 
 
-def _in_order(told: jax.Array, plan: Schedule) -> jax.Array:
-    """What stages told at their ticks, [ticks stages depth/groups b ...] -> [depth B ...]."""
+def _in_order(sown: jax.Array, plan: Schedule) -> jax.Array:
+    """What stages sowed at their ticks, [ticks stages depth/groups b ...] -> [depth B ...]."""
     rounds, stages, parts = jnp.ogrid[: plan.rounds, : plan.stages, : plan.parts]
-    told = jnp.moveaxis(told[rounds * plan.parts + parts + stages, stages], 2, 3)
-    return jax.vmap(plan.join)(told.reshape(plan.depth, plan.parts, *told.shape[4:]))
+    sown = jnp.moveaxis(sown[rounds * plan.parts + parts + stages, stages], 2, 3)
+    return jax.vmap(plan.join)(sown.reshape(plan.depth, plan.parts, *sown.shape[4:]))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.ad_checkpoint import checkpoint_name
+import jax.ad_checkpoint
 
 Policy = Callable[..., Any]
 
@@ -15,10 +15,10 @@ _STREAM = "stream"  # a block's input
 NAMES = (_STREAM, "attended", *_LINEAR)
 
 
-def keep(x: jax.Array, name: str) -> jax.Array:
+def checkpoint_name(x: jax.Array, name: str) -> jax.Array:
     """x itself, under the name that policies know it by. It costs nothing: the compiler never sees it."""
     assert name in NAMES, name
-    return checkpoint_name(x, name)
+    return jax.ad_checkpoint.checkpoint_name(x, name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.formula import FAR
 from txjax.nn.mask import Mask
-from txjax.nn.remat import keep
-from txjax.sharding import part, parts, pass_on
+from txjax.nn.reference_attention import FAR
+from txjax.nn.remat import checkpoint_name
+from txjax.sharding import axis_index, num_shards, ring_permute
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -28,7 +28,10 @@ def ring(
     key_segments: Any,
     more: None = None,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` of all parts of the length; each array is this device's part. Inside `sharding.mapped`."""
+    """`nn.reference_attention` of all parts of the length; each array is this device's part.
+
+    Inside `sharding.shard_map`.
+    """
     return _forward(causal, window, query, key, value, query_segments, key_segments, more)[0]
 
 
@@ -39,7 +42,7 @@ def _forward(
 
     def turn(carry: Any, number: jax.Array) -> tuple[Any, None]:
         out, top, total, held = carry
-        coming = pass_on(held, "length")  # under way while this turn computes
+        coming = ring_permute(held, "length")  # under way while this turn computes
         key, value, keys = held
         scores, _ = _scores(causal, window, heads, key, queries, keys, number)
         higher = jnp.maximum(top, scores.max(-1, keepdims=True))
@@ -49,8 +52,8 @@ def _forward(
 
     nothing = jnp.zeros(heads.shape, jnp.float32)
     start = nothing, jnp.full_like(nothing[..., :1], FAR), nothing[..., :1], (key, value, keys)
-    (out, top, total, _), _ = jax.lax.scan(turn, start, jnp.arange(parts("length")))
-    result, top, total = (keep(x, "attended") for x in (_heads_last(out / total, query.dtype), top, total))
+    (out, top, total, _), _ = jax.lax.scan(turn, start, jnp.arange(num_shards("length")))
+    result, top, total = (checkpoint_name(x, "attended") for x in (_heads_last(out / total, query.dtype), top, total))
     return result, (query, key, value, queries, keys, result, top, total)
 
 
@@ -62,7 +65,7 @@ def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) 
 
     def turn(carry: Any, number: jax.Array) -> tuple[Any, None]:
         of_query, of_key, of_value, held = carry
-        coming = pass_on(held, "length")
+        coming = ring_permute(held, "length")
         key, value, keys = held
         scores, seen = _scores(causal, window, heads, key, queries, keys, number)
         weights = jnp.exp(scores - top) / total
@@ -74,11 +77,11 @@ def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) 
         of_scores = of_scores.astype(dtype)
         of_query = of_query + product("bgrls,bsgk->bgrlk", of_scores, key)
         of_key = of_key + product("bgrls,bgrlk->bsgk", of_scores, heads)
-        return (of_query, *pass_on((of_key, of_value), "length"), coming), None
+        return (of_query, *ring_permute((of_key, of_value), "length"), coming), None
 
     zeros = [jnp.zeros(x.shape, jnp.float32) for x in (heads, key, value)]
     sums: Any
-    sums, _ = jax.lax.scan(turn, (*zeros, (key, value, keys)), jnp.arange(parts("length")))
+    sums, _ = jax.lax.scan(turn, (*zeros, (key, value, keys)), jnp.arange(num_shards("length")))
     of_query, of_key, of_value, _ = sums
     of_query = _heads_last(of_query * query.shape[-1] ** -0.5, dtype)
     return of_query, of_key.astype(dtype), of_value.astype(dtype), None, None, None
@@ -91,8 +94,8 @@ def _scores(
     causal: bool, window: int | None, heads: Any, key: Any, queries: Any, keys: Any, number: jax.Array
 ) -> tuple[jax.Array, jax.Array | None]:
     """Scores [B G R L S] of the keys that come by in turn `number`, and which of them are seen (None = all)."""
-    length, source, me = heads.shape[3], key.shape[1], part("length")
-    offset = me * length - (me - number) % parts("length") * source
+    length, source, me = heads.shape[3], key.shape[1], axis_index("length")
+    offset = me * length - (me - number) % num_shards("length") * source
     seen = Mask(causal, window, queries, keys, offset).dense(length, source)
     scores = jnp.einsum("bgrlk,bsgk->bgrls", heads, key, preferred_element_type=jnp.float32)
     if seen is None:

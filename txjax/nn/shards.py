@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from txjax.nn.mask import Mask
-from txjax.sharding import mapped, partition
+from txjax.sharding import partition, shard_map
 
 
 def per_device(
@@ -38,7 +38,7 @@ def per_device(
         None if s is None else partition(s.shape, "batch", axis)
         for s, axis in zip(segments, ("length", source), strict=True)
     ]
-    run = mapped(function, (queries, keys, keys, *of_segments, more_specs), queries)
+    run = shard_map(function, (queries, keys, keys, *of_segments, more_specs), queries)
     return run(query, key, value, *segments, more)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
 from txjax.nn.shards import filled, per_device
-from txjax.sharding import active, partition, parts
+from txjax.sharding import active, num_shards, partition
 
 LANES = 128  # the least block of places
 _BLOCKS = (512, 384, 256, LANES)
@@ -31,14 +31,14 @@ def splash(
     mask: Mask,
     interpret: bool = False,
 ) -> Float[Array, "B L H K"]:
-    """`nn.formula` without a bias, by blocks whose scores never leave the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
 
     Lengths are filled up to whole blocks on every device, with places of a segment of their own.
 
     Args:
       interpret: run the kernel's operations one by one, on any backend.
     """
-    length, whole = query.shape[1], LANES * parts("length")
+    length, whole = query.shape[1], LANES * num_shards("length")
     query, key, value, mask = filled(query, key, value, mask, whole, whole if mask.causal or mask.window else LANES)
     kernel = _kernel(query.shape[1], key.shape[1], mask, interpret)
     query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
@@ -73,7 +73,7 @@ def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
         static = library.LocalMask(shape, (window - 1, 0 if mask.causal else window - 1), 0)
     elif mask.causal:
         static = library.CausalMask(shape)
-    split = parts("length")
+    split = num_shards("length")
     queries, keys = _block(length // split), _block(source)
     sizes: dict[str, Any] = {"block_q": queries, "block_q_dkv": queries, "block_q_dq": queries}
     sizes |= {f"block_kv{part}": keys for part in ("", "_compute", "_dkv", "_dkv_compute", "_dq")}

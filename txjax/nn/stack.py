@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.nn.attention import Context
+from txjax.nn.attention import LayerContext
+from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
-from txjax.nn.remat import REMAT, keep
-from txjax.nn.tell import TOLD
-from txjax.sharding import parts
+from txjax.nn.remat import REMAT, checkpoint_name
+from txjax.sharding import num_shards
 from txjax.types import setting
 
 
@@ -46,17 +46,19 @@ class Stack(nn.Module):
         return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], context: Context) -> Float[Array, "B L D"]:
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """The stream after all blocks: the same shape and dtype."""
         assert self.block is not None and self.depth is not None
 
-        def layer(block: Block, x: jax.Array, context: Context, height: jax.Array) -> tuple[jax.Array, None]:
-            return block(keep(x, "stream"), context, height), None
+        def layer(
+            block: Block, x: jax.Array, context: LayerContext, depth_fraction: jax.Array
+        ) -> tuple[jax.Array, None]:
+            return block(checkpoint_name(x, "stream"), context, depth_fraction), None
 
         # Drawing parameters takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self._policy()
-        if (stages := parts("layers")) > 1:
+        if (stages := num_shards("layers")) > 1:
             schedule = self.schedule(stages)
             if not self.is_initializing() and context.index is None:
                 return pipelined(self, x, context, schedule, unroll, policy)
@@ -65,7 +67,7 @@ class Stack(nn.Module):
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *TOLD)},
+            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *AUX_COLLECTIONS)},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=self.depth,

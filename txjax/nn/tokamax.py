@@ -1,6 +1,6 @@
 """Attention by the kernel library tokamax: Pallas kernels for GPUs and TPUs, and XLA elsewhere.
 
-Nobody chooses it but who names it (`Gathered(kernel="tokamax")`): it has not been measured on an accelerator yet.
+Nobody chooses it but who names it (`AllGatherKV(kernel="tokamax")`): it has not been measured on an accelerator yet.
 """
 
 import functools
@@ -12,10 +12,9 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.mask import Mask
-from txjax.nn.remat import keep
+from txjax.nn.remat import checkpoint_name
 from txjax.nn.shards import per_device
 from txjax.nn.tried import Call, refusal
-from txjax.sharding import parts
 from txjax.types import require
 
 
@@ -26,7 +25,7 @@ def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:
       UserError: the library is not installed.
     """
     require("tokamax", "tokamax", "config.model.attention.keys.kernel", extra="tokamax")
-    if parts("length") > 1:
+    if num_shards("length") > 1:
         return "the length is split over devices"
     said = {name: refusal(kernel, Call.of(query, key, mask)) for name, kernel in _kernels().items()}
     if None in said.values():
@@ -47,7 +46,7 @@ def tokamax(
     call = Call.of(query, key, mask)
     kernel = next(kernel for kernel in _kernels().values() if refusal(kernel, call) is None)
     out = per_device(functools.partial(kernel, mask.causal, mask.window), query, key, value, mask)
-    return keep(out, "attended")
+    return checkpoint_name(out, "attended")
 
 
 def _kernels() -> dict[str, Callable[..., jax.Array]]:

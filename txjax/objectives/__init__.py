@@ -1,6 +1,6 @@
 """What a model is trained to do: pure functions from a batch to sums and counts."""
 
-from txjax.objectives.base import Objective, example_keys, pick, run, unmet
+from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, select_keys
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
@@ -18,7 +18,7 @@ __all__ = [
     "correct",
     "cross_entropy",
     "example_keys",
-    "pick",
-    "run",
-    "unmet",
+    "select_keys",
+    "apply_model",
+    "missing_keys",
 ]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.nn import TOLD
+from txjax.nn import AUX_COLLECTIONS
 from txjax.types import Batch, Mean, Outcome, PyTree, flat_paths
 
 
@@ -16,10 +16,10 @@ class Objective:
     """What is minimised: a pure function of a model, its variables and a batch.
 
     Attributes:
-      needs: keys that a batch must have; "image | tokens" is one of them, or both.
+      required_keys: keys that a batch must have; "image | tokens" is one of them, or both.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ()
+    required_keys: ClassVar[tuple[str, ...]] = ()
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
@@ -37,19 +37,19 @@ class Objective:
         raise NotImplementedError
 
 
-def unmet(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
+def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The needs (`a`, or `a | b` for either) that a batch with these keys doesn't meet."""
     given = set(keys)
     return [need for need in needs if not given & set(need.split(" | "))]
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class AuxOutputs:
     """What a call of a model gives beside its output.
 
     Attributes:
       state: the model's collections other than the parameters.
-      losses, metrics: of what modules told (`nn.tell`), the means over the examples that have weight.
+      losses, metrics: of what modules sowed (`nn.sow_aux`), the means over the examples that have weight.
     """
 
     state: PyTree
@@ -57,41 +57,41 @@ class Told:
     metrics: dict[str, Mean] = dataclasses.field(default_factory=dict)
 
     def outcome(self, losses: dict[str, Mean], metrics: dict[str, Mean]) -> Outcome:
-        """The outcome of these, the objective's own, and of what was told."""
+        """The outcome of these, the objective's own, and of what was sown."""
         assert not set(losses) & set(self.losses) and not set(metrics) & set(self.metrics)
         return Outcome(losses | self.losses, metrics | self.metrics, self.state)
 
 
-def run(
+def apply_model(
     model: Any, variables: PyTree, inputs: dict[str, Any], batch: Batch, key: jax.Array, train: bool
-) -> tuple[Any, Told]:
-    """Calls the model: its output, and what it tells. Outside training it tells nothing."""
+) -> tuple[Any, AuxOutputs]:
+    """Calls the model: its output, and its auxiliary outputs: none outside training."""
     state = {name: value for name, value in variables.items() if name != "params"}
     if not train:
-        return model.apply(variables, **inputs, train=False), Told(state)
+        return model.apply(variables, **inputs, train=False), AuxOutputs(state)
     rngs = {"dropout": jax.random.fold_in(key, batch["id"][0])}
-    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=[*state, *TOLD])
+    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=[*state, *AUX_COLLECTIONS])
     changed = dict(changed)
-    told = [_by_name(changed.pop(kind, {})) for kind in TOLD]
+    sown = [_by_name(changed.pop(kind, {})) for kind in AUX_COLLECTIONS]
     real = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
-    losses = {name: Mean.of(values.sum(0)[:, 0], real) for name, values in told[0].items()}
+    losses = {name: Mean.of(values.sum(0)[:, 0], real) for name, values in sown[0].items()}
     metrics: dict[str, Mean] = {}
-    for name, values in told[1].items():
+    for name, values in sown[1].items():
         each = values.mean(0).T
         names = [name] if len(each) == 1 else [f"{name}_{i}" for i in range(len(each))]
         metrics |= {name: Mean.of(one, real) for name, one in zip(names, each, strict=True)}
-    return output, Told(changed, losses, metrics)
+    return output, AuxOutputs(changed, losses, metrics)
 
 
-def _by_name(told: PyTree) -> dict[str, jax.Array]:
-    """What modules told, by its name: [layers B N], the layers of all stacks together."""
+def _by_name(sown: PyTree) -> dict[str, jax.Array]:
+    """What modules sowed, by its name: [layers B N], the layers of all stacks together."""
     found: dict[str, list[jax.Array]] = {}
-    for path, values in flat_paths(told).items():
+    for path, values in flat_paths(sown).items():
         found.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
     return {name: jnp.concatenate(parts) for name, parts in found.items()}
 
 
-def pick(batch: Batch, *names: str) -> dict[str, jax.Array]:
+def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:
     """Those of the named arrays that the batch has."""
     return {name: batch[name] for name in names if name in batch}
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.objectives.base import Objective, Told, pick, run
+from txjax.objectives.base import AuxOutputs, Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError
 
@@ -15,11 +15,13 @@ class _OfExamples(Objective):
     """What one array [B classes] says of each example: of an image, or of a text."""
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "image", "tokens", "segments", "positions", "types")
+        return select_keys(batch, "image", "tokens", "segments", "positions", "types")
 
-    def call(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> tuple[jax.Array, Told]:
-        """The model's array, and what it tells."""
-        output, told = run(model, variables, self.inputs(batch), batch, key, train)
+    def call(
+        self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool
+    ) -> tuple[jax.Array, AuxOutputs]:
+        """The model's array, and its auxiliary outputs."""
+        output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         if getattr(output, "ndim", None) != 2:
             raise UserError(
                 "config.model",
@@ -27,7 +29,7 @@ class _OfExamples(Objective):
                 type(model).__name__,
                 hint="ViT, BertClassifier and DecoderClassifier do",
             )
-        return output, told
+        return output, aux
 
 
 @dataclasses.dataclass
@@ -42,25 +44,25 @@ class Classification(_OfExamples):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        logits, told = self.call(model, variables, batch, key, train)
+        logits, aux = self.call(model, variables, batch, key, train)
         mixed = (batch["other_label"], batch["mix"]) if "mix" in batch else None
         losses, metrics = self.loss("classification", logits, batch["label"], batch["weights"], train, mixed)
-        return told.outcome(losses, metrics)
+        return aux.outcome(losses, metrics)
 
 
 @dataclasses.dataclass
 class Regression(_OfExamples):
     """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        numbers, told = self.call(model, variables, batch, key, train)
+        numbers, aux = self.call(model, variables, batch, key, train)
         if numbers.shape[1] != 1:
             raise UserError("config.model.classes", "1, the number that Regression asks for", numbers.shape[1])
         error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
-        return told.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})
+        return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import patchify
-from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
 
 
@@ -36,10 +36,10 @@ class MaskedPatch(Objective):
     rate: float = setting(0.75, above=0, below=1)
     target: str = setting("normalised", choices=tuple(TARGETS))
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "image")
+        return select_keys(batch, "image")
 
     def keep(self, key: jax.Array, batch: Batch, patches: int) -> Int[Array, "B M"]:
         """The numbers of each example's visible patches, in increasing order."""
@@ -52,8 +52,8 @@ class MaskedPatch(Objective):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
         keep = self.keep(key, batch, target.shape[1])
-        painted, told = run(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
+        painted, aux = apply_model(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
         hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
         error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)
         loss = Mean.of(error, hidden * batch["weights"][:, None])
-        return told.outcome({"masked_patch": loss}, {})
+        return aux.outcome({"masked_patch": loss}, {})

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.nn import Logits
-from txjax.objectives.base import Objective, example_keys, pick, run
+from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
 
@@ -37,10 +37,10 @@ class MaskedToken(Objective):
     random: float = setting(0.1, at_least=0, at_most=1, traced=True)
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "tokens", "segments", "positions", "types")
+        return select_keys(batch, "tokens", "segments", "positions", "types")
 
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
@@ -66,7 +66,7 @@ class MaskedToken(Objective):
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, places, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
-        (logits, pair_logits), told = run(model, variables, inputs, batch, key, train)
+        (logits, pair_logits), aux = apply_model(model, variables, inputs, batch, key, train)
         # Logits of the chosen places alone: one in seven, where the rate is BERT's.
         targets, weights = (jnp.take_along_axis(x, places, axis=1) for x in (tokens, weights))
         logits = Logits.of(logits).take(places)
@@ -79,4 +79,4 @@ class MaskedToken(Objective):
             follows, real = batch["next_sentence"], batch["weights"].max(-1) > 0
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
             metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
-        return told.outcome(losses, metrics)
+        return aux.outcome(losses, metrics)

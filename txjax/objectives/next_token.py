@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from txjax.objectives.base import Objective, pick, run
+from txjax.objectives.base import Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Outcome, PyTree
 
@@ -20,12 +20,12 @@ class NextToken(Objective):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
-    needs: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return pick(batch, "tokens", "segments", "positions")
+        return select_keys(batch, "tokens", "segments", "positions")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
-        logits, told = run(model, variables, self.inputs(batch), batch, key, train)
+        logits, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
-        return told.outcome(losses, metrics)
+        return aux.outcome(losses, metrics)

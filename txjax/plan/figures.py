@@ -90,7 +90,7 @@ def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> 
 
 def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
     """By the difference of a batch of two and a batch of one, so that weights don't count."""
-    with backend.aim(platform):
+    with backend.target_platform(platform):
         one, two = (_kept_of(experiment, variables, size) for size in (1, 2))
     return two - one
 

@@ -129,8 +129,8 @@ def price(
       made: its step, compiled. Without it, temporaries are an estimate, and exchanges the least possible.
     """
     mesh, devices = experiment.mesh, len(target.devices)
-    share = experiment.batch_size / experiment.microbatches / mesh.parts("batch", devices)
-    kept = round(figures.kept * share / mesh.parts("length", devices))
+    share = experiment.batch_size / experiment.microbatches / mesh.num_shards("batch", devices)
+    kept = round(figures.kept * share / mesh.num_shards("length", devices))
     state, program = held(layout, experiment), made.program if made else None
     memory = state | {"activations, gradients (estimate)": kept + state["parameters"]}
     if made:

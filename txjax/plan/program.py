@@ -11,7 +11,7 @@ import jax
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
-from txjax.nn.kernels import choices
+from txjax.nn.attention_dispatch import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
 from txjax.train.state import Layout, batch_spec, lay_out
@@ -24,7 +24,7 @@ _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 @contextmanager
 def laid_out(experiment: Experiment, target: Target) -> Iterator[Layout]:
     """The run's layout on the target; everything traced inside is for it."""
-    with backend.aim(target.platform), sharding.use(experiment.mesh, target.devices) as built:
+    with backend.target_platform(target.platform), sharding.use_mesh(experiment.mesh, target.devices) as built:
         yield lay_out(experiment, built)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.sharding.mesh import Mesh, count_parts
+from txjax.sharding.mesh import Mesh, count_shards
 from txjax.types import PyTree
 
 _active: contextvars.ContextVar[tuple[jax.sharding.Mesh, Mesh] | None] = contextvars.ContextVar("mesh", default=None)
@@ -24,14 +24,14 @@ def _seen(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def use(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
+def use_mesh(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
     """Everything traced inside sees this mesh and its rules. `devices`: see `Mesh.build`."""
     built = mesh.build(devices)
     with _seen((built, mesh)), jax.set_mesh(built):
         yield built
 
 
-def nowhere() -> contextlib.AbstractContextManager[None]:
+def no_mesh() -> contextlib.AbstractContextManager[None]:
     """Everything traced inside sees no mesh: the mathematics alone."""
     return _seen(None)
 
@@ -72,7 +72,7 @@ def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
     built, mesh = state
     return PartitionSpec(
         *(
-            entry if size % count_parts(built, entry) == 0 else None
+            entry if size % count_shards(built, entry) == 0 else None
             for size, entry in zip(shape, mesh.partition(axes), strict=True)
         )
     )
@@ -90,7 +90,7 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, NamedSharding(built, PartitionSpec(*spec)))
 
 
-def gather(x: jax.Array, *axes: str | None) -> jax.Array:
+def unshard_param(x: jax.Array, *axes: str | None) -> jax.Array:
     """A parameter as a product takes it: whole along the mesh axes that split the batch too."""
     state = _active.get()
     if state is None:
@@ -99,13 +99,13 @@ def gather(x: jax.Array, *axes: str | None) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, NamedSharding(built, mesh.without("batch").partition(axes)))
 
 
-def parts(axis: str) -> int:
+def num_shards(axis: str) -> int:
     """In how many parts the active mesh splits a logical axis; 1 without one."""
     state = _active.get()
-    return 1 if state is None else count_parts(state[0], state[1].partition((axis,))[0])
+    return 1 if state is None else count_shards(state[0], state[1].partition((axis,))[0])
 
 
-def mapped(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) -> Callable[..., Any]:
+def shard_map(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) -> Callable[..., Any]:
     """The function, run by every device of the active mesh on its own parts; without one, the function itself.
 
     What XLA can't split by itself (Pallas kernels, rings) goes through here.
@@ -121,14 +121,14 @@ def mapped(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) ->
     return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs, axis_names=here, check_vma=False)
 
 
-def part(axis: str) -> jax.Array:
-    """Which part of a logical axis this device has, int32 []. Inside `mapped`."""
+def axis_index(axis: str) -> jax.Array:
+    """Which part of a logical axis this device has, int32 []. Inside `shard_map`."""
     return jax.lax.axis_index(_mesh_axes(axis))
 
 
-def pass_on(tree: PyTree, axis: str) -> PyTree:
-    """What the device with the part before this one's gives, around in a ring. Inside `mapped`."""
-    count = parts(axis)
+def ring_permute(tree: PyTree, axis: str) -> PyTree:
+    """What the device with the part before this one's gives, around in a ring. Inside `shard_map`."""
+    count = num_shards(axis)
     ring = [(device, (device + 1) % count) for device in range(count)]
     return jax.tree.map(lambda x: jax.lax.ppermute(x, _mesh_axes(axis), ring), tree)
 

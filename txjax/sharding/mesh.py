@@ -102,7 +102,7 @@ class Mesh:
         placed = create_hybrid_device_mesh(tuple(within.values()), tuple(between.values()), devices, **split)
         return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
 
-    def parts(self, axis: str, num_devices: int) -> int:
+    def num_shards(self, axis: str, num_devices: int) -> int:
         """In how many parts a logical axis is split."""
         sizes = self.sizes(num_devices)
         return math.prod(sizes[mesh_axis] for mesh_axis in self.table().get(axis, ()))
@@ -144,7 +144,7 @@ def is_axes(node: PyTree) -> bool:
     return isinstance(node, tuple)
 
 
-def count_parts(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
+def count_shards(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
     """In how many parts an entry of a PartitionSpec splits."""
     return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))
 
@@ -164,7 +164,7 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
     for path, logical in names.items():
         partition = mesh.partition(logical, path)
         for size, name, entry in zip(arrays[path].shape, logical, partition, strict=True):
-            if size % (count := count_parts(built, entry)):
+            if size % (count := count_shards(built, entry)):
                 over = entry if isinstance(entry, str) else "*".join(entry)
                 raise UserError(
                     "config.mesh",

@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax.data import Dataset, Source
 from txjax.experiment import Experiment, resolved
-from txjax.objectives import unmet
+from txjax.objectives import missing_keys
 from txjax.tree import check_settings
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
@@ -21,10 +21,10 @@ def check(experiment: Experiment) -> None:
     """
     check_layout(experiment, jax.device_count())
     experiment = resolved(experiment)
-    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.needs)
+    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.required_keys)
     _check_classes(experiment)
     for name, evaluator in experiment.evals.items():
-        needs = evaluator.needs(experiment.objective)
+        needs = evaluator.required_keys(experiment.objective)
         _check_data(f"config.evals.{name}.data", experiment, evaluator.data, evaluator, needs)
         try:
             evaluator.check(experiment.model, experiment.objective, experiment.data)
@@ -81,14 +81,14 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     _check_names(experiment)
     mesh = experiment.mesh
     mesh.sizes(num_devices)
-    copies = mesh.parts("batch", num_devices)
+    copies = mesh.num_shards("batch", num_devices)
     batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
     if experiment.batch_size % experiment.microbatches:
         raise UserError(
             "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
         )
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
-    stages = mesh.parts("layers", num_devices)
+    stages = mesh.num_shards("layers", num_devices)
     parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
     over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
     for field, size in batches.items():
@@ -111,7 +111,7 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
         raise error.inside(field, "data") from None
     spec = data.spec()
     assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
-    if missing := unmet(needs, spec):
+    if missing := missing_keys(needs, spec):
         raise UserError(
             field,
             f"examples with {', '.join(needs)} ({type(asker).__name__} asks for them)",
@@ -125,7 +125,7 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
 
 def _check_classes(experiment: Experiment) -> None:
     classes, known = (getattr(part, "classes", None) for part in (experiment.data, experiment.model))
-    if "label" in experiment.objective.needs and classes is not None and known is not None and known < classes:
+    if "label" in experiment.objective.required_keys and classes is not None and known is not None and known < classes:
         raise UserError("config.model.classes", f"at least {classes}, the classes of config.data", known)
 
 

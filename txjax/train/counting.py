@@ -76,7 +76,7 @@ def flops_per_step(
     spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
     held = held | {"params": frozen}
-    with sharding.nowhere():  # what a pipeline computes for nobody doesn't count
+    with sharding.no_mesh():  # what a pipeline computes for nobody doesn't count
         if not frozen:
             return 3 * count(forward, params, held, spec)
         return count(jax.grad(forward), params, held, spec)

@@ -118,7 +118,7 @@ class Population(Trainer):
         self.orders = list(dict.fromkeys(orders))  # the different orders of examples
         self.order_of = [self.orders.index(each) for each in orders]
         self.shared = len(self.orders) == 1
-        copies = -len(runs) % mesh.parts(AXIS, built.size)  # of the last one, so that no device lacks a member
+        copies = -len(runs) % mesh.num_shards(AXIS, built.size)  # of the last one, so that no device lacks a member
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
         own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
@@ -184,7 +184,7 @@ class Population(Trainer):
 
     def batches(self) -> Generator[HostBatch]:
         size = self.experiment.batch_size
-        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.needs)
+        limits = Limits.of("config.data", self.experiment.model, self.experiment.objective.required_keys)
         with contextlib.ExitStack() as stack:
             streams = []
             for number, seed in self.orders:

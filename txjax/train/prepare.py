@@ -54,7 +54,7 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
     resuming = agree("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
     layout = checked_layout(first)
-    with sharding.use(first.mesh):
+    with sharding.use_mesh(first.mesh):
         init_source = None if resuming else find_origin(first, layout)
     written = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
     different = {text: experiments[written.index(text)].data for text in dict.fromkeys(written)}
@@ -73,7 +73,7 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     check(experiment)
-    with sharding.use(experiment.mesh) as mesh:
+    with sharding.use_mesh(experiment.mesh) as mesh:
         return lay_out(experiment, mesh)
 
 

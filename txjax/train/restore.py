@@ -12,7 +12,7 @@ from txjax.types import PyTree, TrainState
 def load_variables(workdir: Path, which: str, layout: Layout) -> tuple[dict[str, PyTree], int]:
     """The model's variables at a step of a run (`last`, `best` or a number), averaged where it keeps averages.
 
-    Call it inside `sharding.use(experiment.mesh)`.
+    Call it inside `sharding.use_mesh(experiment.mesh)`.
 
     Returns:
       The variables, and the step.

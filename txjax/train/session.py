@@ -56,7 +56,7 @@ def session(
         notes = backend.prepare()
         runs = prepare(experiments, paths)
         first = runs[0].experiment
-        stack.enter_context(sharding.use(first.mesh))
+        stack.enter_context(sharding.use_mesh(first.mesh))
         trainer = make_trainer(runs)
         if not distributed.several():
             lock()

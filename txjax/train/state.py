@@ -93,7 +93,7 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 
 
 def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
-    """Traces the run's state; runs nothing. Call it inside `sharding.use(experiment.mesh)`."""
+    """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)
     axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)

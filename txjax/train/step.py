@@ -76,7 +76,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             (params, opt_state, seen.model_state, average),
             (state.params, held, state.model_state, state.ema),
         )
-        opt_state = backend.put_back(opt_state, places)
+        opt_state = backend.offload(opt_state, places)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}

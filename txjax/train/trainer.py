@@ -162,7 +162,7 @@ class Trainer:
             seed=experiment.seed,
             start_step=self.start,
             rows=distributed.rows(self.layout.batch, experiment.batch_size),
-            limits=Limits.of("config.data", experiment.model, experiment.objective.needs),
+            limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
         )
 
     def shard_batch(self, batch: HostBatch) -> Batch:

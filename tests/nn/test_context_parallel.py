@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.nn import Gathered, Keys, Mask, Ring, kernels
-from txjax.nn.formula import formula
+from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention, attention_dispatch
+from txjax.nn.reference_attention import reference_attention
 from txjax.types import UserError
 
 from made import numbers
@@ -49,63 +49,65 @@ def close(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("name", MASKS)
 def test_a_ring_is_the_formula(name: str) -> None:
-    with sharding.use(MESH), kernels.choices() as seen:
-        got = graded(Ring(), MASKS[name])
+    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
+        got = graded(RingAttention(), MASKS[name])
     assert {choice.kernel for choice in seen} == {"ring"}
-    close(got, graded(formula, MASKS[name]))
+    close(got, graded(reference_attention, MASKS[name]))
 
 
-@pytest.mark.parametrize("keys", [Gathered(), Ring()])
-def test_heads_are_split_too(keys: Keys) -> None:
+@pytest.mark.parametrize("keys", [AllGatherKV(), RingAttention()])
+def test_heads_are_split_too(keys: ContextParallel) -> None:
     mask = MASKS["documents"]
-    with sharding.use(sharding.Mesh(data=2, sequence=2, tensor=2)):
+    with sharding.use_mesh(sharding.Mesh(data=2, sequence=2, tensor=2)):
         got = graded(keys, mask)
-    close(got, graded(formula, mask))
+    close(got, graded(reference_attention, mask))
 
 
 def test_gathered_keys_take_a_bias() -> None:
     bias = jnp.asarray(numbers(1, H, L, L, seed=8))
-    with sharding.use(MESH):
-        got = graded(Gathered(), Mask(causal=True), bias)
-    close(got, graded(formula, Mask(causal=True), bias))
+    with sharding.use_mesh(MESH):
+        got = graded(AllGatherKV(), Mask(causal=True), bias)
+    close(got, graded(reference_attention, Mask(causal=True), bias))
 
 
 def test_rows_that_see_nothing_stay_finite() -> None:
     alone = Mask(query_segments=SEGMENTS + 10, key_segments=SEGMENTS)
-    with sharding.use(MESH):
-        got = graded(Ring(), alone)
-    close(got, graded(formula, alone))
+    with sharding.use_mesh(MESH):
+        got = graded(RingAttention(), alone)
+    close(got, graded(reference_attention, alone))
 
 
 def test_a_ring_never_holds_all_keys() -> None:
     """Its program passes keys on and gathers nothing; that of gathered keys does the opposite."""
 
-    def loss(keys: Keys, query: Any, key: Any, value: Any) -> Any:
+    def loss(keys: ContextParallel, query: Any, key: Any, value: Any) -> Any:
         return keys(query, key, value, Mask(causal=True)).sum()
 
     kinds = {}
-    with sharding.use(MESH) as built:
+    with sharding.use_mesh(MESH) as built:
         split = jax.sharding.NamedSharding(built, sharding.partition(GIVEN[0].shape, "batch", "length", None, None))
-        for keys in (Ring(), Gathered()):
+        for keys in (RingAttention(), AllGatherKV()):
             step = jax.jit(jax.grad(lambda *given, keys=keys: loss(keys, *given), (0, 1, 2)), in_shardings=split)
             text = step.lower(*GIVEN[:3]).compile().as_text()
             kinds[type(keys)] = set(re.findall(r" (all-gather|collective-permute|all-to-all)(?:-start)?\(", text))
-    assert kinds == {Ring: {"collective-permute"}, Gathered: {"all-gather"}}
+    assert kinds == {RingAttention: {"collective-permute"}, AllGatherKV: {"all-gather"}}
 
 
 def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
-    with sharding.use(MESH):
+    with sharding.use_mesh(MESH):
         for more, what in (
             ({"bias": jnp.zeros((1, H, L, L))}, "a bias"),
             ({"dropout": lambda weights: weights}, "dropout"),
         ):
-            with pytest.raises(UserError, match=rf"config\.model\.attention\.keys: expected Gathered\(\) .* {what}"):
-                Ring()(*GIVEN[:3], Mask(), **more)
+            with pytest.raises(
+                UserError, match=rf"config\.model\.attention\.context_parallel: expected AllGatherKV\(\) .* {what}"
+            ):
+                RingAttention()(*GIVEN[:3], Mask(), **more)
 
 
 def test_what_does_not_divide_is_gathered() -> None:
     query, key, value = (x[:, :15] for x in GIVEN[:3])
-    with sharding.use(MESH), kernels.choices() as seen:
-        got = jax.jit(lambda *given: Ring()(*given, Mask(causal=True)))(query, key, value)
-    assert [choice.kernel for choice in seen] == ["formula"]
-    close(got, jax.jit(lambda *given: formula(*given, Mask(causal=True)))(query, key, value))
+    with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
+        got = jax.jit(lambda *given: RingAttention()(*given, Mask(causal=True)))(query, key, value)
+    assert [choice.kernel for choice in seen] == ["reference"]
+    close(got, jax.jit(lambda *given: reference_attention(*given, Mask(causal=True)))(query, key, value))

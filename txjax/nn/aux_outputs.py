@@ -1,20 +1,20 @@
-"""What a module tells the objective beside its output: terms of the loss, and metrics."""
+"""What a module gives the objective beside its output: terms of the loss, and metrics."""
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-TOLD = ("losses", "metrics")
+AUX_COLLECTIONS = ("losses", "metrics")
 
 
-def tell(module: nn.Module, kind: str, name: str, values: Float[Array, "B N"]) -> None:
+def sow_aux(module: nn.Module, kind: str, name: str, values: Float[Array, "B N"]) -> None:
     """Hands numbers for each example to the objective, which takes their means over the examples of the batch.
 
     Args:
-      kind: "losses": a term that training adds to the loss, the sum over all layers that tell it; "metrics": the mean
+      kind: "losses": a term that training adds to the loss, the sum over all layers that sow it; "metrics": the mean
         over all of them.
       name: of the term or the metric; `name_0`, `name_1`, ... where N is above 1.
     """
-    assert kind in TOLD, kind
+    assert kind in AUX_COLLECTIONS, kind
     if not module.is_initializing():
         module.sow(kind, name, values.astype(jnp.float32), init_fn=lambda: None, reduce_fn=lambda _, new: new)

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.cudnn import cudnn, not_cudnn
-from txjax.nn.formula import formula
-from txjax.nn.mask import EVERYTHING, Mask
-from txjax.nn.remat import keep
+from txjax.nn.mask import NO_MASK, Mask
+from txjax.nn.reference_attention import reference_attention
+from txjax.nn.remat import checkpoint_name
 from txjax.nn.splash import not_splash, splash
 from txjax.nn.tokamax import not_tokamax, tokamax
 
@@ -24,7 +24,7 @@ class Choice(NamedTuple):
     """Which kernel computes a call, and why.
 
     Attributes:
-      kernel: "splash", "cudnn", "tokamax", "formula" or "ring".
+      kernel: "splash", "cudnn", "tokamax", "reference" or "ring".
       why: in words.
       query, key: shapes [B L H K] and [B S G K].
     """
@@ -42,7 +42,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
     "tokamax": (tokamax, not_tokamax),
 }
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
-NAMED = ("formula", "tokamax")  # those that a config may ask for: they run on every platform
+NAMED = ("reference", "tokamax")  # those that a config may ask for: they run on every platform
 
 _chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
 
@@ -66,20 +66,20 @@ def choose(
     dropout: Any = None,
     kernel: str | None = None,
 ) -> Choice:
-    """The kernel for a call of `attend` with these arguments; arrays may be ShapeDtypeStructs."""
+    """The kernel for a call of `dot_product_attention` with these arguments; arrays may be ShapeDtypeStructs."""
     platform = backend.platform()
     shapes, asked = (query.shape, key.shape), "the config asks for it"
     name = kernel or _BY_PLATFORM.get(platform)
-    if name is None or name == "formula":
-        return Choice("formula", asked if name else f"no other kernel for {platform}", *shapes)
+    if name is None or name == "reference":
+        return Choice("reference", asked if name else f"no other kernel for {platform}", *shapes)
     why = _refusal(query, key, mask, bias, dropout) or KERNELS[name][1](query, key, mask)
     if why is not None:
-        return Choice("formula", why, *shapes)
+        return Choice("reference", why, *shapes)
     return Choice(name, asked if kernel else f"the kernel for {platform}", *shapes)
 
 
 @contextlib.contextmanager
-def told(choice: Choice, mask: Mask) -> Iterator[None]:
+def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
     """The call's operations are traced inside: it is among the `choices`, and the scope counts its pairs."""
     if (chosen := _chosen.get()) is not None:
         chosen.append(choice)
@@ -89,7 +89,7 @@ def told(choice: Choice, mask: Mask) -> Iterator[None]:
 
 
 def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:
-    """Why no kernel but the formula takes a call."""
+    """Why no kernel but the reference takes a call."""
     if bias is not None:
         return "a bias is added to the scores"
     if dropout is not None:
@@ -103,16 +103,16 @@ def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str |
     return None
 
 
-def attend(
+def dot_product_attention(
     query: Float[Array, "B L H K"],
     key: Float[Array, "B S G K"],
     value: Float[Array, "B S G K"],
-    mask: Mask = EVERYTHING,
+    mask: Mask = NO_MASK,
     bias: Float[Array, "#B H L S"] | None = None,
     dropout: Callable[[jax.Array], jax.Array] | None = None,
     kernel: str | None = None,
 ) -> Float[Array, "B L H K"]:
-    """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; `formula` says it in full.
+    """softmax(query . key / sqrt(K) + bias) . value by the kernel that `choose` names; see `reference_attention`.
 
     Args:
       bias: float32, added to the scores.
@@ -123,7 +123,7 @@ def attend(
     and a key through. Who counts FLOPs can count those alone.
     """
     choice = choose(query, key, mask, bias, dropout, kernel)
-    with told(choice, mask):
-        if choice.kernel == "formula":
-            return keep(formula(query, key, value, mask, bias, dropout), "attended")
+    with record_choice(choice, mask):
+        if choice.kernel == "reference":
+            return checkpoint_name(reference_attention(query, key, value, mask, bias, dropout), "attended")
         return KERNELS[choice.kernel][0](query, key, value, mask)

@@ -11,7 +11,7 @@ from txjax.nn.mask import Mask
 FAR = -1e30  # finite, so that a row with nothing to attend to gives a mean and not a NaN
 
 
-def formula(
+def reference_attention(
     query: Float[Array, "B L H K"],
     key: Float[Array, "B S G K"],
     value: Float[Array, "B S G K"],

@@ -1,4 +1,4 @@
-"""Each kernel gives what the formula gives, gradients too; each call gets the kernel that it should."""
+"""Each kernel gives what the reference gives, gradients too; each call gets the kernel that it should."""
 
 import os
 import subprocess
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from txjax import backend, sharding
-from txjax.nn import Mask, attend, kernels
-from txjax.nn.formula import formula
-from txjax.nn.kernels import choose
+from txjax.nn import Mask, attention_dispatch, dot_product_attention
+from txjax.nn.attention_dispatch import choose
+from txjax.nn.reference_attention import reference_attention
 from txjax.nn.remat import REMAT
 from txjax.nn.splash import splash
 
@@ -54,7 +54,7 @@ def interpreted(*args: Any) -> jax.Array:
 def test_queries_and_keys_of_other_lengths_are_each_filled_up() -> None:
     query, key, value, weights = arrays(130, 8)
     given = query, jnp.tile(key, (1, 2, 1, 1)), jnp.tile(value, (1, 2, 1, 1)), weights
-    close(graded(interpreted, Mask(), *given), graded(formula, Mask(), *given))
+    close(graded(interpreted, Mask(), *given), graded(reference_attention, Mask(), *given))
 
 
 def close(a: Any, b: Any) -> None:
@@ -73,16 +73,16 @@ def close(a: Any, b: Any) -> None:
 )
 def test_splash_is_the_formula(length: int, size: int, mask: Mask) -> None:
     given = arrays(length, size)
-    close(graded(interpreted, mask, *given), graded(formula, mask, *given))
+    close(graded(interpreted, mask, *given), graded(reference_attention, mask, *given))
 
 
 @pytest.mark.mesh
 @pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
 def test_splash_on_a_mesh_is_the_formula(rules: dict) -> None:
     mask, given = Mask.within(documents(256), causal=True), arrays(256, 8)
-    with sharding.use(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
+    with sharding.use_mesh(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
         got = graded(interpreted, mask, *given)
-    close(got, graded(formula, mask, *given))
+    close(got, graded(reference_attention, mask, *given))
 
 
 def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
@@ -92,41 +92,41 @@ def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
 @pytest.mark.parametrize(
     ("platform", "length", "dtype", "mask", "bias", "dropout", "kernel", "why"),
     [
-        ("cpu", 256, "bfloat16", Mask(), None, None, "formula", "no other kernel for cpu"),
+        ("cpu", 256, "bfloat16", Mask(), None, None, "reference", "no other kernel for cpu"),
         ("tpu", 256, "bfloat16", Mask(causal=True), None, None, "splash", "tpu"),
         ("tpu", 257, "float32", Mask.within(documents(257)), None, None, "splash", "tpu"),
-        ("tpu", 127, "bfloat16", Mask(), None, None, "formula", "fewer than 128 places"),
-        ("tpu", 256, "float16", Mask(), None, None, "formula", "float16 is neither"),
-        ("tpu", 256, "bfloat16", Mask(), 1, None, "formula", "a bias"),
-        ("tpu", 256, "bfloat16", Mask(), None, 1, "formula", "dropped out"),
-        ("tpu", 256, "bfloat16", Mask(offset=jnp.asarray(0)), None, None, "formula", "decoded"),
-        ("tpu", 256, "bfloat16", Mask(allowed=jnp.ones((1, 1, 1, 256), bool)), None, None, "formula", "an array"),
-        ("gpu", 256, "float32", Mask(), None, None, "formula", "float32 is neither"),
-        ("gpu", 256, "bfloat16", Mask(window=4), None, None, "formula", "not causal"),
+        ("tpu", 127, "bfloat16", Mask(), None, None, "reference", "fewer than 128 places"),
+        ("tpu", 256, "float16", Mask(), None, None, "reference", "float16 is neither"),
+        ("tpu", 256, "bfloat16", Mask(), 1, None, "reference", "a bias"),
+        ("tpu", 256, "bfloat16", Mask(), None, 1, "reference", "dropped out"),
+        ("tpu", 256, "bfloat16", Mask(offset=jnp.asarray(0)), None, None, "reference", "decoded"),
+        ("tpu", 256, "bfloat16", Mask(allowed=jnp.ones((1, 1, 1, 256), bool)), None, None, "reference", "an array"),
+        ("gpu", 256, "float32", Mask(), None, None, "reference", "float32 is neither"),
+        ("gpu", 256, "bfloat16", Mask(window=4), None, None, "reference", "not causal"),
     ],
 )
 def test_each_call_has_its_kernel_and_a_reason(
     platform: str, length: int, dtype: str, mask: Mask, bias: Any, dropout: Any, kernel: str, why: str
 ) -> None:
     x = struct(length, dtype)
-    with backend.aim(platform):
+    with backend.target_platform(platform):
         choice = choose(x, x, mask, bias, dropout)
     assert choice.kernel == kernel and why in choice.why
     assert choice.query == choice.key == x.shape
 
 
 def test_a_causal_mask_wants_as_many_queries_as_keys() -> None:
-    with backend.aim("tpu"):
-        assert choose(struct(128), struct(256), Mask(causal=True)).kernel == "formula"
+    with backend.target_platform("tpu"):
+        assert choose(struct(128), struct(256), Mask(causal=True)).kernel == "reference"
         assert choose(struct(128), struct(256), Mask()).kernel == "splash"
 
 
 def test_the_choices_of_a_trace_are_told() -> None:
-    with kernels.choices() as seen:
+    with attention_dispatch.choices() as seen:
         for platform in ("cpu", "tpu"):
-            with backend.aim(platform):
-                jax.eval_shape(lambda *given: attend(*given), *[struct()] * 3)
-    assert [choice.kernel for choice in seen] == ["formula", "splash"]
+            with backend.target_platform(platform):
+                jax.eval_shape(lambda *given: dot_product_attention(*given), *[struct()] * 3)
+    assert [choice.kernel for choice in seen] == ["reference", "splash"]
 
 
 def scopes(jaxpr: Any) -> list[str]:
@@ -143,7 +143,7 @@ def scopes(jaxpr: Any) -> list[str]:
 
 def test_products_say_how_many_pairs_the_mask_lets_through() -> None:
     def loss(x: jax.Array) -> jax.Array:
-        return attend(x, x, x, Mask(causal=True, window=3)).sum()
+        return dot_product_attention(x, x, x, Mask(causal=True, window=3)).sum()
 
     x = jax.ShapeDtypeStruct((B, 8, H, 4), jnp.float32)
     found = scopes(jax.make_jaxpr(jax.grad(loss))(x).jaxpr)
@@ -155,13 +155,13 @@ import re
 import jax
 import jax.numpy as jnp
 from txjax import backend, sharding
-from txjax.nn import Mask, attend
-from txjax.nn.kernels import choose
+from txjax.nn import Mask, dot_product_attention
+from txjax.nn.attention_dispatch import choose
 
 def told(length, segments, mesh=None):
     def loss(query, key, value, segments):
         mask = Mask.within(segments, causal=True)
-        return attend(query, key, value, mask).astype(jnp.float32).sum()
+        return dot_product_attention(query, key, value, mask).astype(jnp.float32).sum()
 
     given = [jax.ShapeDtypeStruct((2, length, heads, 64), jnp.bfloat16) for heads in (4, 2, 2)]
     given.append(jax.ShapeDtypeStruct((2, length), jnp.int32) if segments else None)
@@ -169,11 +169,11 @@ def told(length, segments, mesh=None):
     program = step.lower(lowering_platforms=("cuda",)).as_text()
     print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
 
-with backend.aim("gpu"):
+with backend.target_platform("gpu"):
     told(256, False)
     told(256, True)
     told(197, False)
-    with sharding.use(sharding.Mesh(data=2, tensor=2)):
+    with sharding.use_mesh(sharding.Mesh(data=2, tensor=2)):
         told(256, False)
     wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
     print(choose(wide, wide, Mask()).why)
@@ -206,14 +206,14 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
     mesh, length, size = MESHES[name]
 
     def loss(query: jax.Array, key: jax.Array, value: jax.Array, segments: jax.Array) -> jax.Array:
-        return attend(query, key, value, Mask.within(segments, causal=True)).astype(jnp.float32).sum()
+        return dot_product_attention(query, key, value, Mask.within(segments, causal=True)).astype(jnp.float32).sum()
 
     def placed(*shape: int, dtype: Any = jnp.bfloat16) -> jax.ShapeDtypeStruct:
         axes = ("batch", "length", "heads", None)[: len(shape)]
         split = jax.sharding.NamedSharding(built, sharding.partition(shape, *axes))
         return jax.ShapeDtypeStruct(shape, dtype, sharding=split)
 
-    with backend.aim("tpu"), sharding.use(mesh, topology.devices) as built:
+    with backend.target_platform("tpu"), sharding.use_mesh(mesh, topology.devices) as built:
         given = [placed(8, length, heads, size) for heads in (H, G, G)]
         step = jax.jit(jax.grad(loss, (0, 1, 2))).lower(*given, placed(8, length, dtype=jnp.int32))
         program = step.compile().as_text()
@@ -226,13 +226,16 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
 def test_the_kernel_runs_once_where_remat_keeps_what_attention_gives(topology: Any) -> None:
     def calls(remat: str) -> int:
         def loss(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-            return attend(query, key, value, Mask(causal=True)).astype(jnp.float32).sum()
+            return dot_product_attention(query, key, value, Mask(causal=True)).astype(jnp.float32).sum()
 
         x = jax.ShapeDtypeStruct((8, 256, H, 64), jnp.bfloat16, sharding=split)
         step = jax.value_and_grad(jax.checkpoint(loss, policy=REMAT[remat].policy), (0, 1, 2))
         return jax.jit(step).lower(x, x, x).compile().as_text().count('custom_call_target="tpu_custom_call"')
 
-    with backend.aim("tpu"), sharding.use(sharding.Mesh(data=4, sequence=2), topology.devices) as built:
+    with (
+        backend.target_platform("tpu"),
+        sharding.use_mesh(sharding.Mesh(data=4, sequence=2), topology.devices) as built,
+    ):
         split = jax.sharding.NamedSharding(built, sharding.partition((8, 256), "batch", "length"))
         assert calls("attention") == 3 and calls("full") == 4  # forward, and backward for the queries and for the keys
 
