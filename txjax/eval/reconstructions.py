@@ -44,14 +44,15 @@ class Reconstructions(Evaluator):
             raise UserError("eval.data", "images with `mean` and `std`, to undo", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:
-        model, objective, seed = context.model, context.objective, context.seed
+        model = context.model
+        objective = context.objective
         assert isinstance(objective, MaskedPatch)
         mean, deviation = (np.asarray(getattr(self.data, name), np.float32) for name in ("mean", "std"))
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
             image = batch["image"]
             patches = patchify(image, model.patch)
-            keep = objective.keep(jax.random.key(seed), batch, patches.shape[1])
+            keep = objective.keep(jax.random.key(context.seed), batch, patches.shape[1])
             painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
             if objective.target == "normalised":
                 painted = unnormalised(painted, patches)

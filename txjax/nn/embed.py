@@ -28,8 +28,8 @@ class Embed(nn.Module):
     axis: str = "vocab"
 
     def setup(self) -> None:
-        draw, shape, axes = nn.initializers.normal(self.std), (self.vocab, self.width), (self.axis, "embed")
-        self.embedding = parameter(self, "embedding", draw, shape, axes)
+        draw = nn.initializers.normal(self.std)
+        self.embedding = parameter(self, "embedding", draw, (self.vocab, self.width), (self.axis, "embed"))
 
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike = jnp.float32) -> Float[Array, "*batch D"]:
         """The rows of these numbers."""

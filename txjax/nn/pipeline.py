@@ -120,7 +120,8 @@ def flow(
       context: arrays; those with a leading dimension B are cut like x, and each part of x meets its own.
       unroll: layers in one turn of a stage's loop.
     """
-    plan, (batch, *_) = schedule, x.shape
+    plan = schedule
+    batch = len(x)
     rows = sharding.num_shards("batch") // sharding.num_shards("layers")
     if batch % (plan.parts * rows):
         raise UserError(

@@ -25,7 +25,8 @@ def reference_attention(
     before the product and the sum divides after it: fewer passes over the scores. Heads come before places in all
     products: XLA on CPU is slower at any other order.
     """
-    (batch, length, heads, size), (_, source, groups, _) = query.shape, key.shape
+    batch, length, heads, size = query.shape
+    _, source, groups, _ = key.shape
     query = query * jnp.asarray(size**-0.5, query.dtype)
     query, key, value = (x.transpose(0, 2, 1, 3) for x in (query, key, value))
     query = query.reshape(batch, groups, -1, size)

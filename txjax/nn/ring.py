@@ -94,7 +94,9 @@ def _scores(
     causal: bool, window: int | None, heads: Any, key: Any, queries: Any, keys: Any, number: jax.Array
 ) -> tuple[jax.Array, jax.Array | None]:
     """Scores [B G R L S] of the keys that come by in turn `number`, and which of them are seen (None = all)."""
-    length, source, me = heads.shape[3], key.shape[1], axis_index("length")
+    length = heads.shape[3]
+    source = key.shape[1]
+    me = axis_index("length")
     offset = me * length - (me - number) % num_shards("length") * source
     seen = Mask(causal, window, queries, keys, offset).dense(length, source)
     scores = jnp.einsum("bgrlk,bsgk->bgrls", heads, key, preferred_element_type=jnp.float32)

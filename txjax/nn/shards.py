@@ -27,7 +27,8 @@ def per_device(
       source: the logical axis of the keys' places; None = every device gets all keys.
       more, more_specs: another argument, and how it is split.
     """
-    batch, heads, groups = query.shape[0], query.shape[2], key.shape[2]
+    batch, _, heads, _ = query.shape
+    groups = key.shape[2]
     queries = partition(query.shape, "batch", "length", "heads", None)
     keys = partition(key.shape, "batch", source, "kv_heads", None)
     if len(queries) and queries[2] != keys[2]:  # each device must find the key heads of its query heads
@@ -46,7 +47,8 @@ def filled(
     query: jax.Array, key: jax.Array, value: jax.Array, mask: Mask, of_queries: int, of_keys: int
 ) -> tuple[jax.Array, jax.Array, jax.Array, Mask]:
     """The call with lengths that are multiples of these; what is filled in sees and is seen by nothing real."""
-    (batch, length), source = query.shape[:2], key.shape[1]
+    batch, length = query.shape[:2]
+    source = key.shape[1]
     more = -length % of_queries, -source % of_keys
     if more == (0, 0):
         return query, key, value, mask
