@@ -1,4 +1,4 @@
-"""Every kernel of attention against the reference_attention in float32, forward and backward, in bfloat16; and its time."""
+"""Every attention kernel against the float32 reference, forward and backward, in bfloat16; and its time."""
 
 import functools
 import importlib.util

@@ -1,4 +1,4 @@
-"""Attention by tokamax agrees with the reference, as far as its CPU form goes; it is used only where a config names it."""
+"""Attention by tokamax agrees with the reference, as far as its CPU form goes; only a config chooses it."""
 
 import importlib.util
 from typing import Any

@@ -15,6 +15,7 @@ from txjax.nn.mask import Mask
 from txjax.nn.remat import checkpoint_name
 from txjax.nn.shards import per_device
 from txjax.nn.tried import Call, refusal
+from txjax.sharding import num_shards
 from txjax.types import require
 
 
