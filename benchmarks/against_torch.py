@@ -35,14 +35,14 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
     from models import SIZES, experiment, made_up  # beside this file
 
     from txjax import sharding
-    from txjax.train.state import lay_out
+    from txjax.train.state import build_layout
     from txjax.train.step import jit_step
 
     run = experiment(name, SIZES[name], dtype)
     held: dict[str, Any] = {}
     scope = sharding.use_mesh(run.mesh)
     built = scope.__enter__()
-    layout = lay_out(run, built)
+    layout = build_layout(run, built)
     held["state"] = layout.create(0)
     step = jit_step(run, layout)
     batch = jax.device_put(made_up(run), layout.batch)

@@ -22,7 +22,7 @@ from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.models.text.decoder import gpt
 from txjax.objectives import NextToken
-from txjax.train.state import lay_out
+from txjax.train.state import build_layout
 
 
 def peak() -> float:
@@ -34,7 +34,7 @@ def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
     """Medians in seconds of saving, of what the loop waits for it, and of restoring; bytes of the state and memory."""
     waits, saves, restores = [], [], []
     with sharding.use_mesh(experiment.mesh) as built, tempfile.TemporaryDirectory() as folder:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         state = jax.block_until_ready(layout.create(0))
         store = Store(Path(folder), Checkpoints(keep=1))
         held = peak()

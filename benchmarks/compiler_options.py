@@ -24,7 +24,7 @@ from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.train.counting import flops_per_step
-from txjax.train.state import lay_out
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,7 @@ def updates(experiment: Experiment) -> tuple[Callable[[], None], float]:
     """One update by the framework's own step, and the seconds until the first was done."""
     began = time.perf_counter()
     with sharding.use_mesh(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         held = [layout.create(0)]
         step, batch = jit_step(experiment, layout), jax.device_put(made_up(experiment), layout.batch)
 

@@ -18,8 +18,8 @@ from txjax.backend import prepare
 from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 
 
@@ -27,11 +27,11 @@ def measure(experiment: Experiment, steps: int, rounds: int) -> tuple[float, flo
     """Examples a second that the input gives, and that the model takes."""
     given, taken = [], []
     with sharding.use_mesh(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         state, step = layout.create(experiment.seed), jit_step(experiment, layout)
         source = experiment.data.open()
         batches = train_batches(source, batch_size=experiment.batch_size, seed=experiment.seed)
-        batch = place(next(batches), layout.batch)
+        batch = shard_batch(next(batches), layout.batch)
         for turn in range(rounds + 1):  # the first warms up
             started = time.perf_counter()
             for _ in range(steps):

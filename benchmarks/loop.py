@@ -19,8 +19,8 @@ from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.log.terminal_table import table
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 
@@ -28,9 +28,9 @@ from txjax.train.trainer import train
 def bare(experiment: Experiment, steps: int) -> float:
     """Median seconds of the jitted step on batches that are already on the device."""
     with sharding.use_mesh(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
-        held = [place(next(batches), layout.batch) for _ in range(4)]
+        held = [shard_batch(next(batches), layout.batch) for _ in range(4)]
         batches.close()
         state, step, seconds = layout.create(experiment.seed), jit_step(experiment, layout), []
         for i in range(steps + 5):

@@ -19,14 +19,14 @@ from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.nn import REMAT
 from txjax.plan.target import slice_of
-from txjax.train.state import batch_spec, lay_out
+from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
 
 def stats(experiment: Experiment, devices: Any) -> Any:
     """The compiler's account of the step, bytes of one device."""
     with sharding.use_mesh(experiment.mesh, devices) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         spec = batch_spec(experiment.data, experiment.batch_size)
         return jit_step(experiment, layout).lower(layout.abstract, spec).compile().memory_analysis()
 

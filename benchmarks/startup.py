@@ -27,14 +27,14 @@ def work(name: str, depth: int, programs: str, began: float) -> None:
 
     from txjax import sharding
     from txjax.backend import prepare
-    from txjax.train.state import lay_out
+    from txjax.train.state import build_layout
     from txjax.train.step import jit_step
 
     prepare(Path(programs))
     marks[1] = time.time()
     run = experiment(name, SIZES[name] | {"depth": depth}, "float32")
     with sharding.use_mesh(run.mesh) as built:
-        layout = lay_out(run, built)
+        layout = build_layout(run, built)
         state = jax.block_until_ready(layout.create(0))
         marks.append(time.time())
         batch = jax.device_put(made_up(run), layout.batch)

@@ -11,7 +11,7 @@ from saved import abstract, assert_same, make, save
 
 from txjax.checkpoint import Checkpoints, Store, split
 from txjax.io import digest
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_disk_that_gives_back_other_bits_costs_no_older_step(store, monkeypatc
 
     with monkeypatch.context() as patched:
         patched.setattr(digest, "evict", flip)
-        with pytest.raises(Failure, match="step 5 does not come back from the disk as it was written; step 4 is safe"):
+        with pytest.raises(RunError, match="step 5 does not come back from the disk as it was written; step 4 is safe"):
             save(store, 5)
     assert store.steps() == [2, 3, 4] and (store.folder / "5.bad").is_dir()
     save(store, 6)
@@ -162,7 +162,7 @@ def test_older_steps_that_cannot_be_removed_cost_not_the_newest(store, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", lambda path, **more: more or fail(path))
-        with pytest.raises(Failure, match="Input/output error; step 5 is safe"):
+        with pytest.raises(RunError, match="Input/output error; step 5 is safe"):
             save(store, 5)
     assert store.steps()[-1] == 5 and not store.faults(5)
 
@@ -176,7 +176,7 @@ def test_a_disk_that_fails_in_the_background_is_one_line(store, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(digest, "commit", fail)
         store.save(5, make(5), {"data": {}, "metrics": {}})
-        with pytest.raises(Failure, match="step 5 could not be saved: .*Input/output error; step 4 is safe"):
+        with pytest.raises(RunError, match="step 5 could not be saved: .*Input/output error; step 4 is safe"):
             store.wait()
     assert store.choose() == 4 and not store.path(5).exists()
     save(store, 5)

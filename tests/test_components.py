@@ -101,5 +101,5 @@ def test_nothing_is_evaluated(config, tmp_path, capsys):
 
 def load(path, *flags: str):
     found = config.load(str(path), list(flags))
-    tree.check_settings(found)
+    tree.check_fields(found)
     return found

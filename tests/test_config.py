@@ -6,7 +6,7 @@ import json
 import pytest
 
 from txjax import config, tree
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 FILE = """
 import dataclasses
@@ -66,7 +66,7 @@ def test_flags_reach_every_depth_and_keep_their_types(file):
     part = run.parts["one"]
     assert (part.rate, part.flag, part.data_dir, run.groups[1].name) == (0.25, True, None, "last")
     assert run.groups[0].name == "x"
-    tree.check_settings(run)
+    tree.check_fields(run)
 
 
 def test_a_fresh_tree_every_time(file):
@@ -114,7 +114,7 @@ def test_a_mistyped_flag_is_one_line_that_names_it(file, flag, words):
 def test_a_value_out_of_range_is_one_line_that_names_it(file, flag, words):
     run = config.load(file, [flag])
     with pytest.raises(UserError) as error:
-        tree.check_settings(run)
+        tree.check_fields(run)
     for word in words:
         assert word in str(error.value)
 
@@ -123,7 +123,7 @@ def test_a_wrong_type_in_the_file_itself_is_found(file):
     run = config.load(file, [])
     run.model.width = "512"
     with pytest.raises(UserError, match="config.model.width: expected a whole number, got '512'"):
-        tree.check_settings(run)
+        tree.check_fields(run)
 
 
 def test_files_that_cannot_be_used(file, tmp_path):
@@ -173,7 +173,7 @@ def test_differences_are_named_by_path(file):
 class Account:
     api_key: str = "s3cret"
     tokens: int = 3
-    level: int = setting(1, at_least=1)
+    level: int = config_field(1, at_least=1)
 
 
 def test_secrets_stay_out_of_the_json():

@@ -14,7 +14,7 @@ from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
-from txjax.train.state import batch_spec, lay_out, variables
+from txjax.train.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import BATCH_KEYS, UserError
 
@@ -78,7 +78,7 @@ def test_json_round_trip_and_flags_that_can_type_every_field(experiment):
     assert json.dumps(tree.to_json(tree.from_json(json.loads(written)))) == written
     for where, node in tree.walk(experiment):
         if dataclasses.is_dataclass(node):
-            assert not [f"{where}.{f.name}" for f in tree.settings(node) if isinstance(f.type, str)]
+            assert not [f"{where}.{f.name}" for f in tree.config_fields(node) if isinstance(f.type, str)]
 
 
 @pytest.mark.parametrize("source", [source for path in STUDIES for source in variants(path)])
@@ -88,7 +88,7 @@ def test_every_point_of_a_study_is_a_run(source, monkeypatch):
     assert len(points) > 1 or source.endswith(":large")
     assert same == 0
     for point in points:
-        tree.check_settings(point.experiment)
+        tree.check_fields(point.experiment)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=name)
@@ -109,9 +109,9 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
         if experiment.optimizer.rule is None:
             with pytest.raises(UserError, match="config.optimizer"):
-                lay_out(experiment, built)
+                build_layout(experiment, built)
         else:
-            lay_out(experiment, built)
+            build_layout(experiment, built)
 
 
 def test_the_readme_shows_the_config_as_it_ships():

@@ -26,8 +26,8 @@ from txjax.plan.program import compile_step, laid_out
 from txjax.plan.target import Target, fake, slice_of
 from txjax.sharding import Mesh
 from txjax.train.check import check_layout
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 
@@ -90,10 +90,10 @@ def made(exp: Experiment, step: int) -> Batch:
 def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tuple[Any, list[dict[str, Any]]]:
     """Trains on some devices, None = all."""
     with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for number in range(steps):
-            state, metrics = step(state, place(made(exp, number), layout.batch))
+            state, metrics = step(state, shard_batch(made(exp, number), layout.batch))
             rows.append(jax.device_get(metrics))
         return jax.device_get(state.params), rows
 
@@ -221,4 +221,4 @@ def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() ->
         sharding.use_mesh(exp.mesh) as built,
         pytest.raises(UserError, match=r"depth: expected a multiple of mesh.pipeline \* stack.rounds = 2 \* 3, got 4"),
     ):
-        lay_out(exp, built)
+        build_layout(exp, built)

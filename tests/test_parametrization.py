@@ -29,7 +29,7 @@ from txjax.nn import (
 )
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Lion, Muon
 from txjax.parametrization import RULES, CompleteP, DepthMuP, MuP, Scaling
-from txjax.train.state import batch_spec, lay_out
+from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError, flat_paths
 
@@ -238,7 +238,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
         if parametrized:
             experiment = dataclasses.replace(experiment, model=model.clone(parametrization=base))
         with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
-            layout = lay_out(experiment, built)
+            layout = build_layout(experiment, built)
             batch = batch_spec(experiment.data, experiment.batch_size)
             step = jax.jit(make_step(experiment, layout)).lower(layout.abstract, batch)
             return [jax.jit(layout.init).lower(jax.eval_shape(jax.random.key, 0)).as_text(), step.as_text()]

@@ -21,7 +21,7 @@ THERE = stored_variables(arrays(weights_params_body_a=(2, 3), weights_frozen_bod
 
 def fates(transfer: Transfer, here=HERE, there=THERE, tables=()) -> dict[str, tuple[str, str]]:
     found = plan(transfer, here, there, tables, "W")
-    return {row.path: (row.fate, row.there.at if row.there else "") for row in found}
+    return {row.path: (row.action, row.there.at if row.there else "") for row in found}
 
 
 def test_prefixes_lead_from_here_to_there_whatever_was_frozen():

@@ -7,7 +7,7 @@ import sys
 
 from txjax import libtpu
 from txjax.cli import actions
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 from txjax.visible import Formatter, visible
 
 
@@ -31,8 +31,8 @@ def main(argv: list[str] | None = None) -> int:
         if "txjax.distributed" in sys.modules:  # else nothing needed it, and there are no others
             from txjax import distributed
 
-            distributed.fail(error)
-        if not isinstance(error, UserError | Failure):
+            distributed.report_failure(error)
+        if not isinstance(error, UserError | RunError):
             raise
         print(f"txjax: {visible(str(error))}", file=sys.stderr)
         return 2 if isinstance(error, UserError) else error.code
@@ -57,7 +57,7 @@ _OF_FILES = (
 )
 
 
-def _disk(error: BaseException) -> UserError | Failure | None:
+def _disk(error: BaseException) -> UserError | RunError | None:
     """What a disk that is full or fails comes to in one line; None for any other error."""
     if not isinstance(error, OSError):
         return None
@@ -65,7 +65,7 @@ def _disk(error: BaseException) -> UserError | Failure | None:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return UserError(name, "room to write", "a full disk")
     if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
-        return Failure(f"{name}: {error.strerror}")
+        return RunError(f"{name}: {error.strerror}")
     return None
 
 

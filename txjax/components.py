@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import txjax
-from txjax.tree import children, declared, settings, type_name
-from txjax.types import UserError, near_misses, some
+from txjax.tree import children, config_fields, field_types, type_name
+from txjax.types import UserError, join_names, near_misses
 
 _UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # ast of texts that are no literals
 _PLAIN = (bool, int, float, str, type(None))
@@ -55,7 +55,7 @@ class Slot:
     def kind_of(self, name: str) -> Any:
         """The type that is declared for what lies one step below: a field, an entry, an element."""
         if dataclasses.is_dataclass(self.now):
-            return declared(self.now).get(name, Any)
+            return field_types(self.now).get(name, Any)
         if isinstance(self.now, dict):
             return (_arguments(self.kind, dict) or (str, Any))[1]
         kinds = _arguments(self.kind, tuple) or (Any, ...)
@@ -132,7 +132,7 @@ class Slot:
         if not self.holds_components:
             raise self._mistake(ast.unparse(node))
         cls = self._class(ast.unparse(node.func))
-        fields = {field.name: field for field in settings(cls)}
+        fields = {field.name: field for field in config_fields(cls)}
         said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
         if len(node.args) > len(fields):
             raise UserError(self.where, f"at most {len(fields)} arguments", len(node.args), hint=said)
@@ -170,7 +170,7 @@ class Slot:
         if chosen:
             raise UserError(self.where, "the name of one class", name, chosen)
         offers = self.offers()
-        hint = f"there are {some(offers, 12)}" if offers else ""
+        hint = f"there are {join_names(offers, 12)}" if offers else ""
         expected = "a class of txjax" if self.kind is Any else f"a class of txjax for {type_name(self.kind)}"
         raise UserError(self.where, expected, name, near_misses(name, offers), hint)
 
@@ -199,7 +199,7 @@ class Slot:
         offers = self.offers() if self.holds_components else []
         names = [f"{self.where}{step}" for step, _ in children(self.now)]
         such = "such as " + " or ".join(f"{name}(...)" for name in offers[:4]) if offers else ""
-        return "; ".join(part for part in (such, "or set " + some(names, 4) if names else "") if part)
+        return "; ".join(part for part in (such, "or set " + join_names(names, 4) if names else "") if part)
 
 
 def fitted(where: str, kind: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
 from txjax.transfer import Transfer
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -54,17 +54,17 @@ class Experiment:
     optimizer: Optimizer = dataclasses.field(default_factory=AdamW)
     ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
-    num_steps: int = setting(1000, at_least=1)
-    batch_size: int = setting(32, at_least=1)
-    microbatches: int = setting(1, at_least=1)
-    seed: int = setting(0, at_least=0, below=2**31, traced=True)
-    log_every_steps: int = setting(10, at_least=1)
-    on_nonfinite: str = setting("raise", choices=("raise", "skip"))
+    num_steps: int = config_field(1000, at_least=1)
+    batch_size: int = config_field(32, at_least=1)
+    microbatches: int = config_field(1, at_least=1)
+    seed: int = config_field(0, at_least=0, below=2**31, traced=True)
+    log_every_steps: int = config_field(10, at_least=1)
+    on_nonfinite: str = config_field("raise", choices=("raise", "skip"))
     spikes: Spikes | None = None
-    max_skips: int = setting(10, at_least=1)
+    max_skips: int = config_field(10, at_least=1)
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
-    step_timeout_seconds: float = setting(600.0, above=0)
-    heartbeat_timeout_seconds: int = setting(60, at_least=4)
+    step_timeout_seconds: float = config_field(600.0, above=0)
+    heartbeat_timeout_seconds: int = config_field(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | None = None
     transfer: Transfer = dataclasses.field(default_factory=Transfer)

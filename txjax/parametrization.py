@@ -8,7 +8,7 @@ import dataclasses
 import enum
 from typing import NamedTuple
 
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 Axes = tuple[str | None, ...]
 
@@ -150,8 +150,8 @@ class MuP(Parametrization):
       base_head_size: the head size of that model.
     """
 
-    base_width: int = setting(at_least=1)
-    base_head_size: int = setting(at_least=1)
+    base_width: int = config_field(at_least=1)
+    base_head_size: int = config_field(at_least=1)
 
     def scaling(self, width: int, head_size: int, depth: int) -> Scaling | None:
         return Scaling(width / self.base_width, head_size / self.base_head_size)
@@ -168,8 +168,8 @@ class DepthMuP(MuP):
       alpha: the exponent.
     """
 
-    base_depth: int = setting(at_least=1)
-    alpha: float = setting(0.5, above=0, at_most=1)
+    base_depth: int = config_field(at_least=1)
+    alpha: float = config_field(0.5, above=0, at_most=1)
 
     def scaling(self, width: int, head_size: int, depth: int) -> Scaling | None:
         ratios = width / self.base_width, head_size / self.base_head_size, depth / self.base_depth
@@ -180,7 +180,7 @@ class DepthMuP(MuP):
 class CompleteP(DepthMuP):
     """`DepthMuP` with the exponent 1, which leaves Adam's learning rates alone (Dey et al. 2025, table 1)."""
 
-    alpha: float = setting(1.0, above=0, at_most=1)
+    alpha: float = config_field(1.0, above=0, at_most=1)
 
 
 def refuse(optimizer: str, known: list[str]) -> UserError:

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.types import UserError, near_misses, setting
+from txjax.types import UserError, config_field, near_misses
 
 FIELD = "config.init_from"
-FATES = ("loaded", "resampled", "new", "dropped")
+ACTIONS = ("loaded", "resampled", "new", "dropped")
 
 
 @dataclasses.dataclass
@@ -51,9 +51,9 @@ class Bicubic(Resample):
       columns_there: the same in the run that is taken over.
     """
 
-    prefix: int = setting(1, at_least=0)
-    columns: int | None = setting(None, at_least=1)
-    columns_there: int | None = setting(None, at_least=1)
+    prefix: int = config_field(1, at_least=0)
+    columns: int | None = config_field(None, at_least=1)
+    columns_there: int | None = config_field(None, at_least=1)
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
         before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
@@ -139,7 +139,7 @@ class Row(NamedTuple):
       here, there: None for what is dropped, or new.
     """
 
-    fate: str
+    action: str
     path: str
     here: Stored | None
     there: Stored | None
@@ -182,7 +182,7 @@ def plan(transfer: Transfer, here: Variables, there: Variables, tables: Iterable
             )
         rows += [Row("dropped", path, None, array) for path, array in others.items() if path not in used]
     rows += [Row("dropped", p, None, a) for c in there.keys() - here.keys() for p, a in there[c].items()]
-    if not any(row.fate in ("loaded", "resampled") for row in rows):
+    if not any(row.action in ("loaded", "resampled") for row in rows):
         wanted = next(iter(here["params"]))
         raise UserError(
             FIELD,

@@ -21,7 +21,7 @@ _HIDDEN = "(hidden)"
 _NAMED_TEXT = re.compile(r"""(\w+)(['"]?\s*[=:]\s*)(['"]).*?\3""")  # `api_key="x"` inside a component that a flag sets
 
 
-def settings(component: Any) -> list[dataclasses.Field]:
+def config_fields(component: Any) -> list[dataclasses.Field]:
     """The fields of a component that a user sets. (`parent` and `name` of a Linen module are Flax's own.)"""
     fields = [f for f in dataclasses.fields(component) if f.init]
     own = {"parent", "name"} if any(f.name == "parent" for f in fields) else set()
@@ -31,7 +31,7 @@ def settings(component: Any) -> list[dataclasses.Field]:
 def children(node: Any) -> Iterator[tuple[str, Any]]:
     """What lies one step below `node`, with the text that leads there: `.width`, `[0]`, `.valid`."""
     if dataclasses.is_dataclass(node):
-        for field in settings(node):
+        for field in config_fields(node):
             yield f".{field.name}", getattr(node, field.name)
     elif isinstance(node, dict):
         for key, value in node.items():
@@ -57,12 +57,12 @@ def identity(node: Any) -> tuple[Any, ...]:
     return tuple((path, type(value), said(value)) for path, value in walk(node, ""))
 
 
-def declared(node: Any) -> dict[str, Any]:
+def field_types(node: Any) -> dict[str, Any]:
     """The types of a component's fields, by name."""
     return typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}
 
 
-def check_settings(tree: Any, root: str = "config") -> None:
+def check_fields(tree: Any, root: str = "config") -> None:
     """Every plain value has its field's type, is finite and lies in the range that the field states.
 
     Raises:
@@ -74,8 +74,8 @@ def check_settings(tree: Any, root: str = "config") -> None:
     for path, node in walk(tree, root):
         if not dataclasses.is_dataclass(node):
             continue
-        types_here = declared(node)
-        for field in settings(node):
+        types_here = field_types(node)
+        for field in config_fields(node):
             value, where = getattr(node, field.name), f"{path}.{field.name}".replace("--.", "--")
             _check_type(where, value, types_here.get(field.name, Any))
             for limit, bound in field.metadata.get("limits", {}).items():
@@ -96,28 +96,28 @@ def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
         raise UserError(where, f"{words[limit]} {bound}", value)
 
 
-def _check_type(where: str, value: Any, declared: Any) -> None:
-    options = typing.get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
+def _check_type(where: str, value: Any, field_types: Any) -> None:
+    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
     if not all(option in _PLAIN for option in options):
         return
     accepted = {float: (float, int)}
     for option in options:
         if isinstance(value, accepted.get(option, option)) and not (isinstance(value, bool) and option is not bool):
             return
-    raise UserError(where, type_name(declared), value)
+    raise UserError(where, type_name(field_types), value)
 
 
-def type_name(declared: Any) -> str:
+def type_name(field_types: Any) -> str:
     """A type, as a person says it."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
-    options = typing.get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
+    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
     return " or ".join(names.get(option, getattr(option, "__name__", str(option))) for option in options)
 
 
 def to_json(node: Any) -> Any:
     """The tree as plain JSON values: a component is its class path and its fields. Secrets are left out."""
     if dataclasses.is_dataclass(node):
-        fields = _without_secrets({f.name: getattr(node, f.name) for f in settings(node)})
+        fields = _without_secrets({f.name: getattr(node, f.name) for f in config_fields(node)})
         return {_CLASS: _class_path(node), **fields}
     if isinstance(node, dict):
         return _without_secrets({str(key): value for key, value in node.items()})
@@ -128,19 +128,19 @@ def to_json(node: Any) -> Any:
     raise UserError("config", "numbers, texts, tuples, dicts and dataclasses", type(node).__name__)
 
 
-def completed(value: Any, like: Any) -> Any:
+def fill_defaults(value: Any, like: Any) -> Any:
     """JSON that an older release wrote, with the fields that it did not have yet at their defaults.
 
     Args:
       like: a tree of today; where it has components of other classes nothing is added.
     """
     if isinstance(like, tuple | list) and isinstance(value, list):
-        return [completed(*pair) for pair in zip(value, like, strict=False)] + value[len(like) :]
+        return [fill_defaults(*pair) for pair in zip(value, like, strict=False)] + value[len(like) :]
     if isinstance(like, dict) and isinstance(value, dict):
-        return {key: completed(old, like[key]) if key in like else old for key, old in value.items()}
+        return {key: fill_defaults(old, like[key]) if key in like else old for key, old in value.items()}
     if dataclasses.is_dataclass(like) and isinstance(value, dict) and value.get(_CLASS) == _class_path(like):
-        old = {key: completed(old, getattr(like, key, None)) for key, old in value.items()}
-        return {**{f.name: to_json(_default(f)) for f in settings(like) if _has_default(f)}, **old}
+        old = {key: fill_defaults(old, getattr(like, key, None)) for key, old in value.items()}
+        return {**{f.name: to_json(_default(f)) for f in config_fields(like) if _has_default(f)}, **old}
     return value
 
 
@@ -199,7 +199,7 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
         return {k: from_json(v, trusted, f"{where}.{k}") for k, v in value.items()}
     fields = {k: from_json(v, trusted, f"{where}.{k}") for k, v in value.items() if k != _CLASS}
     component = _component(str(value[_CLASS]), trusted, where)
-    known = {f.name for f in settings(component)}
+    known = {f.name for f in config_fields(component)}
     for name in fields:
         if name not in known:
             raise UserError(f"{where}.{name}", f"a field of {component.__name__}", near=near_misses(name, known))
@@ -209,7 +209,7 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
         raise
     except (TypeError, ValueError) as error:  # fields that are missing, or of other kinds
         raise UserError(where, f"the fields of {component.__name__}", hint=str(error).replace("\n", " ")) from None
-    for name, kind in declared(made).items():
+    for name, kind in field_types(made).items():
         if name in fields and not _fits(fields[name], kind):
             got = type(fields[name]).__name__ if dataclasses.is_dataclass(fields[name]) else fields[name]
             raise UserError(f"{where}.{name}", type_name(kind), got)

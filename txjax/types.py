@@ -70,7 +70,7 @@ class Mean:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class ObjectiveOutput:
     """What an objective says of one (micro)batch.
 
     Attributes:
@@ -134,7 +134,7 @@ class UserError(ValueError):
         return UserError(field, self.expected, self.got, self.near, self.hint)
 
 
-class Failure(RuntimeError):
+class RunError(RuntimeError):
     """Why a run can't go on, where no flag would mend it: printed as one line.
 
     Attributes:
@@ -165,12 +165,12 @@ def is_word_of(name: str, choice: str) -> bool:
     return name in words or len(short) > 1 and short in words or len(name) > 1 and name == initials
 
 
-def some(names: Sequence[str], most: int = 5) -> str:
+def join_names(names: Sequence[str], most: int = 5) -> str:
     """`a, b, c and 4 more`: names in a message."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def setting(
+def config_field(
     default: Any = dataclasses.MISSING,
     *,
     factory: Any = dataclasses.MISSING,
@@ -182,7 +182,7 @@ def setting(
     traced: bool = False,
     off: float | None = None,
 ) -> Any:
-    """A dataclass field that states the range of its values; `tree.check_settings` enforces it.
+    """A dataclass field that states the range of its values; `tree.check_fields` enforces it.
 
     Args:
       traced: the train step can be traced with the number as an argument, so that runs which differ in it can be one

@@ -12,7 +12,7 @@ from models import made_up
 from txjax import config, sharding
 from txjax.experiment import Experiment
 from txjax.scaling.chips import peak
-from txjax.train.state import flops_per_step, lay_out, places
+from txjax.train.state import build_layout, flops_per_step, places
 from txjax.train.step import jit_step
 
 CONFIG = str(Path(__file__).parents[1] / "full_size.py")
@@ -29,7 +29,7 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
     device = jax.devices()[0]
     before = _peak(device)
     with sharding.use_mesh(run.mesh) as built:
-        layout = lay_out(run, built)
+        layout = build_layout(run, built)
         state, batch = layout.create(0), jax.device_put(made_up(run), layout.batch)
         began = time.perf_counter()
         program = jit_step(run, layout).lower(state, batch).compile()

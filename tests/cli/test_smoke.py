@@ -9,7 +9,7 @@ from txjax import config as configs
 from txjax.__main__ import main
 from txjax.cli.smoke import shorten
 from txjax.optim import WarmupStableDecay
-from txjax.tree import check_settings
+from txjax.tree import check_fields
 
 from runs import rows, train_here
 
@@ -32,7 +32,7 @@ def test_every_shipped_config_can_be_shortened(root):
     for path in sorted((root / "configs").rglob("*.py")):
         experiment = configs.load(str(path), [])
         assert shorten(experiment).startswith("smoke run: config.")
-        check_settings(experiment)
+        check_fields(experiment)
         experiment.optimizer.lr(experiment.num_steps)
     experiment.optimizer.schedule, experiment.num_steps = WarmupStableDecay(5, decay_steps=995), 1000
     shorten(experiment)

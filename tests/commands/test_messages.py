@@ -7,7 +7,7 @@ from txjax.__main__ import main
 from txjax.config import load
 from txjax.interop import huggingface
 from txjax.models import gpt
-from txjax.train.workdir import settle_config
+from txjax.train.workdir import write_config
 
 from made import variables
 
@@ -48,7 +48,7 @@ def test_a_flag_under_the_name_that_others_give_it(config, tmp_path, capsys, fla
 def test_checkpoints_that_were_removed(config, tmp_path, capsys):
     workdir = tmp_path / "run"
     (workdir / "checkpoints").mkdir(parents=True)
-    settle_config(workdir, load(str(config), []))
+    write_config(workdir, load(str(config), []))
     err = refused(capsys, "evaluate", f"--workdir={workdir}")
     assert f"--workdir: expected a run with a checkpoint, got '{workdir}'; there is none in" in err
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from txjax.data import LabelledText, eval_batches, train_batches
-from txjax.data.buckets import ByLength
+from txjax.data.buckets import LengthSortedIndex
 from txjax.data.index import GlobalIndex
 
 import made_sentences
@@ -92,14 +92,14 @@ def test_sorted_batches_show_the_same_examples_with_less_padding(opened):
 def test_sorting_is_a_permutation_of_positions():
     lengths = np.random.default_rng(0).integers(1, 50, 13).astype(np.int32)
     plain = GlobalIndex(13, seed=1)
-    ordered = ByLength(plain, lengths, batch_size=3, batches=5)
+    ordered = LengthSortedIndex(plain, lengths, batch_size=3, batches=5)
     for window in range(6):
         span = range(window * 15, window * 15 + 15)
         assert sorted(map(ordered, span)) == sorted(map(plain, span))
         sizes = [[lengths[ordered(p)[0]] for p in span[b : b + 3]] for b in range(0, 15, 3)]
         joined = [size for batch in sorted(sizes, key=lambda s: (s[0], s[-1])) for size in batch]
         assert joined == sorted(joined)
-    assert [ordered(p) for p in (44, 3, 44)] == [ByLength(plain, lengths, 3, 5)(p) for p in (44, 3, 44)]
+    assert [ordered(p) for p in (44, 3, 44)] == [LengthSortedIndex(plain, lengths, 3, 5)(p) for p in (44, 3, 44)]
 
 
 def test_evaluation_keeps_the_order_and_every_example(opened):

@@ -9,38 +9,40 @@ TALK = """
 import json, sys, time
 import numpy as np
 from txjax import distributed
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
 def mistake():
     raise UserError("config.a", "b", 3)
 def tell(**facts):
     print(json.dumps(facts), flush=True)
-tell(index=distributed.index(), name=distributed.name(1), first=distributed.first())
-tell(short=distributed.agree("one", lambda: [me, "x"]), long=len(distributed.agree("two", lambda: "y" * 5000)))
+tell(index=distributed.process_index(), name=distributed.process_name(1), first=distributed.is_primary())
+tell(short=distributed.on_primary("one", lambda: [me, "x"]))
+tell(long=len(distributed.on_primary("two", lambda: "y" * 5000)))
 tell(gathered=distributed.gather(np.array([1e300 * me, 2**53 + 1.0])).tolist())
 try:
-    distributed.agree("three", mistake)
-except (UserError, Failure) as error:
+    distributed.on_primary("three", mistake)
+except (UserError, RunError) as error:
     tell(error=str(error), code=distributed.exit_code(error))
 if me == 1:
     time.sleep(4)
 try:
     distributed.barrier("the end of the world", 2)
-except Failure as error:
+except RunError as error:
     tell(missing=str(error))
 """
 
 FAILS = """
 import sys, time
 from txjax import distributed
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 from pathlib import Path
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
-distributed.watch(Path(sys.argv[3]))
+distributed.watch_peers(Path(sys.argv[3]))
 if me == int(sys.argv[4]):
-    distributed.fail(UserError("config.data", "fire brigade", "fire") if sys.argv[5] == "2" else OSError("gone"))
+    mistake = UserError("config.data", "fire brigade", "fire")
+    distributed.report_failure(mistake if sys.argv[5] == "2" else OSError("gone"))
 time.sleep(100)
 """
 

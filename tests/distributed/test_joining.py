@@ -45,7 +45,7 @@ def test_one_process_starts_nothing(told, monkeypatch, surroundings):
     for name, value in surroundings.items():
         monkeypatch.setenv(name, value)
     distributed.start()
-    assert not told and not distributed.several() and distributed.first()
+    assert not told and not distributed.is_multiprocess() and distributed.is_primary()
 
 
 @pytest.mark.parametrize(

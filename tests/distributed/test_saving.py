@@ -12,7 +12,7 @@ from txjax import distributed
 from txjax.checkpoint import Store
 me, folder, faulty = int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 distributed.start(sys.argv[1], 2, me)
-distributed.watch(folder / "logs")
+distributed.watch_peers(folder / "logs")
 sharding = jax.NamedSharding(jax.make_mesh((2,), ("x",)), jax.P("x"))
 array = jax.make_array_from_process_local_data(sharding, np.arange(4.0, dtype=np.float32) + 4 * me)
 store = Store(folder)
@@ -34,7 +34,7 @@ try:
         store.poll()
         time.sleep(0.1)
 except Exception as error:
-    distributed.fail(error)
+    distributed.report_failure(error)
 """
 
 

@@ -13,7 +13,7 @@ from saved import abstract, assert_same, make, save
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 
 UNREADABLE = "/proc/self/mem"  # its first page: opening succeeds, reading is an Input/output error
 
@@ -95,9 +95,9 @@ def test_an_outage_of_everything_never_begins_anew(broken, config, capsys):
     store, before = Store(broken), names(broken / "checkpoints")
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-        with pytest.raises(Failure, match="Too many open files"):
+        with pytest.raises(RunError, match="Too many open files"):
             store.newest_good()
-        with pytest.raises(Failure, match="Too many open files"):
+        with pytest.raises(RunError, match="Too many open files"):
             store.choose("last")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -121,7 +121,7 @@ def test_a_disk_that_refuses_the_arrays_is_one_line(store):
     )
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
-        with pytest.raises(Failure, match="step 40 could not be saved: .*; step 30 is safe") as caught:
+        with pytest.raises(RunError, match="step 40 could not be saved: .*; step 30 is safe") as caught:
             store.save(40, large, {})
             store.wait()
     finally:

@@ -8,7 +8,7 @@ import pytest
 from txjax import config as configs
 from txjax import tree
 from txjax.__main__ import main
-from txjax.train.workdir import settle_config
+from txjax.train.workdir import write_config
 
 import runs
 
@@ -99,7 +99,7 @@ def test_secrets_are_in_nothing_that_a_run_writes(tmp_path, capsys):
     code, out, err = runs.train(path, workdir, flag, "--until=2")
     assert code == 0 and "switched off" not in err, err
     assert main(["report", str(workdir)]) == 0
-    settle_config(workdir, configs.load(str(path), [flag]))  # it could go on: what is hidden is the same as before
+    write_config(workdir, configs.load(str(path), [flag]))  # it could go on: what is hidden is the same as before
     told = capsys.readouterr()
     for file in (p for p in workdir.rglob("*") if p.is_file()):
         assert SECRET.encode() not in file.read_bytes(), file

@@ -20,8 +20,8 @@ from txjax.data import SentencePieceFile, TokenizerFile, disk_cache, records
 from txjax.data.records import Records
 from txjax.interop import huggingface
 from txjax.io import digest
-from txjax.train.state import lay_out
-from txjax.types import Failure, UserError, flat_paths
+from txjax.train.state import build_layout
+from txjax.types import RunError, UserError, flat_paths
 
 PACKAGE = Path(__file__).parents[2] / "txjax"
 
@@ -53,7 +53,7 @@ def test_in_every_file_of_a_checkpoint(marker, straight_run, config, tmp_path):
     shutil.copytree(straight_run, workdir)
     store, experiment, payload = Store(workdir), configs.load(str(config), []), pickle.dumps(Payload(marker))
     with sharding.use_mesh(experiment.mesh) as built:
-        abstract = lay_out(experiment, built).abstract
+        abstract = build_layout(experiment, built).abstract
         whole = flat_paths(store.restore(abstract)[0])
         files = [p for p in sorted(store.path(40).rglob("*")) if p.is_file() and p.name != digest.NAME]
         refused = 0
@@ -63,7 +63,7 @@ def test_in_every_file_of_a_checkpoint(marker, straight_run, config, tmp_path):
             digest.commit(store.path(40))
             try:
                 found, _ = store.restore(abstract)
-            except (UserError, Failure) as error:
+            except (UserError, RunError) as error:
                 assert "\n" not in str(error)
                 refused += 1
             else:
@@ -249,7 +249,7 @@ def test_in_arrays_of_the_cache(marker, tmp_path, monkeypatch):
         np.save(folder / "labels.npy", np.arange(3))
 
     def opened() -> np.ndarray:
-        return disk_cache.built("labels", {"of": "a test"}, build, lambda folder: np.load(folder / "labels.npy"))
+        return disk_cache.get_or_build("labels", {"of": "a test"}, build, lambda folder: np.load(folder / "labels.npy"))
 
     opened()
     (file,) = (tmp_path / "cache").rglob("labels.npy")

@@ -12,7 +12,7 @@ from txjax import config as configs
 from txjax import sharding
 from txjax.checkpoint import Store
 from txjax.sharding import Mesh
-from txjax.train.state import lay_out
+from txjax.train.state import build_layout
 from txjax.types import flat_paths
 
 import runs
@@ -94,10 +94,10 @@ def test_a_checkpoint_is_the_same_on_every_mesh(mesh, straight_run, config):
     experiment, store = configs.load(str(config), []), Store(straight_run)
     devices = jax.devices()[: mesh.fsdp]
     with sharding.use_mesh(Mesh(data=1), jax.devices()[:1]) as built:
-        there = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
+        there = flat_paths(store.restore(build_layout(experiment, built).abstract)[0])
     experiment.mesh = mesh
     with sharding.use_mesh(mesh, devices) as built:
-        here = flat_paths(store.restore(lay_out(experiment, built).abstract)[0])
+        here = flat_paths(store.restore(build_layout(experiment, built).abstract)[0])
     assert len(here["params/embed/embedding"].sharding.device_set) == mesh.fsdp
     for path, array in there.items():
         assert np.asarray(array).tobytes() == np.asarray(here[path]).tobytes(), path

@@ -17,7 +17,7 @@ from txjax.nn import Learned, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Standard
-from txjax.train.state import lay_out
+from txjax.train.state import build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError
 
@@ -106,7 +106,7 @@ def test_what_is_measured_is_what_modules_give() -> None:
     }
     assert all(row.width == 32 and row.size > 0 and (row.change > 0) == (row.step > 0) for row in found)
     with sharding.use_mesh(made.mesh) as built:
-        layout = lay_out(made, built)
+        layout = build_layout(made, built)
         state, step = layout.create(5), jax.jit(make_step(made, layout))
         batches = train_batches(made.data.open(), batch_size=16, seed=0)
         given = [next(batches) for _ in range(2)]

@@ -13,7 +13,7 @@ from txjax import sharding
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Linear, Quantize, Stack, quantized
 from txjax.objectives import NextToken
-from txjax.train.state import lay_out
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
@@ -112,7 +112,7 @@ def test_training_in_int8_stays_near() -> None:
         exp = experiments.decoder(model=decoder(quantize))
         losses = []
         with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
-            layout = lay_out(exp, built)
+            layout = build_layout(exp, built)
             state, step = layout.create(0), jit_step(exp, layout)
             for _ in range(15):
                 state, metrics = step(state, BATCH)

@@ -11,8 +11,8 @@ import pytest
 from txjax.__main__ import main
 from txjax.optim import SGD, Constant, Spikes
 from txjax.train.step import make_step
-from txjax.tree import check_settings
-from txjax.types import Mean, Outcome, TrainState, UserError, flat_paths
+from txjax.tree import check_fields
+from txjax.types import Mean, ObjectiveOutput, TrainState, UserError, flat_paths
 
 import runs
 
@@ -24,7 +24,7 @@ def toy(spikes: Spikes):
 
     def objective(model, variables, batch, key, train):
         loss = Mean(jnp.sum(variables["params"]["w"] * batch["value"]), jnp.float32(1))
-        return Outcome({"loss": loss}, {})
+        return ObjectiveOutput({"loss": loss}, {})
 
     optimizer = SGD(peak_lr=0.1, momentum=0.9, clip=None, schedule=Constant(), weight_decay=0.0)
     tx = spikes.watch(optimizer.build(100, {"w": ("width",)}))
@@ -80,4 +80,4 @@ def test_spikes_without_end_stop_the_run(tmp_path, capsys):
 @pytest.mark.parametrize("values", [{"factor": 1.0}, {"window": 1}])
 def test_ranges(values):
     with pytest.raises(UserError):
-        check_settings(Spikes(**values))
+        check_fields(Spikes(**values))

@@ -12,7 +12,7 @@ from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, 
 from txjax.scaling.envelope import Envelope
 from txjax.scaling.forms import form_named
 from txjax.scaling.isoflop import IsoFLOP
-from txjax.scaling.rates import LearningRate
+from txjax.scaling.lr_law import LearningRate
 from txjax.scaling.regression import Regression
 from txjax.scaling.study import interval, study
 from txjax.scaling.table import Table, read_table

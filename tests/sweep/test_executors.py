@@ -16,8 +16,8 @@ import pytest
 
 from txjax.sweep import search, work
 from txjax.sweep.local import Local
-from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, Study
-from txjax.sweep.sweep_folder import Folder, Planned
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy
+from txjax.sweep.sweep_folder import Folder, SweepPoint
 
 import runs
 
@@ -25,7 +25,7 @@ import runs
 STAND_IN = """
 import json, math, os, pathlib, select, sys, time
 flags = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-workdir, leash = pathlib.Path(flags["workdir"]), int(os.environ["TXJAX_LEASH"])
+workdir, leash = pathlib.Path(flags["workdir"]), int(os.environ["TXJAX_PARENT"])
 lr = json.loads(flags["trial"])["lr"] if "trial" in flags else 0.01
 path = workdir / "metrics.jsonl"
 done = path.read_text().count("\\n") if path.exists() else 0
@@ -58,8 +58,8 @@ def stand_in(monkeypatch):
 
 
 def local(folder: Path, *names: str, jobs: int = 2, seconds: float | None = None) -> Local:
-    points = [Planned(name, f"digest of {name}", {}, 30, 10) for name in names]
-    made = work.Work(Folder(folder), "c.py", [], points)
+    points = [SweepPoint(name, f"digest of {name}", {}, 30, 10) for name in names]
+    made = work.SweepJob(Folder(folder), "c.py", [], points)
     return Local(made, [[point] for point in made.left()], jobs, seconds)
 
 
@@ -99,7 +99,7 @@ def test_the_time_is_over(tmp_path):
 def apart(folder: Path, names: str, jobs: int) -> subprocess.Popen:
     """A sweep of such points in a process of its own. Its last line has how they ended."""
     code = "import sys; sys.path[:0] = sys.argv[4:]; import test_executors as t\n"
-    code += "from txjax.sweep import work; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
+    code += "from txjax.sweep import job; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
     code += "ended = t.local(t.Path(sys.argv[1]), *sys.argv[2], jobs=int(sys.argv[3])).run()\n"
     code += "print(sorted(end.state for end in ended.values()))"
     words = [sys.executable, "-c", code, str(folder), names, str(jobs), str(Path(__file__).parent), *runs.PATHS]
@@ -146,15 +146,15 @@ def test_two_sweeps_share_a_folder_and_start_no_point_twice(tmp_path):
     assert [starts(tmp_path, name) for name in "abcdef"] == [["0"]] * 6
 
 
-def searched(folder: Path, trials: int, jobs: int = 2, prune: bool = True) -> tuple[search.Search, Study]:
+def searched(folder: Path, trials: int, jobs: int = 2, prune: bool = True) -> tuple[search.Search, OptunaStudy]:
     config = folder / "c.py"
     config.write_text(runs.CONFIG + SEARCH)
     sweep = Folder(folder / "out")
     if not sweep.path.exists():
         sweep.write([], {})
     aim = Aim("eval/valid/loss", 5, trials, seed=0, prune=prune, heartbeat=1)
-    study = Study(aim, f"sqlite:///{folder / 'search.db'}", sweep.path)
-    return search.Search(work.Work(sweep, str(config), [], []), study, 10, jobs), study
+    study = OptunaStudy(aim, f"sqlite:///{folder / 'search.db'}", sweep.path)
+    return search.Search(work.SweepJob(sweep, str(config), [], []), study, 10, jobs), study
 
 
 def test_a_search_comes_to_its_number_prunes_the_bad_and_tells_the_best(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txjax.__main__ import main
-from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, Study, quiet
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy, quiet
 
 import runs
 
@@ -30,12 +30,12 @@ def write(folder: Path, low: str = "1e-4", high: str = "1e-1", more: str = "") -
     return path
 
 
-def study(folder: Path, trials: int = 3, heartbeat: int = 1, seed: int = 0) -> Study:
+def study(folder: Path, trials: int = 3, heartbeat: int = 1, seed: int = 0) -> OptunaStudy:
     aim = Aim("eval/valid/loss", 5, trials, seed, prune=True, heartbeat=heartbeat)
-    return Study(aim, f"sqlite:///{folder / 'search.db'}", folder)
+    return OptunaStudy(aim, f"sqlite:///{folder / 'search.db'}", folder)
 
 
-def take(worker: Study):
+def take(worker: OptunaStudy):
     with worker.alone():
         trial = worker.take()
     return trial, trial and trial.suggest_float("x", 0, 1)

@@ -10,19 +10,19 @@ from txjax.io.files import replace_text
 from txjax.nn import Alibi, Rotary
 from txjax.optim import AdamW, Lion
 from txjax.overrides import set_field
+from txjax.sweep.job import SweepJob
+from txjax.sweep.progress import SweepProgress
 from txjax.sweep.resolve import resolve
 from txjax.sweep.slurm import line
-from txjax.sweep.sweep_folder import Folder, Planned, Tail
-from txjax.sweep.view import View
-from txjax.sweep.work import Work
-from txjax.train.workdir import hold
+from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail
+from txjax.train.workdir import lock_workdir
 from txjax.types import UserError
 
 import runs
 
 
-def points(*names: str) -> list[Planned]:
-    return [Planned(name, f"digest of {name}", {"seed": i}, 10, 1000) for i, name in enumerate(names)]
+def points(*names: str) -> list[SweepPoint]:
+    return [SweepPoint(name, f"digest of {name}", {"seed": i}, 10, 1000) for i, name in enumerate(names)]
 
 
 def save(folder: Folder, name: str, step: int) -> None:
@@ -48,7 +48,7 @@ def test_a_point_is_one_process_at_a_time(tmp_path):
     folder = Folder(tmp_path)
     with folder.claim("a") as mine, folder.claim("a") as second, folder.claim("b") as other:
         assert (mine, second, other) == (True, False, True)
-    with hold(folder.run("a")), folder.claim("a") as mine:  # somebody trains there by hand
+    with lock_workdir(folder.run("a")), folder.claim("a") as mine:  # somebody trains there by hand
         assert not mine
     with folder.claim("a") as mine:
         assert mine
@@ -56,7 +56,7 @@ def test_a_point_is_one_process_at_a_time(tmp_path):
 
 def test_what_is_left_and_what_it_costs(tmp_path):
     folder = Folder(tmp_path)
-    work = Work(folder, "c.py", [], points("a", "b", "c"))
+    work = SweepJob(folder, "c.py", [], points("a", "b", "c"))
     save(folder, "a", 10)
     save(folder, "b", 4)
     (folder.run("b") / "checkpoints" / "10").mkdir()  # a save that never finished
@@ -84,11 +84,11 @@ def test_the_table_of_a_terminal(tmp_path):
     from rich.console import Console
 
     folder = Folder(tmp_path)
-    work = Work(folder, "c.py", [], points("first", "second", "third"))
+    work = SweepJob(folder, "c.py", [], points("first", "second", "third"))
     save(folder, "first", 10)
     log(folder, "second", {"step": 5, "train/loss": 2.0, "eval/valid/loss": 1.25})
     console = Console(record=True, width=100, height=12, force_terminal=True)
-    with View(work, console) as view:
+    with SweepProgress(work, console) as view:
         view.say(work.points[1], "running")
     text = console.export_text()
     assert text.index("second") < text.index("third") < text.index("first")  # what is at work stands above

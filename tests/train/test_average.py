@@ -13,10 +13,10 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.optim import EMA, AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_origin
+from txjax.train.init_from import find_init_source
 from txjax.train.restore import load_variables
-from txjax.train.run_eval import evaluator, place
-from txjax.train.state import lay_out, variables
+from txjax.train.run_eval import evaluator, shard_batch
+from txjax.train.state import build_layout, variables
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths
@@ -57,14 +57,14 @@ def test_the_formula_over_updates_and_skips():
     groups = (Group("embed/.*", trainable=False), Group("(?!embed/).*"))
     exp = experiment(mesh=Mesh(data=2, fsdp=4), optimizer=AdamW(schedule=Constant(), groups=groups))
     with sharding.use_mesh(exp.mesh) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step = layout.create(0), jit_step(exp, layout)
         expected, t = jax.device_get(flat_paths(state.params)), 0
         for path, average in flat_paths(state.ema).items():
             np.testing.assert_array_equal(average, expected[path], err_msg=path)
         for i in range(STEPS):
             bad = i == 2
-            state, _ = step(state, place(batch(i, np.inf if bad else 1.0), layout.batch))
+            state, _ = step(state, shard_batch(batch(i, np.inf if bad else 1.0), layout.batch))
             t += not bad
             d = min(0.5, (1 + t) / (4 + t))
             now = jax.device_get(flat_paths(state.params))
@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
     shutil.rmtree(tmp_path / "stopped" / "checkpoints" / "4")
     assert train(exp, tmp_path / "stopped") == 0
     with sharding.use_mesh(exp.mesh) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         found = [Store(tmp_path / name).restore(layout.abstract)[0] for name in ("straight", "stopped")]
         left, right = (flat_paths(state) for state in found)
         assert any(path.startswith("ema/") for path in left)
@@ -111,12 +111,12 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
 
         # A run that starts from this one takes the average, and its own begins there.
         later = experiment(init_from=str(tmp_path / "straight"), ema=EMA())
-        origin = find_origin(later, lay_out(later, built))
-        begun = origin.begin(later, lay_out(later, built))
+        origin = find_init_source(later, build_layout(later, built))
+        begun = origin.begin(later, build_layout(later, built))
         for path, x in flat_paths(begun.params).items():
             np.testing.assert_array_equal(x, left[f"ema/{path}"], err_msg=path)
             np.testing.assert_array_equal(x, flat_paths(begun.ema)[path], err_msg=path)
-        jit_step(later, lay_out(later, built))(begun, place(batch(0, 1.0), layout.batch))  # gives both away
+        jit_step(later, build_layout(later, built))(begun, shard_batch(batch(0, 1.0), layout.batch))  # gives both away
         origin.show(tmp_path)
         assert "at step 4, averaged weights" in " ".join(capsys.readouterr().out.split())
 
@@ -124,5 +124,5 @@ def test_a_stopped_run_goes_on_and_its_readers_see_the_average(tmp_path, monkeyp
 def test_without_an_average_nothing_of_it_is_kept():
     exp = experiment(ema=None)
     with sharding.use_mesh(exp.mesh) as built:
-        abstract = lay_out(exp, built).abstract
+        abstract = build_layout(exp, built).abstract
     assert abstract.ema == {} and "ema" not in split(abstract)["weights"]

@@ -10,8 +10,8 @@ from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
 from txjax.optim import AdamW, Constant, Group
 from txjax.train.counting import flops_per_step
-from txjax.train.run_eval import place
-from txjax.train.state import batch_spec, lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 
@@ -34,11 +34,11 @@ def trained(tmp_path_factory):
     data = {"image": numbers(8, 8, 8, 1), "label": np.arange(8, dtype=np.int32), "id": np.arange(8, dtype=np.int32)}
     data["weights"] = np.ones(8, np.float32)
     with sharding.use_mesh(exp.mesh) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step = layout.create(0), jit_step(exp, layout)
         before = jax.device_get(state)
         for _ in range(2):
-            state, _ = step(state, place(data, layout.batch))
+            state, _ = step(state, shard_batch(data, layout.batch))
         store = Store(folder)
         store.save(2, state, {})
         store.wait()
@@ -70,7 +70,7 @@ def test_gradients_of_frozen_parameters_are_never_computed():
     for name, groups in (("all", None), ("head", FROZEN)):
         exp = experiment(groups)
         with sharding.use_mesh(exp.mesh) as built:
-            layout = lay_out(exp, built)
+            layout = build_layout(exp, built)
             batch = batch_spec(exp.data, exp.batch_size)
             lowered = jax.jit(make_step(exp, layout)).lower(layout.abstract, batch)
             operations[name] = lowered.cost_analysis()["flops"]

@@ -20,8 +20,8 @@ from txjax.nn import Learned
 from txjax.objectives import Classification, MaskedPatch
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_origin
-from txjax.train.state import lay_out, merge
+from txjax.train.init_from import find_init_source
+from txjax.train.state import build_layout, merge
 from txjax.transfer import Bicubic, Transfer
 from txjax.types import UserError, flat_paths
 
@@ -68,7 +68,7 @@ def source(tmp_path_factory) -> Path:
     experiment = pretraining()
     store = Store(workdir, experiment.checkpoint)
     with sharding.use_mesh(experiment.mesh) as built:
-        abstract = lay_out(experiment, built).abstract
+        abstract = build_layout(experiment, built).abstract
         for step, loss in ((10, 1.0), (30, 2.0)):
             store.save(step, fill(abstract, step), {"metrics": {"eval/test/loss": loss}})
         store.wait()
@@ -76,20 +76,20 @@ def source(tmp_path_factory) -> Path:
     return workdir
 
 
-def origin(experiment: Experiment):
+def init_source(experiment: Experiment):
     with sharding.use_mesh(experiment.mesh) as built:
-        return find_origin(experiment, lay_out(experiment, built))
+        return find_init_source(experiment, build_layout(experiment, built))
 
 
 def fates(experiment: Experiment) -> dict[str, str]:
-    return {row.path: row.fate for row in origin(experiment).rows}
+    return {row.path: row.action for row in init_source(experiment).rows}
 
 
 def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
     """The parameters of a step as they were saved: those of `fill`."""
     experiment = pretraining()
     with sharding.use_mesh(experiment.mesh) as built:
-        state = fill(lay_out(experiment, built).abstract, step)
+        state = fill(build_layout(experiment, built).abstract, step)
     return {path: np.asarray(x) for path, x in flat_paths(merge(state.params, state.frozen)).items()}
 
 
@@ -98,8 +98,8 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
     copy = shutil.copytree(source, tmp_path / "copy")
     exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), transfer=Transfer({"patch_embed": None}, Bicubic()))
     with sharding.use_mesh(exp.mesh) as built:
-        layout = lay_out(exp, built)
-        found = find_origin(exp, layout)
+        layout = build_layout(exp, built)
+        found = find_init_source(exp, layout)
         shutil.rmtree(copy / "checkpoints" / "30" / "arrays" / "training")  # moments are never read
         state, fresh = found.begin(exp, layout), layout.create(exp.seed)
     expected, params, drawn = saved(source, 30), flat_paths(state.params), flat_paths(fresh.params)
@@ -120,14 +120,14 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
         assert words in out, out
     told = json.loads((tmp_path / "transfer.json").read_text())
     assert told["step"] == 30 and told["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
-    assert sum(told["numbers"][fate] for fate in ("loaded", "resampled", "new")) == layout.parameters
+    assert sum(told["numbers"][action] for action in ("loaded", "resampled", "new")) == layout.parameters
     dropped = [row["path"] for row in told["arrays"] if row["fate"] == "dropped"]
     assert dropped and all(path.startswith(("decoder/", "patch_embed/")) for path in dropped)
 
 
 @pytest.mark.parametrize(("which", "step"), [("", 30), ("@last", 30), ("@best", 10), ("@30", 30)])
 def test_a_step_by_name(source, which, step):
-    assert origin(tuning(f"{source}{which}")).step == step
+    assert init_source(tuning(f"{source}{which}")).step == step
 
 
 def test_what_was_frozen_there_is_trained_here(source):
@@ -153,7 +153,7 @@ def test_mistakes_are_told_before_anything_compiles(source, change, words, monke
     monkeypatch.setattr(jax, "jit", None)
     which = change.pop("which", "")
     with pytest.raises(UserError) as error:
-        origin(tuning(f"{source}{which}", **change))
+        init_source(tuning(f"{source}{which}", **change))
     for word in words:
         assert word in str(error.value)
 
@@ -162,16 +162,16 @@ def test_a_damaged_step(source, tmp_path):
     copy = shutil.copytree(source, tmp_path / "copy")
     largest = max((copy / "checkpoints" / "30").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
     largest.write_bytes(largest.read_bytes()[:-1])
-    assert origin(tuning(copy)).step == 10  # the newest good one
+    assert init_source(tuning(copy)).step == 10  # the newest good one
     with pytest.raises(UserError, match="undamaged files"):
-        origin(tuning(f"{copy}@30"))
+        init_source(tuning(f"{copy}@30"))
 
 
 def test_weights_alone_can_be_started_from_and_not_gone_on_with(tmp_path, capsys):
     """Such as an import from elsewhere leaves: any config.json, and a checkpoint without moments."""
     experiment = pretraining()
     with sharding.use_mesh(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         weights = {"weights": split(fill(layout.abstract, 0))["weights"]}
         store = Store(tmp_path)
         store.save_parts(0, weights, {})

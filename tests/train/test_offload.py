@@ -10,8 +10,8 @@ from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Stack
 from txjax.sharding import Mesh
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 
@@ -37,7 +37,7 @@ class Run:
     def __init__(self, exp: Experiment):
         self.mesh = exp.mesh
         with sharding.use_mesh(self.mesh, jax.devices()[:4]) as built:
-            self.layout = lay_out(exp, built)
+            self.layout = build_layout(exp, built)
             self.step = jit_step(exp, self.layout)
 
     def go(self, steps: range, store: Store | None = None) -> TrainState:
@@ -45,7 +45,7 @@ class Run:
         with sharding.use_mesh(self.mesh, jax.devices()[:4]):
             state = self.layout.create(0) if store is None else store.restore(self.layout.abstract)[0]
             for i in steps:
-                state, _ = self.step(state, place(batch(i), self.layout.batch))
+                state, _ = self.step(state, shard_batch(batch(i), self.layout.batch))
             return state
 
 
@@ -87,7 +87,7 @@ def test_devices_without_host_memory_are_refused(monkeypatch):
                 UserError, match=rf"{field}: expected devices that reach memory .*, got 'device, pinned_host"
             ),
         ):
-            lay_out(exp, built)
+            build_layout(exp, built)
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_tpu_has_the_moments_in_its_hosts_memory(monkeypatch):
     for moments in ("device", "host"):
         exp = experiment(moments)
         with backend.target_platform("tpu"), sharding.use_mesh(exp.mesh, devices) as built:
-            layout = lay_out(exp, built)
+            layout = build_layout(exp, built)
             spec = {name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch) for name, x in batch(0).items()}
             memory[moments] = jit_step(exp, layout).lower(layout.abstract, spec).compile().memory_analysis()
     here, there = memory["device"], memory["host"]

@@ -17,8 +17,8 @@ from txjax.nn import AllGatherKV, Attention, Learned, RingAttention
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
-from txjax.train.run_eval import place
-from txjax.train.state import batch_spec, lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
 pytestmark = pytest.mark.mesh
@@ -52,10 +52,10 @@ def batch(exp: Experiment, seed: int) -> dict[str, np.ndarray]:
 
 def run(exp: Experiment, mesh: Mesh, devices: int) -> list[Any]:
     with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step, rows = layout.create(0), jit_step(exp, layout), []
         for seed in range(3):
-            state, metrics = step(state, place(batch(exp, seed), layout.batch))
+            state, metrics = step(state, shard_batch(batch(exp, seed), layout.batch))
             rows.append(jax.device_get(metrics))
     return rows
 

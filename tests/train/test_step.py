@@ -12,8 +12,8 @@ from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.optim import SGD, AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
@@ -51,10 +51,10 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
 def run(exp: Experiment, data, devices: int | None = None):
     """Trains on some devices, None = all."""
     with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
         for batch in data:
-            state, metrics = step(state, place(batch, layout.batch))
+            state, metrics = step(state, shard_batch(batch, layout.batch))
             rows.append(jax.device_get(metrics))
         return state, rows
 
@@ -110,12 +110,12 @@ def test_microbatches_change_nothing_whatever_the_weights():
 def test_a_non_finite_step_changes_nothing_but_the_counters():
     exp = experiment(on_nonfinite="skip")
     with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
-        layout = lay_out(exp, built)
+        layout = build_layout(exp, built)
         state, step = layout.create(exp.seed), jit_step(exp, layout)
         counts = []
         for i, batch in enumerate(batches(4, bad=2)):
             before = jax.device_get(state)
-            state, metrics = step(state, place(batch, layout.batch))
+            state, metrics = step(state, shard_batch(batch, layout.batch))
             counts.append(metrics["skipped"].tolist())
             same = [(x == y).all() for x, y in zip(*map(jax.tree.leaves, (before.params, state.params)), strict=True)]
             assert np.isfinite(metrics["loss"]) == (i != 2) and all(same) == (i == 2)
@@ -130,7 +130,7 @@ def test_frozen_parameters_stay_and_have_no_moments():
     exp = experiment(optimizer=AdamW(groups=groups, schedule=Constant()))
     state, _ = run(exp, batches(2), 1)
     with sharding.use_mesh(exp.mesh) as built:
-        start = lay_out(exp, built).create(exp.seed)
+        start = build_layout(exp, built).create(exp.seed)
     np.testing.assert_array_equal(state.frozen["embed"]["embedding"], start.frozen["embed"]["embedding"])
     assert "embed" not in state.params and not [p for p in flat_paths(state.opt_state) if "embedding" in p]
     moved = flat_paths(state.params)
@@ -152,7 +152,7 @@ def test_an_indivisible_mesh_is_told_before_anything_compiles():
         sharding.use_mesh(exp.mesh) as built,
         pytest.raises(UserError, match="tensor = 2 to divide axis 'vocab' of embed/embedding, got 63"),
     ):
-        lay_out(exp, built)
+        build_layout(exp, built)
     whole = dataclasses.replace(exp, mesh=Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()}))
     with sharding.use_mesh(whole.mesh) as built:
-        lay_out(whole, built)
+        build_layout(whole, built)

@@ -35,7 +35,7 @@ from txjax.optim import (
     Spikes,
 )
 from txjax.train import traced
-from txjax.train.state import Layout, batch_spec, lay_out
+from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.train.step import make_step
 
 SIZES: dict[str, Any] = {"width": 8, "depth": 2, "heads": 2}
@@ -115,9 +115,9 @@ def ready(experiment: Experiment) -> Iterator[tuple[Layout, Any]]:
 
         def step(values: traced.Values, state: Any, batch: Any) -> Any:
             mine = traced.member(experiment, values)
-            return make_step(mine, lay_out(mine, built))(state, batch)
+            return make_step(mine, build_layout(mine, built))(state, batch)
 
-        yield lay_out(experiment, built), step
+        yield build_layout(experiment, built), step
 
 
 def alone(experiment: Experiment) -> traced.Values:

@@ -6,7 +6,7 @@ import pytest
 
 from txjax import config
 from txjax.io import digest
-from txjax.train.workdir import settle_config
+from txjax.train.workdir import write_config
 from txjax.types import UserError
 
 
@@ -17,7 +17,7 @@ def load():
 @pytest.fixture
 def older(tmp_path):
     """A workdir as a release left it that knew no averages of weights and no b2 of Adam."""
-    settle_config(tmp_path, load())
+    write_config(tmp_path, load())
     path = tmp_path / "config.json"
     known = json.loads(path.read_text())
     del known["ema"], known["optimizer"]["b2"], known["optimizer"]["schedule"]
@@ -30,7 +30,7 @@ def older(tmp_path):
 def test_fields_newer_than_the_workdir_are_no_change_at_their_defaults(older):
     now = load()
     now.optimizer.b2, now.optimizer.schedule = type(now.optimizer)().b2, type(now.optimizer)().schedule
-    settle_config(older, now)
+    write_config(older, now)
     assert json.loads((older / "config.json").read_text())["optimizer"]["b2"] == now.optimizer.b2
 
 
@@ -38,5 +38,5 @@ def test_fields_newer_than_the_workdir_are_a_change_at_other_values(older):
     now = load()
     now.optimizer.schedule, now.optimizer.b2 = type(now.optimizer)().schedule, 0.123
     with pytest.raises(UserError, match=r"optimizer\.b2: 0\.95 -> 0\.123"):
-        settle_config(older, now)
+        write_config(older, now)
     assert "0.123" not in (older / "config.json").read_text()

@@ -43,7 +43,7 @@ def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree],
 
 
 def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises Failure where they can't be."""
+    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises RunError where they can't be."""
     ocp = orbax()
     context = ocp.Context()
     context.pytree.loading.partial_load = True

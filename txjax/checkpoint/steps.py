@@ -12,7 +12,7 @@ from typing import Any
 
 from txjax.io import digest
 from txjax.io.digest import Unavailable
-from txjax.types import Failure, UserError, setting, some
+from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
@@ -30,10 +30,10 @@ class Checkpoints:
       best_mode: whether the smallest or the largest value is best.
     """
 
-    every_steps: int = setting(1000, at_least=1)
-    keep: int = setting(2, at_least=1)
+    every_steps: int = config_field(1000, at_least=1)
+    keep: int = config_field(2, at_least=1)
     best: str | None = None
-    best_mode: str = setting("min", choices=("min", "max"))
+    best_mode: str = config_field("min", choices=("min", "max"))
 
 
 class Steps:
@@ -52,19 +52,19 @@ class Steps:
         return sorted(int(p.name) for p in self._there() if is_step(p.name) and digest.is_complete(p))
 
     def _there(self) -> list[Path]:
-        """What lies in the folder; nothing where there is none. Raises Failure where it can't be looked into."""
+        """What lies in the folder; nothing where there is none. Raises RunError where it can't be looked into."""
         try:
             return sorted(self.folder.iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise digest.unavailable(error) or Failure(f"{self.folder} cannot be read: {error.strerror}") from error
+            raise digest.unavailable(error) or RunError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
         """What was written beside the arrays of a step.
 
         Raises:
-          Failure: it is no record. Unavailable: it can't be read for now.
+          RunError: it is no record. Unavailable: it can't be read for now.
         """
         try:
             found = json.loads((self.path(step) / "record.json").read_text())
@@ -121,7 +121,7 @@ class Steps:
             elif not (path.name.startswith(".") or path.name.endswith(".bad")):
                 strangers.append(path.name)
         if strangers:
-            log.warning("left alone in %s, for txjax did not make them: %s", self.folder, some(strangers, 10))
+            log.warning("left alone in %s, for txjax did not make them: %s", self.folder, join_names(strangers, 10))
 
     def best(self) -> int | None:
         """The finished step with the best value of `options.best`; None if no step has one."""
@@ -131,7 +131,7 @@ class Steps:
                 value = self.record(step).get("metrics", {}).get(self.options.best)
             except Unavailable:
                 raise
-            except Failure:  # a damaged step is nobody's best, and no reason to stop
+            except RunError:  # a damaged step is nobody's best, and no reason to stop
                 continue
             if isinstance(value, float | int):
                 scores[step] = value if self.options.best_mode == "min" else -value
@@ -227,7 +227,7 @@ def is_made(path: Path) -> bool:
         return False
 
 
-def unreadable(step: int, error: Exception) -> Failure:
+def unreadable(step: int, error: Exception) -> RunError:
     """What to raise where a step's files are whole and their content is not."""
     lines = str(error).strip().splitlines()
-    return Failure(f"checkpoint {step} cannot be read: {type(error).__name__}: {lines[0] if lines else ''}"[:300])
+    return RunError(f"checkpoint {step} cannot be read: {type(error).__name__}: {lines[0] if lines else ''}"[:300])

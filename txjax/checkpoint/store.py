@@ -21,10 +21,10 @@ import jax
 from txjax import distributed
 from txjax.checkpoint.arrays import check_arrays, orbax, read_arrays
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.io import digest, disk
 from txjax.io.files import replace_text
-from txjax.types import Failure, PyTree, TrainState, UserError, flat_paths
+from txjax.types import PyTree, RunError, TrainState, UserError, flat_paths
 
 SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
 
@@ -62,7 +62,7 @@ class Store(Steps):
 
         Raises:
           UserError: the disk is full, now or since the last save was started.
-          Failure: the disk can't be written, or doesn't give back what was written.
+          RunError: the disk can't be written, or doesn't give back what was written.
         """
         self.save_parts(step, split(state), record, meet)
 
@@ -72,7 +72,7 @@ class Store(Steps):
         """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
         self.wait()
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
-        agree(f"the save of step {step}", lambda: self._make_room(step, parts))
+        on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
             response = self._guarded(
                 step, lambda: orbax().save_checkpointables_async(self.path(step) / "arrays", parts)
@@ -82,7 +82,7 @@ class Store(Steps):
             try:
                 self._guarded(step, response.result)
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
-                if distributed.first():
+                if distributed.is_primary():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
                     if _all_there(meet):
                         self._guarded(step, lambda: self.forget_old(step))
@@ -100,14 +100,16 @@ class Store(Steps):
         digest.commit(self.path(step))
         if faults := digest.read_back(self.path(step)):
             self.set_aside(step, faults)
-            raise Failure(f"step {step} does not come back from the disk as it was written; {self._safe()}")
+            raise RunError(f"step {step} does not come back from the disk as it was written; {self._safe()}")
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
         try:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            if not (distributed.several() or digest.is_complete(self.path(step))):  # of several some may still write
+            if not (
+                distributed.is_multiprocess() or digest.is_complete(self.path(step))
+            ):  # of several some may still write
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 
@@ -149,7 +151,7 @@ class Store(Steps):
         Raises:
           UserError: there were steps and none is good, or the arrays aren't those of this model.
         """
-        step = agree("the step to go on from", self.newest_good)
+        step = on_primary("the step to go on from", self.newest_good)
         if step is None:
             return None
         return join(self.load(step, split(abstract))), self.record(step)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from txjax.components import Slot
-from txjax.tree import children, hide_secrets, settings, type_name
-from txjax.types import some
+from txjax.tree import children, config_fields, hide_secrets, type_name
+from txjax.types import join_names
 
 _COLUMN = 48
 
@@ -37,7 +37,7 @@ def _shown(value: Any) -> str:
 
 def _type(parent: Slot, name: str, slot: Slot) -> str:
     if len(offers := slot.offers() if slot.holds_components else []) > 1:
-        return some([*offers, "None"] if slot.may_be_none else offers, 8)
+        return join_names([*offers, "None"] if slot.may_be_none else offers, 8)
     limits = _limits(parent.now, name)
     if "choices" in limits:
         return "one of " + ", ".join(map(str, limits["choices"]))
@@ -47,7 +47,9 @@ def _type(parent: Slot, name: str, slot: Slot) -> str:
 
 
 def _limits(node: Any, name: str) -> dict[str, Any]:
-    found = [field for field in settings(node) if field.name == name] if hasattr(node, "__dataclass_fields__") else []
+    found = (
+        [field for field in config_fields(node) if field.name == name] if hasattr(node, "__dataclass_fields__") else []
+    )
     return found[0].metadata.get("limits", {}) if found else {}
 
 

@@ -57,7 +57,7 @@ def prove(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interr
     A run that comes to its end before all of them were had is compared, and another one takes the others.
     """
     from txjax import config
-    from txjax.types import Failure, UserError
+    from txjax.types import RunError, UserError
 
     experiment = config.load(flags.config, overrides)
     if not 2 <= flags.steps <= experiment.num_steps:
@@ -73,7 +73,7 @@ def prove(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interr
             workdir = folder / f"killed-{len(results) + 1}"
             events += trial.killed(workdir, ways[len(events) :], draw)
             if len(results) > 3 * len(events) + 3:
-                raise Failure(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
+                raise RunError(f"{flags.steps} steps are over before the run can be interrupted; take more --steps")
             results.append(compare(folder / "straight", workdir, flags.steps))
             if not results[-1]["exact"]:
                 break

@@ -9,7 +9,7 @@ from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import announce
 from txjax.train.profile import Steps
-from txjax.tree import check_settings
+from txjax.tree import check_fields
 from txjax.types import UserError
 
 
@@ -45,7 +45,7 @@ def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
         experiments = {flags.workdir: chosen}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":
-            check_settings(experiment)
+            check_fields(experiment)
             print("config OK")
         else:
             print(dry_run(experiment, workdir, flags.allow_config_change))

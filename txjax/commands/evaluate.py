@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
     with opened(flags, experiment) as found:
         evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
-    if not distributed.first():
+    if not distributed.is_primary():
         return 0
     sets = {name: told(each.data) for name, each in experiment.evals.items()}
     for name, each in experiment.evals.items():

@@ -28,11 +28,11 @@ def run(argv: list[str]) -> int:
     import numpy as np
 
     from txjax.eval.generate import Recomputed, Sampling, stream, writer
-    from txjax.tree import check_settings
+    from txjax.tree import check_fields
     from txjax.types import UserError
 
     sampling = Sampling(flags.temperature, flags.top_k, flags.top_p)
-    check_settings(sampling, "--")
+    check_fields(sampling, "--")
     for name in ("length", "samples"):
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))

@@ -24,14 +24,14 @@ def run(argv: list[str]) -> int:
     from txjax.interop import huggingface
     from txjax.interop.huggingface.start import experiment
     from txjax.io.files import replace_text
-    from txjax.train.workdir import hold, write_manifest
+    from txjax.train.workdir import lock_workdir, write_manifest
     from txjax.types import UserError
 
     prepare()
     if (flags.workdir / "config.json").exists():
         raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
     model, variables = huggingface.load(flags.source)
-    with hold(flags.workdir) as workdir:
+    with lock_workdir(flags.workdir) as workdir:
         (workdir / KEPT).mkdir(exist_ok=True)
         for path in sorted(flags.source.iterdir()):
             if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):

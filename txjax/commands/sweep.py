@@ -48,14 +48,14 @@ def run(argv: list[str]) -> int:
     if flags.dry_run and (flags.json or flags.executor != "slurm"):
         return _dry_run(flags, overrides)
 
-    from txjax.sweep.sweep_folder import Folder, Planned
-    from txjax.sweep.work import Work
+    from txjax.sweep.job import SweepJob
+    from txjax.sweep.sweep_folder import Folder, SweepPoint
 
     found = _plan_apart(flags, overrides)
     if isinstance(found, int):
         return found
-    points = [Planned(**point) for point in found["points"]]
-    work = Work(Folder(flags.workdir), flags.config, overrides, points)
+    points = [SweepPoint(**point) for point in found["points"]]
+    work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
     _tell_same(found["same"])
     _price(work, flags)
     if flags.executor == "slurm" and flags.dry_run:
@@ -87,10 +87,10 @@ def _check(flags: argparse.Namespace) -> None:
 
 def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     from txjax.log.terminal_table import table
-    from txjax.sweep.planned import first_trial, groups_of, plan
+    from txjax.sweep.job import SweepJob
+    from txjax.sweep.progress import table_rows
     from txjax.sweep.sweep_folder import Folder
-    from txjax.sweep.view import table_rows
-    from txjax.sweep.work import Work
+    from txjax.sweep.sweep_plan import first_trial, groups_of, plan
 
     told: dict[str, Any] = {}
     if flags.trials:
@@ -99,7 +99,7 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
         told |= {"metric": metric, "every_steps": every}
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
-    work = Work(Folder(flags.workdir), flags.config, overrides, points)
+    work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
     if flags.executor == "population":
         told["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
     if flags.json:
@@ -165,7 +165,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
 
         return submit(work, flags.jobs, flags.slurm, dry_run=False)
     if flags.trials:
-        from txjax.sweep.optuna_study import Aim, Study
+        from txjax.sweep.optuna_study import Aim, OptunaStudy
         from txjax.sweep.search import Search
 
         prune, seed = not flags.no_prune, flags.search_seed
@@ -173,7 +173,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
         cost = work.points[0].flops_per_step
         work = dataclasses.replace(work, points=[])
-        study = Study(aim, storage, flags.workdir)
+        study = OptunaStudy(aim, storage, flags.workdir)
         ended = Search(work, study, cost, jobs, seconds).run()
         if best := study.best():
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")

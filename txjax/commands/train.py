@@ -12,7 +12,7 @@ SUMMARY = "train a config in a workdir; again to resume"
 def run(argv: list[str]) -> int:
     flags, overrides = _parser().parse_known(argv)
     with exit_on_signal():  # these take seconds to import
-        from txjax.sweep.leash import follow
+        from txjax.sweep.child import follow
 
         follow()
         from txjax import config, distributed
@@ -32,9 +32,9 @@ def run(argv: list[str]) -> int:
     distributed.start(
         flags.coordinator_address, flags.process_count, flags.process_index, experiment.heartbeat_timeout_seconds
     )
-    with exit_on_signal() if not distributed.several() else contextlib.nullcontext():
+    with exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until, profiled)
-    if code == 0 and distributed.first():
+    if code == 0 and distributed.is_primary():
         from txjax.report.curves_file import plot_finished
 
         print(f"done: step {flags.until or experiment.num_steps}{plot_finished(flags.workdir)}")

@@ -11,7 +11,7 @@ from txjax.data.rng import hash32
 from txjax.types import UserError
 
 
-class Ragged:
+class Bucketed:
     """A Source whose examples are filled up with padding; the loader cuts a batch to the shortest bucket that holds it.
 
     Cut are the arrays with one axis. All processes agree on a batch's length, since all know the examples' lengths.
@@ -32,7 +32,7 @@ class Ragged:
         return self.buckets[int(np.searchsorted(self.buckets, longest))]
 
 
-class ByLength:
+class LengthSortedIndex:
     """A global index in which examples of similar length meet.
 
     Of every `batches` batches of the index before it, the examples are sorted by length and cut into batches again,
@@ -75,6 +75,6 @@ def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> N
 def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[int, int]]:
     """Position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
-    if isinstance(source, Ragged) and source.sort_batches > 1:
-        return ByLength(index, source.lengths, batch_size, source.sort_batches)
+    if isinstance(source, Bucketed) and source.sort_batches > 1:
+        return LengthSortedIndex(index, source.lengths, batch_size, source.sort_batches)
     return index

@@ -49,7 +49,7 @@ def lock(path: Path) -> Iterator[None]:
         yield
 
 
-def built(kind: str, made_from: dict[str, Any], build: Callable[[Path], None], load: Callable[[Path], T]) -> T:
+def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], None], load: Callable[[Path], T]) -> T:
     """What lies in the folder `kind/KEY` of the cache, KEY a hash of `made_from`; made where it isn't there or sound.
 
     It is written aside, flushed and renamed into place under a lock, so it is whole or not there at all; of two

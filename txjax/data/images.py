@@ -11,7 +11,7 @@ from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.mixing import Mixing
 from txjax.data.subset import Subset
 from txjax.data.transforms import Transform
-from txjax.types import UserError, setting, spec
+from txjax.types import UserError, config_field, spec
 
 MEMORY = 256 << 20  # bytes of decoded images; a set that fits is decoded once
 
@@ -36,7 +36,7 @@ class Images(TFDSDataset):
     """
 
     shape: tuple[int, int, int] = (8, 8, 1)
-    classes: int = setting(10, at_least=1)
+    classes: int = config_field(10, at_least=1)
     image_feature: str = "image"
     label_feature: str = "label"
     mean: tuple[float, ...] = (0.5,)

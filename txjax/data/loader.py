@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
-from txjax.data.buckets import Ragged, order
+from txjax.data.buckets import Bucketed, order
 from txjax.data.dataset import Example, Source
 from txjax.data.limits import Limits
 from txjax.data.rng import example_rng
@@ -136,7 +136,7 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
 
 def _width(source: Source, examples: Callable[[range], list[int]]) -> Width:
     """How long the batch at some positions is; None: as long as its examples."""
-    if not isinstance(source, Ragged):
+    if not isinstance(source, Bucketed):
         return lambda positions: None
     return lambda positions: source.width(examples(positions))
 

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Mixing:
 class Mixup(Mixing):
     """share * image + (1 - share) * other, share ~ Beta(alpha, alpha) (Zhang et al. 2018, 2)."""
 
-    alpha: float = setting(0.8, above=0)
+    alpha: float = config_field(0.8, above=0)
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         share = np.float32(rng.beta(self.alpha, self.alpha))
@@ -45,7 +45,7 @@ class CutMix(Mixing):
     centre is uniform; what lies outside the image is cut off, and `share` is what is left of `image` then.
     """
 
-    alpha: float = setting(1.0, above=0)
+    alpha: float = config_field(1.0, above=0)
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         height, width, _ = image.shape
@@ -66,7 +66,7 @@ class OneOf(Mixing):
       weights: how often each is drawn, in proportion.
     """
 
-    ways: tuple[Mixing, ...] = setting(factory=lambda: (Mixup(), CutMix()))
+    ways: tuple[Mixing, ...] = config_field(factory=lambda: (Mixup(), CutMix()))
     weights: tuple[float, ...] = (1.0, 1.0)
 
     def check(self) -> None:

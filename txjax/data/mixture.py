@@ -11,7 +11,7 @@ import numpy as np
 
 from txjax.data.dataset import Dataset, Example, Source
 from txjax.data.index import GlobalIndex
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -27,8 +27,8 @@ class Mixture(Dataset):
       weights: the share of each part, by name, up to a common factor; {} = as many as each has.
     """
 
-    parts: dict[str, Dataset] = setting(factory=dict)
-    weights: dict[str, float] = setting(factory=dict)
+    parts: dict[str, Dataset] = config_field(factory=dict)
+    weights: dict[str, float] = config_field(factory=dict)
 
     @property
     def tokenizer(self) -> Any:

@@ -67,7 +67,9 @@ class PackedSource:
             "reach": text.reach(),
             "bins": BINS,
         }
-        plan = disk_cache.built("packs", made_from, lambda aside: _plan(aside, text, tokens), lambda folder: folder)
+        plan = disk_cache.get_or_build(
+            "packs", made_from, lambda aside: _plan(aside, text, tokens), lambda folder: folder
+        )
         self.fingerprint = plan.name
         # Plain arrays over the maps: a memmap's own slices cost more than the reading.
         self._pieces = np.asarray(np.memmap(plan / "pieces.bin", np.int64, mode="r")).reshape(-1, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from txjax.data.transforms import Transform, to_array, to_picture
-from txjax.types import require, setting
+from txjax.types import config_field, require
 
 GREY = 128  # what comes in from outside the image
 Operation = Callable[[Any, float], Any]
@@ -39,10 +39,10 @@ class RandAugment(Transform):
       probability: that a drawn operation happens.
     """
 
-    layers: int = setting(2, at_least=0)
-    magnitude: float = setting(9.0, at_least=0, at_most=10)
-    deviation: float = setting(0.0, at_least=0)
-    probability: float = setting(1.0, at_least=0, at_most=1)
+    layers: int = config_field(2, at_least=0)
+    magnitude: float = config_field(9.0, at_least=0, at_most=10)
+    deviation: float = config_field(0.0, at_least=0)
+    probability: float = config_field(1.0, at_least=0, at_most=1)
 
     def check(self) -> None:
         require("PIL", "pillow", "data.transforms")
@@ -97,7 +97,7 @@ def _ops(name: str, *settings: Callable[[float], int]) -> Operation:
     def operation(picture: Any, strength: float) -> Any:
         from PIL import ImageOps
 
-        return getattr(ImageOps, name)(picture, *(setting(abs(strength)) for setting in settings))
+        return getattr(ImageOps, name)(picture, *(config_field(abs(strength)) for config_field in settings))
 
     return operation
 

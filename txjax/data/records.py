@@ -20,14 +20,14 @@ from typing import Any
 
 from txjax.data import feature_classes
 from txjax.data.disk_cache import cache_dir, lock
-from txjax.types import Failure, UserError, near_misses
+from txjax.types import RunError, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 ELSEWHERE = "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir"
 
 
-class CorruptData(Failure):
+class CorruptData(RunError):
     """A record that cannot be read back."""
 
 

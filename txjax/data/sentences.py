@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from txjax.data import disk_cache, records
-from txjax.data.buckets import Ragged, check_buckets
+from txjax.data.buckets import Bucketed, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import BATCH, open_tokens
-from txjax.types import UserError, setting, spec
+from txjax.types import UserError, config_field, spec
 
 
 def _bytes() -> Bytes:
@@ -40,11 +40,11 @@ class Sentences(TFDSDataset):
         padded; 1 leaves the order as it is. Evaluation keeps the set's order.
     """
 
-    length: int = setting(128, at_least=3)
-    tokenizer: Tokenizer = setting(factory=_bytes)
+    length: int = config_field(128, at_least=3)
+    tokenizer: Tokenizer = config_field(factory=_bytes)
     features: tuple[str, ...] = ("sentence",)
     buckets: tuple[int, ...] = ()
-    sort_batches: int = setting(1, at_least=1)
+    sort_batches: int = config_field(1, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         arrays = {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
@@ -91,7 +91,7 @@ class LabelledText(Sentences):
     """
 
     label_feature: str = "label"
-    classes: int | None = setting(2, at_least=1)
+    classes: int | None = config_field(2, at_least=1)
     subset: Subset | None = None
     unlabelled: float | None = -1.0
 
@@ -116,7 +116,7 @@ class LabelledText(Sentences):
         return LabelledSource(self)
 
 
-class SentenceSource(Ragged):
+class SentenceSource(Bucketed):
     """The sentences of a split, by record."""
 
     def __init__(self, text: Sentences):
@@ -189,7 +189,7 @@ def open_labels(text: LabelledText) -> np.ndarray:
                 advance(len(read))
         np.save(folder / "labels.npy", labels)
 
-    labels = disk_cache.built("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+    labels = disk_cache.get_or_build("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
     fine = np.isfinite(labels) if text.classes is None else (labels >= 0) & (labels < text.classes)
     wrong = np.flatnonzero(~fine & (labels != text.unlabelled))
     if len(wrong):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from txjax.data.rng import hash32
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -22,8 +22,8 @@ class Subset:
       seed: of the order; another seed is another subset.
     """
 
-    per_class: int = setting(100, at_least=1)
-    seed: int = setting(0, at_least=0)
+    per_class: int = config_field(100, at_least=1)
+    seed: int = config_field(0, at_least=0)
 
     def choose(self, label: Callable[[int], int], count: int, classes: int) -> np.ndarray:
         """The numbers of the chosen records, int64 [per_class * classes].

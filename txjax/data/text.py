@@ -10,7 +10,7 @@ from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.rng import hash32
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import Tokens, open_tokens
-from txjax.types import UserError, setting, spec
+from txjax.types import UserError, config_field, spec
 
 
 @dataclasses.dataclass
@@ -23,8 +23,8 @@ class Text(TFDSDataset):
       feature: the data set's text feature.
     """
 
-    length: int = setting(256, at_least=1)
-    tokenizer: Tokenizer = setting(factory=Bytes)
+    length: int = config_field(256, at_least=1)
+    tokenizer: Tokenizer = config_field(factory=Bytes)
     feature: str = "text"
 
     def vocab(self) -> int | None:

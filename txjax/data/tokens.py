@@ -75,7 +75,7 @@ def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
     }
-    return disk_cache.built(
+    return disk_cache.get_or_build(
         "tokens", made_from, lambda folder: _build(folder, records, split, feature, tokenizer), _load
     )
 

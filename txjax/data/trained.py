@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from txjax import tree
 from txjax.data import disk_cache, records
 from txjax.data.tokenizers import LibraryTokenizer, as_string, place
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class BPE(Algorithm):
       min_count: how often a pair must occur to be merged.
     """
 
-    min_count: int = setting(2, at_least=1)
+    min_count: int = config_field(2, at_least=1)
 
     unknown = None
 
@@ -79,8 +79,8 @@ class WordPiece(Algorithm):
     """
 
     lowercase: bool = True
-    alphabet: int = setting(1000, at_least=1)
-    min_count: int = setting(2, at_least=1)
+    alphabet: int = config_field(1000, at_least=1)
+    min_count: int = config_field(2, at_least=1)
 
     def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
         """Two passes. The library numbers the `##x` of single characters by the order of a hash table, and so settles
@@ -178,8 +178,8 @@ class Trained(LibraryTokenizer):
       specials: names of tokens with the ids 0, 1, ...; they never come out of text.
     """
 
-    algorithm: Algorithm = setting(factory=BPE)
-    size: int = setting(8192, at_least=2)
+    algorithm: Algorithm = config_field(factory=BPE)
+    size: int = config_field(8192, at_least=2)
     name: str | None = None
     split: str = "train"
     data_dir: str | None = None
@@ -235,7 +235,7 @@ def _open(settings: Trained) -> Any:
         "size": settings.size,
         "specials": list(settings.specials),
     }
-    folder = disk_cache.built(
+    folder = disk_cache.get_or_build(
         "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found
     )
     import tokenizers

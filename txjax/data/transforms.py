@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.types import UserError, require, setting
+from txjax.types import UserError, config_field, require
 
 Box = tuple[int, int, int, int]  # top, left, height, width
 
@@ -27,7 +27,7 @@ class Transform:
 class PadCrop(Transform):
     """Pads every side with `pad` black pixels and cuts the old size out at a random place."""
 
-    pad: int = setting(1, at_least=0)
+    pad: int = config_field(1, at_least=0)
 
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         top, left = rng.integers(2 * self.pad + 1, size=2)
@@ -54,7 +54,7 @@ class Flip(Transform):
 class Resize(Transform):
     """Brings the shorter side to `size` pixels, bicubic and antialiased; height : width stays as it is."""
 
-    size: int = setting(224, at_least=1)
+    size: int = config_field(224, at_least=1)
 
     def check(self) -> None:
         require("PIL", "pillow", "data.transforms")
@@ -69,7 +69,7 @@ class Resize(Transform):
 class CenterCrop(Transform):
     """Cuts `size` x `size` pixels out of the middle."""
 
-    size: int = setting(224, at_least=1)
+    size: int = config_field(224, at_least=1)
 
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         top, left = (image.shape[0] - self.size) // 2, (image.shape[1] - self.size) // 2
@@ -87,7 +87,7 @@ class RandomResizedCrop(Transform):
     ten such boxes don't fit, it is the largest in the middle whose width : height lies in `ratio`, as in torchvision.
     """
 
-    size: int = setting(224, at_least=1)
+    size: int = config_field(224, at_least=1)
     area: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
 
@@ -114,7 +114,7 @@ class RandomErasing(Transform):
       ratio: width : height.
     """
 
-    probability: float = setting(0.25, at_least=0, at_most=1)
+    probability: float = config_field(0.25, at_least=0, at_most=1)
     area: tuple[float, float] = (0.02, 1 / 3)
     ratio: tuple[float, float] = (0.3, 10 / 3)
 
@@ -139,7 +139,7 @@ class RandomErasing(Transform):
 class Channels(Transform):
     """Brings an image to `count` channels: grey to colour by repetition, colour to grey by ITU-R 601's luma."""
 
-    count: int = setting(3, choices=(1, 3))
+    count: int = config_field(3, choices=(1, 3))
 
     def check(self) -> None:
         require("PIL", "pillow", "data.transforms")

@@ -3,26 +3,26 @@
 Everything here does nothing, and costs nothing, where there is only one. `docs/processes.md` tells how it works.
 """
 
-from txjax.distributed.agreement import Elsewhere, agree, barrier, gather, rows
-from txjax.distributed.failing import fail, failed, leave, watch
-from txjax.distributed.identity import exit_code, first, index, name, said, several
+from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary
+from txjax.distributed.failing import exit_process, failed, report_failure, watch_peers
+from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
 from txjax.distributed.joining import start
 
 __all__ = [
     "Elsewhere",
-    "agree",
+    "on_primary",
     "barrier",
     "exit_code",
-    "fail",
+    "report_failure",
     "failed",
-    "first",
+    "is_primary",
     "gather",
-    "index",
-    "leave",
-    "name",
-    "rows",
+    "process_index",
+    "exit_process",
+    "process_name",
+    "local_rows",
     "said",
-    "several",
+    "is_multiprocess",
     "start",
-    "watch",
+    "watch_peers",
 ]

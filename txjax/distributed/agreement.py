@@ -11,8 +11,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec
 
-from txjax.distributed.identity import exit_code, first, line_of, name, said, several
-from txjax.types import Failure
+from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, line_of, process_name, said
+from txjax.types import RunError
 
 WAIT_SECONDS = 600.0  # that a barrier waits
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _passed: collections.Counter[str] = collections.Counter()  # how often a barrier was passed: each needs a new name
 
 
-class Elsewhere(Failure):
+class Elsewhere(RunError):
     """What another process met, as it said it."""
 
     def __init__(self, message: str, code: int):
@@ -32,9 +32,9 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
     """Waits until every process is here. Threads may wait at barriers of other names meanwhile.
 
     Raises:
-      Failure: not all came in time; it names those that are missing.
+      RunError: not all came in time; it names those that are missing.
     """
-    if not several():
+    if not is_multiprocess():
         return
     from orbax.checkpoint import multihost  # slow to import; the one public way to a barrier that ends
 
@@ -44,13 +44,13 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
     except RuntimeError as error:
         found = re.search(r"timed out task names:\s*((?:\S*\d+\s+)+)", str(error))
         if not found:
-            raise Failure(f"waiting for the others ({what}): {line_of(error)}") from error
+            raise RunError(f"waiting for the others ({what}): {line_of(error)}") from error
         missing = [int(re.findall(r"\d+", word)[-1]) for word in found[1].split()]
-        who = ", ".join(name(i) for i in sorted(missing))
-        raise Failure(f"{who} did not reach {what!r} within {seconds:g} s") from None
+        who = ", ".join(process_name(i) for i in sorted(missing))
+        raise RunError(f"{who} did not reach {what!r} within {seconds:g} s") from None
 
 
-def agree(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
+def on_primary(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
     """What `decide` gives on process 0 (a JSON value), on every process; what it raises there is raised everywhere.
 
     Args:
@@ -59,11 +59,11 @@ def agree(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> 
     Raises:
       Elsewhere: on the other processes, what was raised on process 0.
     """
-    if not several():
+    if not is_multiprocess():
         return decide()
     result: dict[str, Any] = {}
     error: Exception | None = None
-    if first():
+    if is_primary():
         try:
             result = {"value": decide()}
         except Exception as caught:
@@ -101,11 +101,11 @@ def gather(array: np.ndarray) -> np.ndarray:
     if jax.process_count() == 1:
         return array[None]
     with jax.transfer_guard("allow"):
-        rows = multihost_utils.process_allgather(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    return np.asarray(rows).view(array.dtype).reshape(-1, *array.shape)
+        local_rows = multihost_utils.process_allgather(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.asarray(local_rows).view(array.dtype).reshape(-1, *array.shape)
 
 
-def rows(sharding: NamedSharding, batch_size: int) -> tuple[int, ...]:
+def local_rows(sharding: NamedSharding, batch_size: int) -> tuple[int, ...]:
     """The rows of a global batch that the devices of this process hold, in order.
 
     Processes whose devices differ only along other axes of the mesh (shards of the model) hold the same rows.

@@ -149,11 +149,11 @@ def _tasks_on_node(text: str, node: int) -> int:
 def _within(seconds: float, late: str) -> Iterator[None]:
     """Ends this process where the block takes longer: JAX's own way out is an abort."""
 
-    def leave() -> None:
+    def exit_process() -> None:
         print(late, file=sys.stderr, flush=True)
         os._exit(2)
 
-    timer = threading.Timer(seconds, leave)
+    timer = threading.Timer(seconds, exit_process)
     timer.daemon = True
     timer.start()
     try:

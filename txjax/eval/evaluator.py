@@ -16,7 +16,7 @@ from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, setting
+from txjax.types import Batch, PyTree, config_field
 
 Program = Callable[[PyTree, Batch], PyTree]
 Programs = dict[Hashable, Program]
@@ -25,8 +25,8 @@ Evaluate = Callable[[PyTree, int], dict[str, float]]
 AHEAD = 2  # batches that the devices are given before the host reads the first one's result
 
 
-def place(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
-    """The rows of `size` examples (if None, of all) that `distributed.rows` gives, on this process's devices."""
+def shard_batch(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
+    """The rows of `size` examples (if None, of all) that `distributed.local_rows` gives, on this process's devices."""
     with jax.transfer_guard_host_to_device("allow"):  # of several hosts, JAX takes this for an oversight
         return {
             k: jax.make_array_from_process_local_data(sharding, x, (size or len(x), *x.shape[1:]))
@@ -113,13 +113,13 @@ class Context:
         batches = eval_batches(
             source,
             batch_size=self.batch_size,
-            rows=distributed.rows(self.sharding, self.batch_size),
+            rows=distributed.local_rows(self.sharding, self.batch_size),
             limits=Limits.of(f"config.evals.{self.name}.data", self.model, needs),
         )
         started: collections.deque[PyTree] = collections.deque()
         with contextlib.closing(batches):
             for batch in itertools.islice(batches, max_batches):
-                started.append(program(variables, place(batch, self.sharding, self.batch_size)))
+                started.append(program(variables, shard_batch(batch, self.sharding, self.batch_size)))
                 if len(started) > AHEAD:
                     yield jax.device_get(started.popleft())
             while started:
@@ -135,7 +135,7 @@ class Context:
 
         Where a link leads out of the workdir, a warning says so and nothing is written.
         """
-        if self.folder is None or not distributed.first():
+        if self.folder is None or not distributed.is_primary():
             return
         path = self.folder / kind / self.name / f"{step}.{ending}"
         with dispensable(path):
@@ -157,9 +157,9 @@ class Evaluator:
     """
 
     data: Dataset
-    every_steps: int = setting(100, at_least=1)
-    batch_size: int | None = setting(None, at_least=1)
-    max_batches: int | None = setting(None, at_least=1)
+    every_steps: int = config_field(100, at_least=1)
+    batch_size: int | None = config_field(None, at_least=1)
+    max_batches: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         """Keys that a batch of `data` must have, "a | b" for one of two. `objective` is the run's."""

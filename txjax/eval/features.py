@@ -12,7 +12,7 @@ from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.objectives import Objective, missing_keys
-from txjax.types import Batch, PyTree, UserError, flat_paths, setting, spec
+from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
 
 
 def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:
@@ -60,7 +60,7 @@ class Frozen(Evaluator):
     """
 
     train: Dataset | None = None
-    max_train: int | None = setting(None, at_least=1)
+    max_train: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         names = [name for need in objective.required_keys for name in need.split(" | ")]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.text.decoder import empty_cache
 from txjax.nn import Logits
-from txjax.types import PyTree, setting
+from txjax.types import PyTree, config_field
 
 CHUNK = 32  # tokens that `stream` writes before it gives them
 
@@ -26,9 +26,9 @@ class Sampling:
       top_p: only the likeliest tokens that together have this probability (Holtzman et al. 2020).
     """
 
-    temperature: float = setting(1.0, at_least=0)
-    top_k: int | None = setting(None, at_least=1)
-    top_p: float | None = setting(None, above=0, at_most=1)
+    temperature: float = config_field(1.0, at_least=0)
+    top_k: int | None = config_field(None, at_least=1)
+    top_p: float | None = config_field(None, above=0, at_most=1)
 
     def __call__(self, logits: Float[Array, "B V"], key: jax.Array) -> Int[Array, "B"]:
         """The next token of each row, int32."""

@@ -10,7 +10,7 @@ from txjax.data import Dataset
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen
 from txjax.objectives import Objective
-from txjax.types import PyTree, require, setting
+from txjax.types import PyTree, config_field, require
 
 
 @dataclasses.dataclass
@@ -26,8 +26,8 @@ class LinearProbe(Frozen):
       max_iterations: of L-BFGS; scikit-learn warns where they were too few.
     """
 
-    penalty: float = setting(1.0, above=0)
-    max_iterations: int = setting(1000, at_least=1)
+    penalty: float = config_field(1.0, above=0)
+    max_iterations: int = config_field(1000, at_least=1)
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         require("sklearn", "scikit-learn", "eval")

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen, features_of
-from txjax.types import Batch, PyTree, setting
+from txjax.types import Batch, PyTree, config_field
 
 
 @dataclasses.dataclass
@@ -26,8 +26,8 @@ class NearestNeighbours(Frozen):
       temperature: the smaller, the less the farther ones count.
     """
 
-    k: int = setting(20, at_least=1)
-    temperature: float = setting(0.07, above=0)
+    k: int = config_field(20, at_least=1)
+    temperature: float = config_field(0.07, above=0)
 
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]

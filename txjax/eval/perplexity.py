@@ -11,7 +11,7 @@ from txjax.data import Dataset
 from txjax.eval.evaluation import add, mean_of
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.objectives import NextToken, Objective
-from txjax.types import Batch, PyTree, UserError, setting
+from txjax.types import Batch, PyTree, UserError, config_field
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Perplexity(Evaluator):
       objective: how the cross entropy is computed.
     """
 
-    objective: NextToken = setting(factory=NextToken)
+    objective: NextToken = config_field(factory=NextToken)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return self.objective.required_keys

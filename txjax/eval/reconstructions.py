@@ -13,7 +13,7 @@ from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.pictures import grid
 from txjax.nn import patchify, unpatchify
 from txjax.objectives import MaskedPatch, Objective
-from txjax.types import Batch, PyTree, UserError, setting
+from txjax.types import Batch, PyTree, UserError, config_field
 
 GREY = 0.5  # of a hidden patch
 
@@ -32,7 +32,7 @@ class Reconstructions(Evaluator):
       count: how many images.
     """
 
-    count: int = setting(8, at_least=1)
+    count: int = config_field(8, at_least=1)
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if not isinstance(objective, MaskedPatch):

@@ -11,7 +11,7 @@ from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.generate import Sampling, generate
 from txjax.objectives import Objective
-from txjax.types import PyTree, UserError, setting
+from txjax.types import PyTree, UserError, config_field
 
 
 @dataclasses.dataclass
@@ -30,9 +30,9 @@ class Samples(Evaluator):
     """
 
     prompts: tuple[str, ...] = ("\n",)
-    texts: int = setting(2, at_least=1)
-    length: int = setting(256, at_least=1)
-    sampling: Sampling = setting(factory=lambda: Sampling(temperature=0.8))
+    texts: int = config_field(2, at_least=1)
+    length: int = config_field(256, at_least=1)
+    sampling: Sampling = config_field(factory=lambda: Sampling(temperature=0.8))
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return ("tokens", "targets")

@@ -14,7 +14,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from txjax.io.files import evict, flush, replace_text
-from txjax.types import Failure
+from txjax.types import RunError
 
 NAME = "digests.json"
 # Errors that belong to a file itself; any other may be gone at the next try.
@@ -25,7 +25,7 @@ _OF_THE_FILE = {
 }
 
 
-class Unavailable(Failure):
+class Unavailable(RunError):
     """A file can't be read for now (too many open files, a server that is away): whether it is damaged is unknown."""
 
 

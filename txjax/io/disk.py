@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from txjax.types import Failure, UserError
+from txjax.types import RunError, UserError
 
 # TensorStore raises ValueError where a file can't be written; its text begins with the status, such as DATA_LOSS.
 _STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")
@@ -27,7 +27,7 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
       safe: says what is safe all the same.
 
     Raises:
-      UserError: the disk is full, which its user can mend. Failure: it fails in another way.
+      UserError: the disk is full, which its user can mend. RunError: it fails in another way.
     """
     try:
         yield
@@ -36,7 +36,7 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
             raise _full(folder, what, safe()) from error
         if isinstance(error, OSError) or _STATUS.match(str(error)):
             told = (str(error).splitlines() or [type(error).__name__])[0][:300]
-            raise Failure(f"{what} could not be saved: {told}; {safe()}") from error
+            raise RunError(f"{what} could not be saved: {told}; {safe()}") from error
         raise
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from txjax.types import require, setting
+from txjax.types import config_field, require
 
 Value = float | int | str
 Row = dict[str, Value]
@@ -76,7 +76,7 @@ class WandB(Tracker):
 
     project: str = "txjax"
     name: str | None = None
-    mode: str = setting("online", choices=("online", "offline", "disabled"))
+    mode: str = config_field("online", choices=("online", "offline", "disabled"))
 
     def check(self) -> None:
         require("wandb", "wandb", "config.trackers", extra="wandb")

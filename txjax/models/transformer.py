@@ -27,7 +27,7 @@ from txjax.nn import (
 )
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.sharding import constrain
-from txjax.types import UserError, near_misses, setting
+from txjax.types import UserError, config_field, near_misses
 
 _SIZES = ("width", "depth", "heads", "kv_heads")
 
@@ -51,10 +51,10 @@ class Transformer(nn.Module, kw_only=True):
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
     """
 
-    width: int = setting(at_least=1)
-    depth: int = setting(at_least=1)
-    heads: int = setting(at_least=1)
-    kv_heads: int | None = setting(None, at_least=1)
+    width: int = config_field(at_least=1)
+    depth: int = config_field(at_least=1)
+    heads: int = config_field(at_least=1)
+    kv_heads: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=NoPositions)
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
     attention: Attention = dataclasses.field(default_factory=Attention)
@@ -63,9 +63,9 @@ class Transformer(nn.Module, kw_only=True):
     stack: Stack = dataclasses.field(default_factory=Stack)
     initial: Init = dataclasses.field(default_factory=Init)
     parametrization: Parametrization = dataclasses.field(default_factory=Standard)
-    dropout: float = setting(0.0, at_least=0, below=1)
+    dropout: float = config_field(0.0, at_least=0, below=1)
     quantize: Quantize | None = None
-    dtype: str = setting("float32", choices=("float32", "bfloat16"))
+    dtype: str = config_field("float32", choices=("float32", "bfloat16"))
 
     @nn.nowrap
     def layers(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:

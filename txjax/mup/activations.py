@@ -13,8 +13,8 @@ from txjax.experiment import Experiment
 from txjax.mup.coordinate_check import Coordinates
 from txjax.nn import Logits
 from txjax.optim import Constant
-from txjax.train.run_eval import place
-from txjax.train.state import lay_out, variables
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 
@@ -66,9 +66,9 @@ def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> 
     experiment = dataclasses.replace(experiment, optimizer=optimizer)
     rows = []
     with sharding.use_mesh(experiment.mesh) as built:
-        layout = lay_out(experiment, built)
+        layout = build_layout(experiment, built)
         given = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
-        batches = [place(next(given), layout.batch) for _ in range(max(steps, 1))]
+        batches = [shard_batch(next(given), layout.batch) for _ in range(max(steps, 1))]
         given.close()
 
         @backend.jit

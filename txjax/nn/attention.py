@@ -15,7 +15,7 @@ from txjax.nn.mask import NO_MASK, Mask
 from txjax.nn.positions import Rotation
 from txjax.nn.remat import checkpoint_name
 from txjax.parametrization import Scaling
-from txjax.types import UserError, near_misses, setting
+from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
 
@@ -87,12 +87,12 @@ class Attention(nn.Module):
 
     heads: int | None = None
     kv_heads: int | None = None
-    head_size: int | None = setting(None, at_least=1)
+    head_size: int | None = config_field(None, at_least=1)
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
-    window: int | None = setting(None, at_least=1)
+    window: int | None = config_field(None, at_least=1)
     context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
-    dropout: float = setting(0.0, at_least=0, below=1)
+    dropout: float = config_field(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual_scale: float | None = None
     scaling: Scaling | None = None

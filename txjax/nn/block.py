@@ -13,7 +13,7 @@ from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
@@ -49,7 +49,7 @@ class Block(nn.Module):
     norm: Norm | None = None
     dropout: float | None = None
     scaling: Scaling | None = None
-    drop_path: float = setting(0.0, at_least=0, below=1)
+    drop_path: float = config_field(0.0, at_least=0, below=1)
     final_norm: ClassVar[bool]
 
     def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:

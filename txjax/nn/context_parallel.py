@@ -12,7 +12,7 @@ from txjax.nn.mask import Mask
 from txjax.nn.ring import ring
 from txjax.nn.shards import per_device
 from txjax.sharding import constrain, num_shards
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -41,7 +41,7 @@ class AllGatherKV(ContextParallel):
         reference computes it (`docs/kernels.md`).
     """
 
-    kernel: str | None = setting(None, choices=NAMED)
+    kernel: str | None = config_field(None, choices=NAMED)
 
     def __call__(
         self,

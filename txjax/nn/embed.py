@@ -11,7 +11,7 @@ from txjax.nn.linear import parameter, scale
 from txjax.nn.logits import Logits
 from txjax.parametrization import Role, Scaling
 from txjax.sharding import constrain
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class Embed(nn.Module):
@@ -24,7 +24,7 @@ class Embed(nn.Module):
 
     vocab: int
     width: int
-    std: float = setting(0.02, above=0)
+    std: float = config_field(0.02, above=0)
     axis: str = "vocab"
 
     def setup(self) -> None:

@@ -16,7 +16,7 @@ from txjax.nn.linear import Linear, parameter
 from txjax.nn.mlp import MLP, GatedMLP
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, num_shards
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 class Rows(NamedTuple):
@@ -63,7 +63,7 @@ class Capacity(Routing):
       factor: 1 has room for all where the load is even.
     """
 
-    factor: float = setting(1.25, above=0)
+    factor: float = config_field(1.25, above=0)
 
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
@@ -183,11 +183,11 @@ class Experts(MLP):
       balance, router_z: what the two terms are multiplied by; 0 leaves the term out.
     """
 
-    experts: int = setting(8, at_least=1)
-    top: int = setting(2, at_least=1)
+    experts: int = config_field(8, at_least=1)
+    top: int = config_field(2, at_least=1)
     routing: Routing = dataclasses.field(default_factory=Capacity)
-    balance: float = setting(0.01, at_least=0)
-    router_z: float = setting(0.001, at_least=0)
+    balance: float = config_field(0.01, at_least=0)
+    router_z: float = config_field(0.001, at_least=0)
 
     @nn.compact
     def __call__(

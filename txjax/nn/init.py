@@ -3,7 +3,7 @@
 import dataclasses
 
 from txjax.parametrization import Role, Scaling
-from txjax.types import setting
+from txjax.types import config_field
 
 
 @dataclasses.dataclass
@@ -38,7 +38,7 @@ class Xavier(Init):
 class Normal(Init):
     """The same standard deviation for every kernel (Devlin et al. 2019: 0.02)."""
 
-    stddev: float = setting(0.02, above=0, traced=True)
+    stddev: float = config_field(0.02, above=0, traced=True)
 
     def std(self, fan_in: float, fan_out: float) -> float:
         return self.stddev

@@ -13,7 +13,7 @@ from txjax.nn.init import Init
 from txjax.nn.linear import Linear
 from txjax.nn.remat import checkpoint_name
 from txjax.parametrization import Scaling
-from txjax.types import setting
+from txjax.types import config_field
 
 
 def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -45,11 +45,11 @@ class MLP(nn.Module):
       scaling: what the model's size asks for; set by the model.
     """
 
-    ratio: float = setting(4.0, above=0)
-    hidden: int | None = setting(None, at_least=1)
-    activation: str = setting("gelu", choices=tuple(ACTIVATIONS))
+    ratio: float = config_field(4.0, above=0)
+    hidden: int | None = config_field(None, at_least=1)
+    activation: str = config_field("gelu", choices=tuple(ACTIVATIONS))
     use_bias: bool = True
-    dropout: float = setting(0.0, at_least=0, below=1)
+    dropout: float = config_field(0.0, at_least=0, below=1)
     initial: Init | None = None
     residual_scale: float | None = None
     scaling: Scaling | None = None
@@ -87,9 +87,9 @@ class GatedMLP(MLP):
       multiple_of: the hidden size by `ratio` is rounded up to a multiple of this (Llama 7B: 256).
     """
 
-    ratio: float = setting(8 / 3, above=0)
-    multiple_of: int = setting(8, at_least=1)
-    activation: str = setting("silu", choices=tuple(ACTIVATIONS))
+    ratio: float = config_field(8 / 3, above=0)
+    multiple_of: int = config_field(8, at_least=1)
+    activation: str = config_field("silu", choices=tuple(ACTIVATIONS))
 
     def hidden_size(self, width: int) -> int:
         return self.hidden or -(-int(self.ratio * width) // self.multiple_of) * self.multiple_of

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.linear import align, parameter
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class Norm(nn.Module):
     """What every norm is: x [..., D] -> the same shape and dtype, computed in float32."""
 
-    eps: float = setting(1e-6, above=0, traced=True)
+    eps: float = config_field(1e-6, above=0, traced=True)
 
     def vector(self, name: str, draw: nn.initializers.Initializer, x: jax.Array) -> jax.Array:
         """A learned vector over the width of `x`, ready to be combined with it."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.embed import Embed
 from txjax.nn.linear import align, parameter
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half = K/2
 
@@ -57,7 +57,7 @@ class NoPositions(Positions):
 class Learned(Positions):
     """A learned vector for each of `max_length` positions. Parameter `table/embedding` [positions D]."""
 
-    max_length: int = setting(512, at_least=1)
+    max_length: int = config_field(512, at_least=1)
 
     @nn.compact
     def add(
@@ -85,8 +85,8 @@ class Sinusoidal(Positions):
         drowns them.
     """
 
-    theta: float = setting(10000.0, above=1, traced=True)
-    amplitude: float = setting(1.0, above=0, traced=True)
+    theta: float = config_field(10000.0, above=1, traced=True)
+    amplitude: float = config_field(1.0, above=0, traced=True)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -101,7 +101,7 @@ class Sinusoidal(Positions):
 class Sinusoidal2D(Positions):
     """Fixed sines and cosines of a patch's column, then of its row; zero for prefix tokens (He et al. 2022)."""
 
-    theta: float = setting(10000.0, above=1, traced=True)
+    theta: float = config_field(10000.0, above=1, traced=True)
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -119,7 +119,7 @@ class Sinusoidal2D(Positions):
 class Rotary(Positions):
     """Turns channels i and i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairing)."""
 
-    theta: float = setting(10000.0, above=1, traced=True)
+    theta: float = config_field(10000.0, above=1, traced=True)
 
     def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
         if head_size % 2:
@@ -174,9 +174,9 @@ class T5Relative(Positions):
       direction: "past" for decoders, "both" for encoders (half the buckets each way).
     """
 
-    buckets: int = setting(32, at_least=4)
-    max_distance: int = setting(128, at_least=2)
-    direction: str = setting("past", choices=("past", "both"))
+    buckets: int = config_field(32, at_least=4)
+    max_distance: int = config_field(128, at_least=2)
+    direction: str = config_field("past", choices=("past", "both"))
 
     @nn.compact
     def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:

@@ -11,7 +11,7 @@ import jax
 from jax.typing import DTypeLike
 
 from txjax.nn.linear import Linear
-from txjax.types import UserError, require, setting
+from txjax.types import UserError, config_field, require
 
 _FIELD = "config.model.quantize"
 
@@ -31,8 +31,8 @@ class Quantize:
         but a router to experts.
     """
 
-    dtype: str = setting("int8", choices=("int8", "float8_e4m3fn"))
-    gradients: str | None = setting(None, choices=("int8", "float8_e4m3fn", "float8_e5m2"))
+    dtype: str = config_field("int8", choices=("int8", "float8_e4m3fn"))
+    gradients: str | None = config_field(None, choices=("int8", "float8_e4m3fn", "float8_e5m2"))
     paths: str = "(?!.*router).*"
 
     def product(self) -> Callable[..., jax.Array]:

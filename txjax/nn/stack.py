@@ -14,7 +14,7 @@ from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
 from txjax.nn.remat import REMAT, checkpoint_name
 from txjax.sharding import num_shards
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class Stack(nn.Module):
@@ -35,10 +35,10 @@ class Stack(nn.Module):
 
     block: Block | None = None
     depth: int | None = None
-    remat: str = setting("none", choices=tuple(REMAT))
-    unroll: int | None = setting(None, at_least=1)
-    microbatches: int | None = setting(None, at_least=1)
-    rounds: int = setting(1, at_least=1)
+    remat: str = config_field("none", choices=tuple(REMAT))
+    unroll: int | None = config_field(None, at_least=1)
+    microbatches: int | None = config_field(None, at_least=1)
+    rounds: int = config_field(1, at_least=1)
 
     def schedule(self, stages: int) -> Schedule:
         """How the layers are run on this many stages. Raises UserError where they can't be."""

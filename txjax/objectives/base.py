@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from txjax.nn import AUX_COLLECTIONS
-from txjax.types import Batch, Mean, Outcome, PyTree, flat_paths
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, flat_paths
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class Objective:
         """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
         raise NotImplementedError
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         """The losses and metrics of a batch, as sums and counts.
 
         Args:
@@ -56,10 +56,10 @@ class AuxOutputs:
     losses: dict[str, Mean] = dataclasses.field(default_factory=dict)
     metrics: dict[str, Mean] = dataclasses.field(default_factory=dict)
 
-    def outcome(self, losses: dict[str, Mean], metrics: dict[str, Mean]) -> Outcome:
+    def outcome(self, losses: dict[str, Mean], metrics: dict[str, Mean]) -> ObjectiveOutput:
         """The outcome of these, the objective's own, and of what was sown."""
         assert not set(losses) & set(self.losses) and not set(metrics) & set(self.metrics)
-        return Outcome(losses | self.losses, metrics | self.metrics, self.state)
+        return ObjectiveOutput(losses | self.losses, metrics | self.metrics, self.state)
 
 
 def apply_model(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from txjax.objectives.base import AuxOutputs, Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
-from txjax.types import Batch, Mean, Outcome, PyTree, UserError
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
 
 class _OfExamples(Objective):
@@ -46,7 +46,7 @@ class Classification(_OfExamples):
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = self.call(model, variables, batch, key, train)
         mixed = (batch["other_label"], batch["mix"]) if "mix" in batch else None
         losses, metrics = self.loss("classification", logits, batch["label"], batch["weights"], train, mixed)
@@ -59,7 +59,7 @@ class Regression(_OfExamples):
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
         if numbers.shape[1] != 1:
             raise UserError("config.model.classes", "1, the number that Regression asks for", numbers.shape[1])

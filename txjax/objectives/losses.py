@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.nn import Logits
-from txjax.types import Mean, is_on, setting
+from txjax.types import Mean, config_field, is_on
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
 
@@ -48,9 +48,9 @@ class CrossEntropy:
         all in memory; the backward pass computes them again. None = all at once.
     """
 
-    label_smoothing: float = setting(0.0, at_least=0, below=1, traced=True, off=0)
-    z_loss: float = setting(0.0, at_least=0, traced=True, off=0)
-    chunk: int | None = setting(None, at_least=1)
+    label_smoothing: float = config_field(0.0, at_least=0, below=1, traced=True, off=0)
+    z_loss: float = config_field(0.0, at_least=0, traced=True, off=0)
+    chunk: int | None = config_field(None, at_least=1)
 
     def __call__(
         self,

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn import patchify
 from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
-from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 
 def normalised(patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
@@ -33,8 +33,8 @@ class MaskedPatch(Objective):
       target: "normalised" by each patch's own mean and deviation, or the "pixels" as they are.
     """
 
-    rate: float = setting(0.75, above=0, below=1)
-    target: str = setting("normalised", choices=tuple(TARGETS))
+    rate: float = config_field(0.75, above=0, below=1)
+    target: str = config_field("normalised", choices=tuple(TARGETS))
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
@@ -49,7 +49,7 @@ class MaskedPatch(Objective):
         order = jax.vmap(lambda k: jax.random.permutation(k, patches))(example_keys(key, batch))
         return jnp.sort(order[:, :count], axis=-1).astype(jnp.int32)
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
         keep = self.keep(key, batch, target.shape[1])
         painted, aux = apply_model(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)

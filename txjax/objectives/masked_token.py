@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.nn import Logits
 from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
-from txjax.types import Batch, Mean, Outcome, PyTree, UserError, setting
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 
 @dataclasses.dataclass
@@ -30,11 +30,11 @@ class MaskedToken(Objective):
       loss: what training adds to the cross entropy of the chosen tokens.
     """
 
-    mask_id: int = setting(at_least=0)
-    vocab: int = setting(at_least=1)
-    rate: float = setting(0.15, above=0, at_most=1)
-    mask: float = setting(0.8, at_least=0, at_most=1, traced=True)
-    random: float = setting(0.1, at_least=0, at_most=1, traced=True)
+    mask_id: int = config_field(at_least=0)
+    vocab: int = config_field(at_least=1)
+    rate: float = config_field(0.15, above=0, at_most=1)
+    mask: float = config_field(0.8, at_least=0, at_most=1, traced=True)
+    random: float = config_field(0.1, at_least=0, at_most=1, traced=True)
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
@@ -62,7 +62,7 @@ class MaskedToken(Objective):
         hidden = jnp.where(chosen, hidden[places], tokens[places])
         return tokens.at[places].set(hidden, unique_indices=True), places, chosen
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, places, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}

@@ -7,7 +7,7 @@ import jax
 
 from txjax.objectives.base import Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
-from txjax.types import Batch, Outcome, PyTree
+from txjax.types import Batch, ObjectiveOutput, PyTree
 
 
 @dataclasses.dataclass
@@ -25,7 +25,7 @@ class NextToken(Objective):
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "tokens", "segments", "positions")
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> Outcome:
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
         return aux.outcome(losses, metrics)

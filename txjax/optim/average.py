@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.types import PyTree, setting
+from txjax.types import PyTree, config_field
 
 
 @dataclasses.dataclass
@@ -21,8 +21,8 @@ class EMA:
       warmup: how slowly d rises; 1 has it at `decay` from the first update.
     """
 
-    decay: float = setting(0.9999, at_least=0, below=1, traced=True)
-    warmup: float = setting(10.0, at_least=1, traced=True)
+    decay: float = config_field(0.9999, at_least=0, below=1, traced=True)
+    warmup: float = config_field(10.0, at_least=1, traced=True)
 
     def begin(self, params: PyTree) -> PyTree:
         """The average before the first update: a copy, for the step gives away the memory of both."""

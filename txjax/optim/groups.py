@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 
-from txjax.types import UserError, near_misses, setting, some
+from txjax.types import UserError, config_field, join_names, near_misses
 
 FIELD = "config.optimizer.groups"
 
@@ -21,8 +21,8 @@ class Group:
     """
 
     pattern: str = ".*"
-    lr: float = setting(1.0, at_least=0, traced=True)
-    weight_decay: float = setting(1.0, at_least=0, traced=True)
+    lr: float = config_field(1.0, at_least=0, traced=True)
+    weight_decay: float = config_field(1.0, at_least=0, traced=True)
     trainable: bool = True
 
     def matches(self, path: str) -> bool:
@@ -63,9 +63,11 @@ def _cover(groups: Sequence[Group], paths: Iterable[str]) -> dict[str, Group]:
     matches = {path: [group for group in groups if group.matches(path)] for path in paths}
     bare = [path for path, found in matches.items() if not found]
     if bare:
-        raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {some(bare, 3)}")
+        raise UserError(FIELD, "a group for every parameter", hint=f"no pattern matches {join_names(bare, 3)}")
     double = [path for path, found in matches.items() if len(found) > 1]
     if double:
         patterns = " and ".join(repr(group.pattern) for group in matches[double[0]])
-        raise UserError(FIELD, "one group a parameter", hint=f"{patterns} all match {some(double, 3)}: narrow them")
+        raise UserError(
+            FIELD, "one group a parameter", hint=f"{patterns} all match {join_names(double, 3)}: narrow them"
+        )
     return {path: found[0] for path, found in matches.items()}

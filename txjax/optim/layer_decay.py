@@ -7,7 +7,7 @@ import numpy as np
 
 from txjax.optim.layers import STACKED
 from txjax.sharding import Axes
-from txjax.types import UserError, near_misses, setting
+from txjax.types import UserError, config_field, near_misses
 
 FIELD = "config.optimizer.layer_decay"
 
@@ -26,7 +26,7 @@ class LayerDecay:
       inputs: a regular expression that matches the whole path of each parameter before the layers.
     """
 
-    decay: float = setting(0.75, above=0, at_most=1, traced=True)
+    decay: float = config_field(0.75, above=0, at_most=1, traced=True)
     inputs: str = r"(patch_embed|embed|embed_types|norm_embed|positions|pool/token)(/.*)?"
 
     def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:

@@ -26,7 +26,7 @@ from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.parametrization import RULES, Factors, Scaling, refuse
 from txjax.sharding import Axes, is_axes
-from txjax.types import PyTree, path_name, setting
+from txjax.types import PyTree, config_field, path_name
 
 Part = optax.GradientTransformation
 MOMENTUM_DTYPES = ("float32", "bfloat16")
@@ -47,11 +47,11 @@ class Optimizer:
 
     rule: ClassVar[str | None] = None
 
-    peak_lr: float = setting(1e-3, above=0, traced=True)
-    schedule: Schedule = setting(factory=Cosine)
-    weight_decay: float = setting(0.0, at_least=0, traced=True)
-    clip: float | None = setting(1.0, above=0, traced=True)
-    groups: tuple[Group, ...] = setting(factory=default_groups)
+    peak_lr: float = config_field(1e-3, above=0, traced=True)
+    schedule: Schedule = config_field(factory=Cosine)
+    weight_decay: float = config_field(0.0, at_least=0, traced=True)
+    clip: float | None = config_field(1.0, above=0, traced=True)
+    groups: tuple[Group, ...] = config_field(factory=default_groups)
     layer_decay: LayerDecay | None = None
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
@@ -141,11 +141,11 @@ class AdamW(Optimizer):
 
     rule: ClassVar[str | None] = "adam"
 
-    weight_decay: float = setting(0.1, at_least=0, traced=True)
-    b1: float = setting(0.9, at_least=0, below=1, traced=True)
-    b2: float = setting(0.95, at_least=0, below=1, traced=True)
-    eps: float = setting(1e-8, above=0, traced=True)
-    momentum_dtype: str = setting("float32", choices=MOMENTUM_DTYPES)
+    weight_decay: float = config_field(0.1, at_least=0, traced=True)
+    b1: float = config_field(0.9, at_least=0, below=1, traced=True)
+    b2: float = config_field(0.95, at_least=0, below=1, traced=True)
+    eps: float = config_field(1e-8, above=0, traced=True)
+    momentum_dtype: str = config_field("float32", choices=MOMENTUM_DTYPES)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.scale_by_adam(self.b1, self.b2, self.eps, mu_dtype=self.momentum_dtype)
@@ -161,11 +161,11 @@ class Lion(Optimizer):
 
     rule: ClassVar[str | None] = "adam"  # its updates' entries don't follow the gradient's size either
 
-    peak_lr: float = setting(1e-4, above=0, traced=True)
-    weight_decay: float = setting(1.0, at_least=0, traced=True)
-    b1: float = setting(0.9, at_least=0, below=1, traced=True)
-    b2: float = setting(0.99, at_least=0, below=1, traced=True)
-    momentum_dtype: str = setting("float32", choices=MOMENTUM_DTYPES)
+    peak_lr: float = config_field(1e-4, above=0, traced=True)
+    weight_decay: float = config_field(1.0, at_least=0, traced=True)
+    b1: float = config_field(0.9, at_least=0, below=1, traced=True)
+    b2: float = config_field(0.99, at_least=0, below=1, traced=True)
+    momentum_dtype: str = config_field("float32", choices=MOMENTUM_DTYPES)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.scale_by_lion(self.b1, self.b2, mu_dtype=self.momentum_dtype)
@@ -177,8 +177,8 @@ class SGD(Optimizer):
 
     rule: ClassVar[str | None] = "sgd"
 
-    peak_lr: float = setting(0.1, above=0, traced=True)
-    momentum: float = setting(0.9, at_least=0, below=1, traced=True)
+    peak_lr: float = config_field(0.1, above=0, traced=True)
+    momentum: float = config_field(0.9, at_least=0, below=1, traced=True)
     nesterov: bool = False
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
@@ -200,7 +200,7 @@ class LARS(SGD):
 
     rule: ClassVar[str | None] = None
 
-    trust: float = setting(1e-3, above=0, traced=True)
+    trust: float = config_field(1e-3, above=0, traced=True)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return optax.chain(scale_by_trust(axes, self.trust), super().direction(axes))
@@ -218,9 +218,9 @@ class Adafactor(Optimizer):
       min_scale: epsilon_2, the smallest size that a parameter counts as.
     """
 
-    peak_lr: float = setting(1e-2, above=0, traced=True)
-    decay_exponent: float = setting(0.8, above=0, traced=True)
-    min_scale: float = setting(1e-3, above=0, traced=True)
+    peak_lr: float = config_field(1e-2, above=0, traced=True)
+    decay_exponent: float = config_field(0.8, above=0, traced=True)
+    min_scale: float = config_field(1e-3, above=0, traced=True)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return scale_by_adafactor(axes, self.decay_exponent, self.min_scale)
@@ -239,8 +239,8 @@ class Muon(AdamW):
 
     rule: ClassVar[str | None] = None
 
-    momentum: float = setting(0.95, at_least=0, below=1, traced=True)
-    rms: float = setting(0.2, above=0, traced=True)
+    momentum: float = config_field(0.95, at_least=0, below=1, traced=True)
+    rms: float = config_field(0.2, above=0, traced=True)
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
         return scale_by_muon(axes, self.momentum, self.rms, self.momentum_dtype, rest=super().direction(axes))

@@ -9,7 +9,7 @@ import math
 
 import optax
 
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 _TRIAL = "for a short trial of the run as it is: --until=STEP, or --smoke"
 
@@ -22,7 +22,7 @@ class Schedule:
       warmup_steps: updates of the linear warmup, W; 0 starts at the peak.
     """
 
-    warmup_steps: int = setting(100, at_least=0)
+    warmup_steps: int = config_field(100, at_least=0)
 
     def __call__(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         """The learning rate (float32 []) of each update (int32 [], from 0) in a run of `num_steps` updates.
@@ -52,7 +52,7 @@ class Schedule:
 class Constant(Schedule):
     """The peak, for ever."""
 
-    warmup_steps: int = setting(0, at_least=0)
+    warmup_steps: int = config_field(0, at_least=0)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         return optax.constant_schedule(peak_lr)
@@ -66,7 +66,7 @@ class Cosine(Schedule):
       final: where it ends, as a fraction of the peak. The last update is one step short of it.
     """
 
-    final: float = setting(0.1, at_least=0, at_most=1)
+    final: float = config_field(0.1, at_least=0, at_most=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         return optax.cosine_decay_schedule(peak_lr, max(num_steps, 1), alpha=self.final)
@@ -76,7 +76,7 @@ class Cosine(Schedule):
 class Linear(Schedule):
     """A straight line from the peak to `final * peak` at the end; the last update is one step short of it."""
 
-    final: float = setting(0.0, at_least=0, at_most=1)
+    final: float = config_field(0.0, at_least=0, at_most=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         return optax.linear_schedule(peak_lr, self.final * peak_lr, max(num_steps, 1))
@@ -92,8 +92,8 @@ class WarmupStableDecay(Schedule):
       decay_steps: updates of the decay; None takes a fifth of those after the warmup (Hägele et al. 2024).
     """
 
-    decay_steps: int | None = setting(None, at_least=1)
-    final: float = setting(0.0, at_least=0, at_most=1)
+    decay_steps: int | None = config_field(None, at_least=1)
+    final: float = config_field(0.0, at_least=0, at_most=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         steps = round(num_steps / 5) if self.decay_steps is None else self.decay_steps
@@ -111,7 +111,7 @@ class WarmupStableDecay(Schedule):
 class InverseSquareRoot(Schedule):
     """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3): it knows no end of the run."""
 
-    warmup_steps: int = setting(100, at_least=1)
+    warmup_steps: int = config_field(100, at_least=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
         start = self.warmup_steps

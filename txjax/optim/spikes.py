@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.types import PyTree, setting
+from txjax.types import PyTree, config_field
 
 
 class Watched(NamedTuple):
@@ -33,8 +33,8 @@ class Spikes:
     is full. (PaLM's answer to spikes, Chowdhery et al. 2022, 5.1, is to go back and skip; this skips alone.)
     """
 
-    factor: float = setting(10.0, above=1, traced=True)
-    window: int = setting(64, at_least=2)
+    factor: float = config_field(10.0, above=1, traced=True)
+    window: int = config_field(64, at_least=2)
 
     def watch(self, tx: optax.GradientTransformation) -> optax.GradientTransformation:
         """The transformation, which also keeps the norms of its gradients."""

@@ -14,7 +14,7 @@ from txjax.experiment import Experiment
 from txjax.nn.attention_dispatch import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
-from txjax.train.state import Layout, batch_spec, lay_out
+from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.train.step import jit_step
 from txjax.types import PyTree
 
@@ -25,7 +25,7 @@ _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 def laid_out(experiment: Experiment, target: Target) -> Iterator[Layout]:
     """The run's layout on the target; everything traced inside is for it."""
     with backend.target_platform(target.platform), sharding.use_mesh(experiment.mesh, target.devices) as built:
-        yield lay_out(experiment, built)
+        yield build_layout(experiment, built)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,6 @@ from txjax.numbers import rounded
 from txjax.report.gallery import gallery
 from txjax.report.render import render
 from txjax.report.runs import Run
-from txjax.scaling import registered
 from txjax.train import goodput
 from txjax.tree import flatten
 
@@ -51,8 +50,8 @@ def scores(run: Run) -> dict[str, Value]:
     step = int(run.rows[-1]["step"]) if run.rows else 0
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
-    foretold = registered.score(run.workdir, last if over else {})
-    return {"step": step} | last | best | seconds | told | foretold
+    predicted = preregistration.score(run.workdir, last if over else {})
+    return {"step": step} | last | best | seconds | told | predicted
 
 
 def _subtitle(runs: Sequence[Run]) -> str:

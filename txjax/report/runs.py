@@ -10,7 +10,7 @@ from typing import Any
 from txjax.io.files import leaves
 from txjax.log import Row, Value, read_metrics
 from txjax.tree import read_json
-from txjax.types import UserError, some
+from txjax.types import UserError, join_names
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ class Run:
             kept = (step for step in sorted(files) if step <= end and files[step] not in foreign)
             found[folder.name] = {step: files[step] for step in kept}
         if foreign:
-            logger.warning("left out, since links lead out of %s: %s", self.workdir, some(list(map(str, foreign))))
+            logger.warning(
+                "left out, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign)))
+            )
         return {name: files for name, files in found.items() if files}
 
 

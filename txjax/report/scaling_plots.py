@@ -151,15 +151,15 @@ def _valleys(study: Study, theme: Theme) -> Figure | None:
     figure, (axes,) = _figure(theme)
     _style(axes, theme, "IsoFLOP valleys", "parameters", "loss", "xy")
     table = study.table
-    for i, valley in enumerate(study.form.valleys(table)):
+    for i, profile in enumerate(study.form.profiles(table)):
         color = theme.lines[i % len(theme.lines)]
-        sizes = table["params"][valley.rows]
-        axes.plot(sizes, table["loss"][valley.rows], "o", color=color, ms=4, mew=0, label=f"{valley.flops:.2g}")
-        if not valley.problem:
-            used = table["params"][valley.used]
+        sizes = table["params"][profile.rows]
+        axes.plot(sizes, table["loss"][profile.rows], "o", color=color, ms=4, mew=0, label=f"{profile.flops:.2g}")
+        if not profile.problem:
+            used = table["params"][profile.used]
             line = np.geomspace(used.min(), used.max(), 60)
-            axes.plot(line, valley.at(line), color=color, lw=1.5)
-            axes.plot([valley.params], [valley.loss], "D", color=color, ms=7, mec=theme.paper, mew=1)
+            axes.plot(line, profile.at(line), color=color, lw=1.5)
+            axes.plot([profile.params], [profile.loss], "D", color=color, ms=7, mec=theme.paper, mew=1)
     axes.legend(title="FLOPs", fontsize=8, title_fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -177,7 +177,7 @@ def _optimum(study: Study, theme: Theme) -> Figure | None:
         axes.plot(flops, best[name], color=theme.lines[0], lw=1.8)
         _band(axes, flops, best, name, theme.lines[0])
         if isinstance(study.form, IsoFLOP):
-            good = [valley for valley in study.form.valleys(study.table) if not valley.problem]
+            good = [profile for profile in study.form.profiles(study.table) if not profile.problem]
             axes.plot([v.flops for v in good], [getattr(v, name) for v in good], "D", color=theme.lines[1], ms=6)
         if isinstance(study.form, Envelope):
             budgets, params = sizes_on(study.table)

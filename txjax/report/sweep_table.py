@@ -10,7 +10,7 @@ from typing import Any
 
 from txjax.log import METRICS, Value, plain
 from txjax.report.runs import Run, check_inside, read_runs
-from txjax.sweep.sweep_folder import Folder, Planned, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
 from txjax.tree import flatten
 from txjax.types import UserError, near_misses
 
@@ -76,7 +76,7 @@ def read(folder: Path) -> list[Row]:
     return rows
 
 
-def _run(point: Planned, workdir: Path) -> Run:
+def _run(point: SweepPoint, workdir: Path) -> Run:
     return read_runs([workdir])[0] if (workdir / METRICS).exists() else Run(point.name, workdir, [], {}, {})
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from txjax.types import setting
+from txjax.types import config_field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Criterion:
       delta: of huber; 1e-3 is Hoffmann et al.'s (2022, appendix D.3).
     """
 
-    kind: str = setting("huber", choices=("huber", "lad", "mse"))
-    delta: float = setting(1e-3, above=0)
+    kind: str = config_field("huber", choices=("huber", "lad", "mse"))
+    delta: float = config_field(1e-3, above=0)
 
     def of(self, residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The value of each residual, and its slope."""

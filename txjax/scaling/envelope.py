@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.scaling.form import Fitted, Parameters
+from txjax.scaling.form import FitResult, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
@@ -18,7 +18,7 @@ class Envelope(Frontier):
     name = "envelope"
     needs = ("params", "tokens", "flops")
 
-    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+    def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
         flops, which, loss, runs, warnings = envelope(table)
         sizes = _sizes(table, runs)
@@ -45,7 +45,7 @@ class Envelope(Frontier):
             {"run": str(which[i]), "params": sizes[which[i]], "from_flops": float(flops[i]), "loss": float(loss[i])}
             for i in changes
         ]
-        return Fitted(laws, float(np.sum(left**2)), {"envelope": best_runs}, tuple(warnings))
+        return FitResult(laws, float(np.sum(left**2)), {"envelope": best_runs}, tuple(warnings))
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
         flops, _, loss, _, _ = envelope(table)

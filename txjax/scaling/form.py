@@ -14,7 +14,7 @@ Parameters = Mapping[str, float]  # a fitted law is its form and these, nothing 
 
 
 @dataclasses.dataclass(frozen=True)
-class Fitted:
+class FitResult:
     """A fit.
 
     Attributes:
@@ -41,7 +41,7 @@ class Form:
     name: str
     needs: tuple[str, ...]
 
-    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+    def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         """The best law of this family.
 
         Args:
@@ -61,7 +61,7 @@ class Form:
         """`params`, `tokens` and `loss` of the best run of this budget (C = 6 N D). Raises UserError if it has none."""
         raise UserError("--predict", f"a point, as {self.name} says nothing of the best N and D of a budget")
 
-    def foretell(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
+    def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
         """The `loss` at a point; of a budget (`flops` alone) also `params` and `tokens` of its best run."""
         if set(at) == {"flops"} and self.needs != ("flops",):
             return self.optimum(parameters, at["flops"])

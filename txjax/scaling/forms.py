@@ -10,8 +10,8 @@ from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, 
 from txjax.scaling.envelope import Envelope
 from txjax.scaling.form import Form, Parameters
 from txjax.scaling.isoflop import IsoFLOP
+from txjax.scaling.lr_law import LearningRate
 from txjax.scaling.minima import BETWEEN
-from txjax.scaling.rates import LearningRate
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import Table
 from txjax.types import UserError, near_misses

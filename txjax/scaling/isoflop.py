@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.scaling.form import Fitted, Parameters
+from txjax.scaling.form import FitResult, Parameters
 from txjax.scaling.frontier import Frontier, loss_law, power_laws
 from txjax.scaling.minima import BETWEEN, FINDERS, Minimum, curve_of, fit_parabola
 from txjax.scaling.table import Points, Table
@@ -16,7 +16,7 @@ WIDE = 30.0  # a parabola over sizes that differ by more is doubtful
 
 
 @dataclasses.dataclass(frozen=True)
-class Valley:
+class IsoFLOPProfile:
     """One budget.
 
     Attributes:
@@ -82,10 +82,10 @@ class IsoFLOP(Frontier):
     name = "isoflop"
     needs = ("params", "tokens", "flops")
 
-    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+    def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
-        found = self.valleys(table)
-        good = [valley for valley in found if not valley.problem]
+        found = self.profiles(table)
+        good = [profile for profile in found if not profile.problem]
         warnings = [f"budget {v.flops:.4g}: {v.problem}; it is left out" for v in found if v.problem]
         warnings += [f"budget {v.flops:.4g}: {v.note}" for v in good if v.note]
         if len(good) < 2:
@@ -93,16 +93,16 @@ class IsoFLOP(Frontier):
             budgets = f"{len(good)} of {len(found)}" if len(found) > 1 else f"one budget ({found[0].flops:.4g} FLOPs)"
             raise UserError("--data", "at least two budgets with a minimum", budgets, hint=hint)
         flops, params, tokens, loss = (
-            np.array([getattr(valley, name) for valley in good]) for name in ("flops", "params", "tokens", "loss")
+            np.array([getattr(profile, name) for profile in good]) for name in ("flops", "params", "tokens", "loss")
         )
         laws = power_laws(flops, params, tokens) | loss_law(flops, loss)
         squares = sum(float(np.sum(np.log(v.at(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good)
         if start is None and len(good) == 2:
             warnings.append("there are two budgets with a minimum: the residuals say nothing of the exponents' error")
-        details: dict[str, Any] = {"minima": [_told(valley, table) for valley in found]}
+        details: dict[str, Any] = {"minima": [_told(profile, table) for profile in found]}
         exponents = {}
         for name in BETWEEN:
-            told = [(valley.flops, valley.found[name]) for valley in good if name in valley.found]
+            told = [(profile.flops, profile.found[name]) for profile in good if name in profile.found]
             if len(told) >= 2:
                 budgets, sizes = np.log(told).T
                 exponents[name] = float(np.polyfit(budgets, sizes, 1)[0])
@@ -111,18 +111,18 @@ class IsoFLOP(Frontier):
         if max(exponents.values(), default=0.0) - min(exponents.values(), default=0.0) > 0.05:
             both = ", ".join(f"{exponent:.3f} by {name}" for name, exponent in exponents.items())
             warnings.append(f"the minima depend on how they are found: exponent {both}")
-        for valley in good:
-            sizes = table["params"][valley.used]
+        for profile in good:
+            sizes = table["params"][profile.used]
             wide = sizes.max() / sizes.min()
-            if valley.how == "parabola" and wide > WIDE:
+            if profile.how == "parabola" and wide > WIDE:
                 problem = f"sizes differ by {wide:.0f} times, too wide for a parabola (Czech et al. 2026)"
-                warnings.append(f"budget {valley.flops:.4g}: {problem}")
-        return Fitted(laws, squares, details, tuple(warnings))
+                warnings.append(f"budget {profile.flops:.4g}: {problem}")
+        return FitResult(laws, squares, details, tuple(warnings))
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        found = self.valleys(table)
-        last = next(valley for valley in reversed(found) if not valley.problem)
-        rows = np.concatenate([valley.rows for valley in found if valley.flops >= last.flops])
+        found = self.profiles(table)
+        last = next(profile for profile in reversed(found) if not profile.problem)
+        rows = np.concatenate([profile.rows for profile in found if profile.flops >= last.flops])
         mask = np.isin(np.arange(len(table)), rows)
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
@@ -133,41 +133,41 @@ class IsoFLOP(Frontier):
 
         Four budgets at least are different: with fewer, the law of the loss would have no floor.
         """
-        good = [valley for valley in self.valleys(table) if not valley.problem]
+        good = [profile for profile in self.profiles(table) if not profile.problem]
         drawn = np.arange(len(good))
         while len(good) >= 5 and len(np.unique(drawn := rng.integers(len(good), size=len(good)))) < 4:
             pass
         rows, losses = [], []
-        for valley in (good[i] for i in drawn):
+        for profile in (good[i] for i in drawn):
             fitted, n, loss = (
-                valley.at(table["params"][valley.used]),
-                table["params"][valley.rows],
-                table["loss"][valley.rows],
+                profile.at(table["params"][profile.used]),
+                table["params"][profile.rows],
+                table["loss"][profile.rows],
             )
             near, middle, parabola = fit_parabola(n, loss)
             left = np.log(loss[near] / curve_of(middle, parabola)(n[near]))
             free = max(len(left) - 3, 1)  # a parabola's residuals are smaller than the noise
-            rows.append(valley.used)
+            rows.append(profile.used)
             losses.append(fitted * np.exp(rng.choice(left, len(fitted)) * np.sqrt(len(left) / free)))
         budgets = np.repeat(np.arange(1.0, len(rows) + 1), [len(r) for r in rows])
         return table.take(np.concatenate(rows)).adding(loss=np.concatenate(losses), budget=budgets)
 
-    def valleys(self, table: Table) -> list[Valley]:
+    def profiles(self, table: Table) -> list[IsoFLOPProfile]:
         """The budgets of a table, increasing; a column `budget` tells them apart, else the gaps between FLOPs."""
         order = np.argsort(table["flops"], kind="stable")
         key = table["budget"] if "budget" in table else np.log(table["flops"])
         gap = 0.0 if "budget" in table else np.log(SAME)
         order = np.argsort(key, kind="stable") if "budget" in table else order
         parts = np.split(order, 1 + np.flatnonzero(np.diff(key[order]) > gap))
-        return sorted((self._valley(table, part) for part in parts), key=lambda valley: valley.flops)
+        return sorted((self._profile(table, part) for part in parts), key=lambda profile: profile.flops)
 
-    def _valley(self, table: Table, part: np.ndarray) -> Valley:
+    def _profile(self, table: Table, part: np.ndarray) -> IsoFLOPProfile:
         rows = part[np.argsort(table["params"][part], kind="stable")]
         n, loss = table["params"][rows], table["loss"][rows]
         flops = float(np.exp(np.mean(np.log(table["flops"][rows]))))
         sizes, best = np.unique(n), n[np.argmin(loss)]
         if len(sizes) < 3:
-            return Valley(flops, rows, problem=f"{len(sizes)} size(s), a minimum needs 3")
+            return IsoFLOPProfile(flops, rows, problem=f"{len(sizes)} size(s), a minimum needs 3")
         inside, failed = sizes[0] < best < sizes[-1], []
         if not inside:
             which_edge, row = "smallest" if best == sizes[0] else "largest", table.names[rows[np.argmin(loss)]]
@@ -181,15 +181,15 @@ class IsoFLOP(Frontier):
                 continue
             tokens = float(np.exp(np.interp(np.log(minimum.params), np.log(n), np.log(table["tokens"][rows]))))
             note = f"{'; '.join(failed)}; its minimum is by {name}" if failed else ""
-            return Valley(flops, rows, minimum, tokens, found, note)
-        return Valley(flops, rows, found=found, problem="; ".join(failed))
+            return IsoFLOPProfile(flops, rows, minimum, tokens, found, note)
+        return IsoFLOPProfile(flops, rows, found=found, problem="; ".join(failed))
 
 
-def _told(valley: Valley, table: Table) -> dict[str, Any]:
+def _told(profile: IsoFLOPProfile, table: Table) -> dict[str, Any]:
     """A minimum for JSON."""
-    told: dict[str, Any] = {"flops": valley.flops, "rows": len(valley.rows)}
-    if valley.problem:
-        return told | {"problem": valley.problem, "names": [str(table.names[i]) for i in valley.rows]}
-    told |= {"rows_fitted": len(valley.used), "by": valley.how}
-    told |= {"params": valley.params, "tokens": valley.tokens, "loss": valley.loss}
-    return told | {"params_interpolated": valley.found.get("akima")}
+    told: dict[str, Any] = {"flops": profile.flops, "rows": len(profile.rows)}
+    if profile.problem:
+        return told | {"problem": profile.problem, "names": [str(table.names[i]) for i in profile.rows]}
+    told |= {"rows_fitted": len(profile.used), "by": profile.how}
+    told |= {"params": profile.params, "tokens": profile.tokens, "loss": profile.loss}
+    return told | {"params_interpolated": profile.found.get("akima")}

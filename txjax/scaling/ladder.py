@@ -50,7 +50,7 @@ class Rules:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rung:
+class LadderRun:
     """One run of a ladder.
 
     Attributes:
@@ -111,7 +111,7 @@ class Ladder:
             if not isinstance(getattr(self.base.model, name, None), int):
                 raise UserError("config.model", f"a model with a {name}", type(self.base.model).__name__)
 
-    def isoflop(self, budgets: Sequence[float], sizes: int = 5, widths: Sequence[int] = ()) -> list[Rung]:
+    def isoflop(self, budgets: Sequence[float], sizes: int = 5, widths: Sequence[int] = ()) -> list[LadderRun]:
         """For every budget the same FLOPs in models of several sizes (Hoffmann et al. 2022, 3.2).
 
         Args:
@@ -122,7 +122,7 @@ class Ladder:
         """
         return [self._within(budget, width) for budget in budgets for width in (widths or self.around(budget, sizes))]
 
-    def ratios(self, widths: Sequence[int], ratios: Sequence[float]) -> list[Rung]:
+    def ratios(self, widths: Sequence[int], ratios: Sequence[float]) -> list[LadderRun]:
         """Every width with every number of tokens a parameter: the grid over N and D of a parametric fit."""
         made = []
         for width in widths:
@@ -161,7 +161,7 @@ class Ladder:
         nearest = min((h for h in (low, high) if h), key=lambda heads: abs(math.log(bought(heads) / ratio)))
         return nearest * self.rules.head_size
 
-    def _within(self, budget: float, width: int) -> Rung:
+    def _within(self, budget: float, width: int) -> LadderRun:
         batch = self._batch(budget / self._flops_per_token(width))
         steps = max(1, round(budget / self._flops_of(width, batch)))
         rung = self._rung(budget, width, batch, steps)
@@ -174,7 +174,7 @@ class Ladder:
             )
         return rung
 
-    def _rung(self, budget: float | None, width: int, batch: int, steps: int) -> Rung:
+    def _rung(self, budget: float | None, width: int, batch: int, steps: int) -> LadderRun:
         rules, base, (experiment, *counts) = self.rules, self.base, self._model(width)
         per_step = self._tokens_per_step(batch)
         warmup = None
@@ -182,7 +182,7 @@ class Ladder:
             warmup = max(1, round(min(rules.warmup * steps, counts[0] / per_step)))
         wider, larger = width / base.model.width, batch / base.batch_size
         lr = base.optimizer.peak_lr * wider**rules.lr_by_width * larger**rules.lr_by_batch
-        return Rung(
+        return LadderRun(
             budget=budget,
             width=width,
             depth=experiment.model.depth,

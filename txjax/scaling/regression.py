@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Curve
-from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.minimise import Residuals, minimise
 from txjax.scaling.table import ROLES, Points, Table
 from txjax.types import UserError, near_misses
@@ -41,7 +41,7 @@ class Regression(Form):
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
         return self.curve.needs
 
-    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+    def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
         offset, base = self._free()
         points = np.unique(np.column_stack([*(table[role] for role in self.needs), table["loss"]]), axis=0)
@@ -69,7 +69,7 @@ class Regression(Form):
         if len(points) == base.shape[1]:
             warnings += ("there are as many rows as parameters: the residuals say nothing of the error",)
         details = {"starts": {"followed": found.starts, "agree": found.agree}}
-        return Fitted(self.curve.values(theta), found.objective, details, warnings)
+        return FitResult(self.curve.values(theta), found.objective, details, warnings)
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         for role in self.needs:

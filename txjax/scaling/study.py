@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from txjax.scaling.bootstrap import bootstrap
-from txjax.scaling.doubts import FAR, doubts
-from txjax.scaling.form import Fitted, Form, Parameters, completed
+from txjax.scaling.diagnostics import FAR, diagnostics
+from txjax.scaling.form import FitResult, Form, Parameters, completed
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
@@ -31,7 +31,7 @@ class Study:
 
     form: Form
     table: Table
-    fitted: Fitted
+    fitted: FitResult
     draws: list[Parameters | None]
     backtest: Mapping[str, Any]
     warnings: tuple[str, ...]
@@ -52,8 +52,8 @@ class Study:
         `interval` is of the law; `interval_of_a_run` adds the residuals of the rows, so it is one for a single run.
         """
         told: dict[str, Any] = dict(at)
-        told |= self.form.foretell(self.fitted.parameters, at)
-        drawn = [self.form.foretell(law, at) for law in self.draws if law]
+        told |= self.form.predict(self.fitted.parameters, at)
+        drawn = [self.form.predict(law, at) for law in self.draws if law]
         if drawn:
             for name in drawn[0]:
                 told["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
@@ -121,10 +121,10 @@ def study(
     table.need(form.needs, form.name)
     fitted = form.fit(table)
     for at in points:
-        form.foretell(fitted.parameters, at)
+        form.predict(fitted.parameters, at)
     laws = bootstrap(form, table, fitted.parameters, draws, seed, jobs) if draws else []
     failed = sum(law is None for law in laws)
-    warnings = [*table.warnings, *fitted.warnings, *doubts(form, table, fitted)]
+    warnings = [*table.warnings, *fitted.warnings, *diagnostics(form, table, fitted)]
     if failed:
         warnings.append(f"{failed} of {draws} draws of the bootstrap could not be fitted; the intervals leave them out")
     return Study(form, table, fitted, laws, backtest(form, table, fitted.parameters), tuple(warnings))

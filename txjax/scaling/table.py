@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from txjax.scaling.run_doubts import run_doubts
+from txjax.scaling.run_diagnostics import run_diagnostics
 from txjax.scaling.run_records import OF_RUNS, WITHOUT_EMBEDDINGS, Records, read_records
-from txjax.types import UserError, near_misses, some
+from txjax.types import UserError, join_names, near_misses
 
 Points = Mapping[str, np.ndarray]  # by role, float64 [n] each
 
@@ -77,7 +77,7 @@ class Table:
         for role in roles:
             if role not in self.values:
                 near = [f"{role}={name}" for name in near_misses(role, self.columns)]
-                hint = f"{role} is {ROLES[role]}; the data has {some(self.columns, 40)}"
+                hint = f"{role} is {ROLES[role]}; the data has {join_names(self.columns, 40)}"
                 raise UserError("--columns", f"{role}=COLUMN for {form}", ",".join(self.values), near, hint)
 
     def scale(self) -> np.ndarray:
@@ -143,7 +143,7 @@ def read_table(
         np.array([records.names[i] for i in kept], dtype=object),
         groups,
         tuple(dropped),
-        tuple(run_doubts([records.rows[i] for i in kept])) if records.of_runs else (),
+        tuple(run_diagnostics([records.rows[i] for i in kept])) if records.of_runs else (),
         source=str(path),
         columns=tuple(records.columns()),
     )
@@ -173,12 +173,12 @@ def _columns(text: str, records: Records) -> dict[str, str]:
     for part in parts:
         role, equals, column = (word.strip() for word in part.partition("="))
         if not equals or not column:
-            raise UserError(field, "params=COL,tokens=COL,loss=COL", part, hint=f"the data has {some(known, 40)}")
+            raise UserError(field, "params=COL,tokens=COL,loss=COL", part, hint=f"the data has {join_names(known, 40)}")
         if role not in ROLES:
             raise UserError(field, "one of " + ", ".join(ROLES), role, near_misses(role, ROLES))
         if column not in known:
             near = near_misses(column, known)
-            raise UserError(f"{field} {role}", "a column of the data", column, near, f"it has {some(known, 40)}")
+            raise UserError(f"{field} {role}", "a column of the data", column, near, f"it has {join_names(known, 40)}")
         chosen[role] = column
     own = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
     if records.of_runs and chosen.get("params") == WITHOUT_EMBEDDINGS:
@@ -192,7 +192,7 @@ def _columns(text: str, records: Records) -> dict[str, str]:
         chosen["loss"] = losses[0]
     if "loss" not in chosen:
         near = near_misses("loss", known)
-        raise UserError(field, "loss=COL", text or "nothing", near, f"the data has {some(known, 40)}")
+        raise UserError(field, "loss=COL", text or "nothing", near, f"the data has {join_names(known, 40)}")
     return chosen
 
 
@@ -214,7 +214,7 @@ def _clauses(text: str, known: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         column = max((c for c in known if re.match(re.escape(c) + r"\s*(!=|[<>=])", text)), key=len, default=None)
         if column is None:
             name = re.split(r"[!<>=]", text)[0].strip()
-            hint = f"the data has {some(known, 40)}"
+            hint = f"the data has {join_names(known, 40)}"
             raise UserError("--where", "COLUMN=VALUE of the data's columns", name, near_misses(name, known), hint)
         rest = text[len(column) :].strip()
         operator = next(o for o in _OPERATORS if rest.startswith(o))

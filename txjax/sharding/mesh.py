@@ -12,7 +12,7 @@ import jax
 from jax.experimental.mesh_utils import create_device_mesh, create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from txjax.types import PyTree, UserError, flat_paths, near_misses, setting
+from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses
 
 # Outermost first: neighbours along the last axes are the nearest devices.
 AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
@@ -58,7 +58,7 @@ class Mesh:
     sequence: int = 1
     expert: int = 1
     pipeline: int = 1
-    moments: str = setting("device", choices=("device", "host"))
+    moments: str = config_field("device", choices=("device", "host"))
     rules: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def sizes(self, num_devices: int) -> dict[str, int]:

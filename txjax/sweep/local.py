@@ -11,23 +11,23 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.sweep.leash import Leashed
-from txjax.sweep.sweep_folder import Planned
-from txjax.sweep.view import View
-from txjax.sweep.work import Ended, Work
+from txjax.sweep.child import ChildProcess
+from txjax.sweep.job import PointResult, SweepJob
+from txjax.sweep.progress import SweepProgress
+from txjax.sweep.sweep_folder import SweepPoint
 from txjax.train.preemption import EXIT_CODE
 
 TICK = 0.1  # seconds between two looks at the processes
 AGAIN = 2.0  # seconds between two tries of a point that is at work elsewhere
 
 
-class Asked:
+class StopSignal:
     """Whether this process was asked to stop, inside the `with` block. The second signal ends it at once."""
 
     def __init__(self) -> None:
         self.stop = False
 
-    def __enter__(self) -> Asked:
+    def __enter__(self) -> StopSignal:
         self._before = {n: signal.signal(n, self._on_signal) for n in (signal.SIGTERM, signal.SIGINT)}
         return self
 
@@ -45,8 +45,8 @@ class Asked:
 class Running:
     """A process of one point, or of several that train together. What it holds is given back when it has ended."""
 
-    points: Sequence[Planned]
-    process: Leashed
+    points: Sequence[SweepPoint]
+    process: ChildProcess
     holds: contextlib.ExitStack
     output: Path
     said_before: int  # bytes of the output
@@ -72,17 +72,19 @@ class Local:
       seconds: after so many, runs are stopped and save, and no more are begun; None = no such limit.
     """
 
-    def __init__(self, work: Work, groups: Sequence[Sequence[Planned]], jobs: int = 1, seconds: float | None = None):
-        self.work, self.jobs, self.view = work, jobs, View(work)
+    def __init__(
+        self, work: SweepJob, groups: Sequence[Sequence[SweepPoint]], jobs: int = 1, seconds: float | None = None
+    ):
+        self.work, self.jobs, self.view = work, jobs, SweepProgress(work)
         self.deadline = None if seconds is None else time.monotonic() + seconds
-        self.ended: dict[str, Ended] = {}
+        self.ended: dict[str, PointResult] = {}
         self.running: list[Running] = []
         self.queue = deque(groups)
         self._rest: dict[str, float] = {}  # when a point that is at work elsewhere is tried again
 
-    def run(self) -> dict[str, Ended]:
+    def run(self) -> dict[str, PointResult]:
         """Runs until every point has ended, or it is asked to stop. Returns how the points ended, by name."""
-        with Asked() as asked, self.view:
+        with StopSignal() as asked, self.view:
             while self.running or (self.more() and not asked.stop):
                 late = self.deadline is not None and time.monotonic() >= self.deadline
                 asked.stop = asked.stop or late
@@ -97,7 +99,7 @@ class Local:
                 time.sleep(TICK)
             for group in self.queue:
                 for point in group:
-                    self.ended[point.name] = Ended("left")
+                    self.ended[point.name] = PointResult("left")
         return self.ended
 
     def more(self) -> bool:
@@ -120,7 +122,7 @@ class Local:
     def watch(self) -> None:
         """Looks after the processes that run; here they need nobody."""
 
-    def launch(self, group: Sequence[Planned], command: Sequence[str]) -> bool:
+    def launch(self, group: Sequence[SweepPoint], command: Sequence[str]) -> bool:
         """Starts the process of a group, unless another one has one of its points."""
         with contextlib.ExitStack() as stack:
             if not all([stack.enter_context(self.work.folder.claim(point.name)) for point in group]):
@@ -131,14 +133,14 @@ class Local:
             left = [point for point in group if not self.work.finished(point)]
             for point in group:
                 if point not in left:  # another sweep was here
-                    self.end(point, Ended("finished"))
+                    self.end(point, PointResult("finished"))
             if len(left) < len(group):
                 if left:
                     self.queue.append(left)
                 return True
             path = self.work.output(group)
             output = stack.enter_context(path.open("ab"))
-            process = Leashed(command, output, dict(os.environ))
+            process = ChildProcess(command, output, dict(os.environ))
             self.running.append(Running(group, process, stack.pop_all(), path, output.tell()))
             for point in group:
                 self.view.say(point, "running")
@@ -156,20 +158,20 @@ class Local:
             if again:
                 self.queue.append(again)
 
-    def settle(self, running: Running, point: Planned, code: int, stopping: bool) -> bool:
+    def settle(self, running: Running, point: SweepPoint, code: int, stopping: bool) -> bool:
         """Notes how a point's process ended. Returns False where the point has to be started again."""
         if code == EXIT_CODE and not stopping:  # somebody else stopped it
             self.view.say(point, "waiting")
             return False
         if self.work.finished(point):
-            self.end(point, Ended("finished"))
+            self.end(point, PointResult("finished"))
         elif stopping and code in (EXIT_CODE, -signal.SIGTERM):
-            self.end(point, Ended("stopped"))
+            self.end(point, PointResult("stopped"))
         else:
-            self.end(point, Ended("failed", running.cause(code, point.name)))
+            self.end(point, PointResult("failed", running.cause(code, point.name)))
         return True
 
-    def end(self, point: Planned, ended: Ended) -> None:
+    def end(self, point: SweepPoint, ended: PointResult) -> None:
         """A point has come to an end."""
         self.ended[point.name] = ended
         self.view.say(point, ended.state, ended.cause or self.view.eta())

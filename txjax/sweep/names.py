@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from txjax.sweep.points import Point
-from txjax.tree import settings
+from txjax.tree import config_fields
 
 LONGEST = 120  # characters; the rest is told by a digest
 
@@ -36,7 +36,7 @@ def text(value: Any) -> str:
 
 def _own(component: Any) -> Iterable[tuple[str, Any]]:
     """The settings that are not their field's default."""
-    for field in settings(component):
+    for field in config_fields(component):
         value = getattr(component, field.name)
         default = field.default
         if field.default_factory is not dataclasses.MISSING:

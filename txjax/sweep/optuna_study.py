@@ -68,7 +68,7 @@ def sampler(seed: int) -> Any:
         return optuna().samplers.TPESampler(seed=seed, constant_liar=True)
 
 
-class Study:
+class OptunaStudy:
     """The study of one search, as one worker sees it.
 
     Args:
@@ -175,10 +175,10 @@ class Study:
         return found and (found.user_attrs[FOLDER], found.value)
 
 
-class Beats:
+class Heartbeat:
     """When a trial's next sign of life is due."""
 
-    def __init__(self, study: Study, number: int):
+    def __init__(self, study: OptunaStudy, number: int):
         self.study, self.number, self._at = study, number, 0.0
 
     def __call__(self) -> None:

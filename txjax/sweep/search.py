@@ -17,11 +17,11 @@ from typing import Any
 
 from txjax import tree
 from txjax.config import read
+from txjax.sweep.job import TRAIN, PointResult, SweepJob
 from txjax.sweep.local import Local, Running
-from txjax.sweep.optuna_study import CAUSE, FOLDER, Beats, Study, optuna
+from txjax.sweep.optuna_study import CAUSE, FOLDER, Heartbeat, OptunaStudy, optuna
 from txjax.sweep.resolve import Resolved, apply
-from txjax.sweep.sweep_folder import Planned, Tail
-from txjax.sweep.work import TRAIN, Ended, Work
+from txjax.sweep.sweep_folder import SweepPoint, Tail
 from txjax.types import UserError, near_misses
 
 LOOK = 1.0  # seconds between two looks at the storage
@@ -75,9 +75,9 @@ class Trial:
     """
 
     trial: Any
-    point: Planned
+    point: SweepPoint
     tail: Tail
-    beat: Beats
+    beat: Heartbeat
     values: dict[int, float] = dataclasses.field(default_factory=dict)
     reported: int = 0
     pruned: bool = False
@@ -90,19 +90,21 @@ class Search(Local):
       flops_per_step: of a run such as these; the table's ETA rests on it.
     """
 
-    def __init__(self, work: Work, study: Study, flops_per_step: int, jobs: int = 1, seconds: float | None = None):
+    def __init__(
+        self, work: SweepJob, study: OptunaStudy, flops_per_step: int, jobs: int = 1, seconds: float | None = None
+    ):
         super().__init__(work, [], jobs, seconds)
         self.study, self.flops_per_step = study, flops_per_step
         self.trials: dict[str, Trial] = {}  # under way
         self.taken: list[Trial] = []  # and not started: a run of a killed worker is still in the folder
         self._missing, self._looked, self._take_at = 1, 0.0, 0.0
 
-    def run(self) -> dict[str, Ended]:
+    def run(self) -> dict[str, PointResult]:
         """As Local's; what it has taken and not started goes to another worker."""
         super().run()
         for mine in self.taken:
             self.study.give_back(mine.trial.number)
-            self.ended[mine.point.name] = Ended("left")
+            self.ended[mine.point.name] = PointResult("left")
         return self.ended
 
     def more(self) -> bool:
@@ -132,14 +134,14 @@ class Search(Local):
         name = trial.user_attrs[FOLDER]
         run = propose(self.work.config, self.work.overrides, trial, name)
         values = {path: tree.to_json(value) for path, value in run.point.items()}
-        point = Planned(name, run.digest, values, run.experiment.num_steps, self.flops_per_step)
+        point = SweepPoint(name, run.digest, values, run.experiment.num_steps, self.flops_per_step)
         if all(point.name != other.name for other in self.work.points):
             self.work.points.append(point)
         notes = self.work.folder.read()
-        others = [Planned(**other) for other in notes.pop("points") if other["name"] != name]
+        others = [SweepPoint(**other) for other in notes.pop("points") if other["name"] != name]
         self.work.folder.write([*others, point], notes)
         self.view.add(point)
-        return Trial(trial, point, Tail(self.work.folder.run(name)), Beats(self.study, trial.number))
+        return Trial(trial, point, Tail(self.work.folder.run(name)), Heartbeat(self.study, trial.number))
 
     def _started(self, mine: Trial) -> bool:
         words = [f"--workdir={self.work.folder.run(mine.point.name)}", "--trial=" + json.dumps(mine.trial.params)]
@@ -175,14 +177,14 @@ class Search(Local):
                 bad = bad or (step < mine.point.num_steps and mine.trial.should_prune())
         return bad and not mine.pruned
 
-    def settle(self, running: Running, point: Planned, code: int, stopping: bool) -> bool:
+    def settle(self, running: Running, point: SweepPoint, code: int, stopping: bool) -> bool:
         """Tells Optuna how a trial ended."""
         mine = self.trials.pop(point.name)
         self._read(mine)
         gone_on = code in (75, -15) and not mine.pruned and not self.work.finished(point)
         if gone_on:  # it goes on: here, or at another worker
             self.study.give_back(mine.trial.number)
-            self.end(point, Ended("stopped"))
+            self.end(point, PointResult("stopped"))
         else:
             self._told(mine, running.cause(code, point.name) if code else "")
         return True
@@ -193,12 +195,12 @@ class Search(Local):
         value = mine.values.get(mine.point.num_steps, math.nan)
         if mine.pruned and not self.work.finished(mine.point):
             self.study.tell(number, state=states.PRUNED)
-            self.end(mine.point, Ended("pruned"))
+            self.end(mine.point, PointResult("pruned"))
         elif self.work.finished(mine.point) and math.isfinite(value):
             self.study.tell(number, values=value)
-            self.end(mine.point, Ended("finished"))
+            self.end(mine.point, PointResult("finished"))
         else:
             cause = cause or f"{self.study.aim.metric} is missing or not finite at the end"
             mine.trial.set_user_attr(CAUSE, cause)
             self.study.tell(number, state=states.FAIL)
-            self.end(mine.point, Ended("failed", cause))
+            self.end(mine.point, PointResult("failed", cause))

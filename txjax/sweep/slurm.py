@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import txjax
-from txjax.sweep.sweep_folder import Planned
-from txjax.sweep.work import Work
+from txjax.sweep.job import SweepJob
+from txjax.sweep.sweep_folder import SweepPoint
 from txjax.types import UserError
 
 LAUNCHER = Path(txjax.__file__).parents[1] / "launch" / "slurm.py"
 
 
-def submit(work: Work, at_once: int | None, options: Sequence[str], dry_run: bool) -> int:
+def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run: bool) -> int:
     """Submits the points that are left, or prints the script. Returns the launcher's exit code; it says what it did.
 
     Args:
@@ -45,7 +45,7 @@ def submit(work: Work, at_once: int | None, options: Sequence[str], dry_run: boo
         return subprocess.run([sys.executable, str(LAUNCHER), *words, *work.overrides]).returncode
 
 
-def line(work: Work, point: Planned) -> str:
+def line(work: SweepJob, point: SweepPoint) -> str:
     """The flags of one point, as the launcher reads them."""
     return shlex.join(work.flags([point]))
 

@@ -26,7 +26,7 @@ NAME = "sweep.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Planned:
+class SweepPoint:
     """One point, as `sweep.json` has it.
 
     Attributes:
@@ -71,14 +71,14 @@ class Folder:
             raise UserError("--workdir", f"the folder of a sweep (with a {NAME})", str(self.path))
         return read_json(path)
 
-    def points(self) -> list[Planned]:
+    def points(self) -> list[SweepPoint]:
         """The points of `sweep.json`. Raises UserError where it tells of none."""
         try:
-            return [Planned(**point) for point in self.read()["points"]]
+            return [SweepPoint(**point) for point in self.read()["points"]]
         except (KeyError, TypeError) as error:
             raise UserError(str(self.path / NAME), "the points of a sweep", hint=str(error)) from None
 
-    def write(self, points: Sequence[Planned], notes: dict[str, Any]) -> None:
+    def write(self, points: Sequence[SweepPoint], notes: dict[str, Any]) -> None:
         """Writes `sweep.json`. Points that were there before and are no more keep their places after the others."""
         self.path.mkdir(parents=True, exist_ok=True)
         names = {point.name for point in points}

@@ -9,7 +9,7 @@ import numpy as np
 from txjax.data import Dataset, Source
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import missing_keys
-from txjax.tree import check_settings
+from txjax.tree import check_fields
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
 
@@ -75,7 +75,7 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     Raises:
       UserError: for the first mistake.
     """
-    check_settings(experiment)
+    check_fields(experiment)
     if not callable(getattr(experiment.model, "init", None)):
         raise UserError("config.model", "a model, which is a Linen module", type(experiment.model).__name__)
     _check_names(experiment)

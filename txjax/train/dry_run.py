@@ -5,7 +5,7 @@ from pathlib import Path
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.train.prepare import prepare
-from txjax.train.workdir import check_config, named
+from txjax.train.workdir import check_config, valid_path
 
 
 def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bool = False) -> str:
@@ -17,7 +17,7 @@ def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bo
     Raises:
       UserError: what `train` would raise.
     """
-    path = named(workdir)
+    path = valid_path(workdir)
     backend.prepare()
     (run,) = prepare([experiment], [path])
     if not allow_config_change:

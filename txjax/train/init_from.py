@@ -11,7 +11,7 @@ from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.experiment import Experiment
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
@@ -19,14 +19,14 @@ from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
-from txjax.transfer import FATES, FIELD, Row, plan, stored_variables
+from txjax.transfer import ACTIONS, FIELD, Row, plan, stored_variables
 from txjax.types import PyTree, TrainState, UserError, flat_paths
 
 log = logging.getLogger("txjax")
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
+class InitSource:
     """A run to start from.
 
     Attributes:
@@ -53,7 +53,7 @@ class Origin:
         found = flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(wanted, sep="/")))
         for at, there, row in taken:
             drawn[at] = found[there.at]
-            if row.fate == "resampled":
+            if row.action == "resampled":
                 assert resample is not None
                 fit = partial(resample, rows=places[at].shape[0])
                 drawn[at] = jax.jit(fit, out_shardings=places[at].sharding)(drawn[at])
@@ -63,19 +63,19 @@ class Origin:
 
     def show(self, workdir: Path) -> None:
         """Prints what is loaded, resampled, new and dropped, and writes it to `transfer.json`."""
-        numbers = {fate: sum(row.size for row in self.rows if row.fate == fate) for fate in FATES}
+        numbers = {action: sum(row.size for row in self.rows if row.action == action) for action in ACTIONS}
         lines = [
             [row.path, str(list(row.array.shape)), _told(row)]
-            for fate in FATES
+            for action in ACTIONS
             for row in self.rows
-            if row.fate == fate
+            if row.action == action
         ]
         averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in self.rows)
         table(f"from {self.name}" + ", averaged weights" * averaged, ["array", "shape", ""], lines)
-        told = ", ".join(f"{number:,} {fate}" for fate, number in numbers.items() if number)
+        told = ", ".join(f"{number:,} {action}" for action, number in numbers.items() if number)
         log.info("numbers from %s: %s", self.name, told)
         rows = [
-            {"path": row.path, "fate": row.fate}
+            {"path": row.path, "fate": row.action}
             | {side: array._asdict() for side, array in (("here", row.here), ("there", row.there)) if array}
             for row in self.rows
         ]
@@ -93,20 +93,20 @@ def _weights(state: TrainState) -> dict[str, PyTree]:
 def _wanted(row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
     """What to load for a row. A table to resample is loaded whole: it is small, and may not be divisible as it is."""
     assert row.there is not None
-    here = place if row.fate == "loaded" else NamedSharding(place.mesh, PartitionSpec())
+    here = place if row.action == "loaded" else NamedSharding(place.mesh, PartitionSpec())
     return jax.ShapeDtypeStruct(row.there.shape, row.there.dtype, sharding=here)
 
 
 def _told(row: Row) -> str:
     """The fate of a row, and where it comes from if that is not the same path and shape."""
     if row.here is None or row.there is None:
-        return row.fate
+        return row.action
     path = row.there.at.removeprefix("weights/").partition("/")[2]
-    other = [path] * (path != row.path) + [str(list(row.there.shape))] * (row.fate == "resampled")
-    return " ".join([row.fate, "from", *other] if other else [row.fate])
+    other = [path] * (path != row.path) + [str(list(row.there.shape))] * (row.action == "resampled")
+    return " ".join([row.action, "from", *other] if other else [row.action])
 
 
-def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
+def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | None:
     """What `init_from` names, compared with this run; reads no array. None where it names nothing.
 
     Raises:
@@ -117,7 +117,7 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
     workdir, which = _parse(experiment.init_from)
     try:
         store = Store(workdir, read_checkpoints(workdir))
-        step = agree("the step to start from", lambda: store.choose(which))
+        step = on_primary("the step to start from", lambda: store.choose(which))
     except UserError as error:
         flag = error.field if error.field.startswith("--") else ""  # of the commands that read a workdir
         raise error.inside(FIELD, flag) from None
@@ -127,7 +127,7 @@ def find_origin(experiment: Experiment, layout: Layout) -> Origin | None:
     there = store.record(step)["arrays"]
     source = f"{workdir} at step {step}"
     rows = plan(experiment.transfer, stored_variables(here), stored_variables(there), tables, source)
-    return Origin(store, step, rows)
+    return InitSource(store, step, rows)
 
 
 def _parse(text: str) -> tuple[Path, str]:

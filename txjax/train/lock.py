@@ -119,7 +119,7 @@ class _Lock:
         if other:
             message = f"{self.path} was removed, and {other} has taken the workdir: this run leaves it"
             log.error(message)
-            distributed.leave(1, message)
+            distributed.exit_process(1, message)
 
 
 def _read(handle: int) -> str:

@@ -20,29 +20,29 @@ import numpy as np
 from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
-from txjax.data.buckets import Ragged
-from txjax.distributed import several
+from txjax.data.buckets import Bucketed
+from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
-from txjax.train.init_from import Origin
+from txjax.train.init_from import InitSource
 from txjax.train.preemption import EXIT_CODE
 from txjax.train.prepare import Run
 from txjax.train.recorder import NotFinite
 from txjax.train.recorders import Recorders
-from txjax.train.run_eval import evaluators, place
+from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
-from txjax.train.state import lay_out, variables
+from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.train.traced import Values, check_together, member, traced_values
 from txjax.train.trainer import HostBatch, Pending, Trainer
-from txjax.train.workdir import named
-from txjax.types import Batch, Failure, PyTree, TrainState, UserError
+from txjax.train.workdir import valid_path
+from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
 log = logging.getLogger("txjax")
 AXIS = "members"
 
 
-class Ended(NamedTuple):
+class PopulationResult(NamedTuple):
     """How a population ended.
 
     Attributes:
@@ -59,7 +59,7 @@ def train_together(
     workdirs: Sequence[Path],
     allow_config_change: bool = False,
     until: int | None = None,
-) -> Ended:
+) -> PopulationResult:
     """Trains experiments in one program, from the newest step that all their workdirs have.
 
     Where there is none, since a member had failed before the others were stopped, those behind come first.
@@ -77,7 +77,7 @@ def train_together(
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
     experiments = [resolved(experiment) for experiment in experiments]
-    if several():
+    if is_multiprocess():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:
         check_layout(experiment, jax.device_count())
@@ -89,15 +89,15 @@ def train_together(
     while True:
         going = [i for i in range(len(experiments)) if i not in failed]
         if not going:
-            return Ended(Failure.code, failed)
-        some, end = _behind([Store(named(workdirs[i])) for i in going], until)
+            return PopulationResult(RunError.code, failed)
+        some, end = _behind([Store(valid_path(workdirs[i])) for i in going], until)
         now = [going[i] for i in some]
         theirs = [experiments[i] for i in now], [workdirs[i] for i in now]
         with session(*theirs, Population, allow_config_change) as trainer:
             code = trainer.train(end)
         failed |= {now[i]: failure for i, failure in trainer.recorder.failures.items()}
         if code == EXIT_CODE or now == going:
-            return Ended(code, failed)
+            return PopulationResult(code, failed)
 
 
 class Population(Trainer):
@@ -111,7 +111,7 @@ class Population(Trainer):
         self.experiments = [run.experiment for run in runs]
         mesh, built = self.experiment.mesh, self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        if any(isinstance(run.source, Ragged) for run in runs):
+        if any(isinstance(run.source, Bucketed) for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
         self.sources = {id(run.source): run.source for run in runs}
         orders = [(id(run.source), run.experiment.seed) for run in runs]
@@ -122,7 +122,7 @@ class Population(Trainer):
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
         own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
-        inner = lay_out(own, built)
+        inner = build_layout(own, built)
         whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
         self.shardings = sharding.stacked(AXIS, whole, mesh)
         self.batch_sharding = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
@@ -132,7 +132,7 @@ class Population(Trainer):
 
         def step(values: Values, state: TrainState, batch: Batch) -> Any:
             mine = member(own, values)
-            return make_step(mine, lay_out(mine, built))(state, batch)
+            return make_step(mine, build_layout(mine, built))(state, batch)
 
         all_steps = backend.jit(
             sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
@@ -162,7 +162,7 @@ class Population(Trainer):
         self._stack([join(store.load(step, split(self.layout.abstract))) for store in stores])
         return stores[0].record(step)
 
-    def create(self, init_source: Origin | None) -> None:
+    def create(self, init_source: InitSource | None) -> None:
         if init_source is not None:
             self._stack([init_source.begin(experiment, self.layout) for experiment in self.experiments])
             return
@@ -171,7 +171,7 @@ class Population(Trainer):
 
         def draw(values: Values) -> TrainState:
             mine = member(self.experiment, values)
-            return lay_out(mine, built).init(jax.random.key(mine.seed))
+            return build_layout(mine, built).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)
@@ -200,7 +200,7 @@ class Population(Trainer):
                     yield {key: np.stack([batch[key] for batch in stacked]) for key in stacked[0]}
 
     def shard_batch(self, batch: HostBatch) -> Batch:
-        return place(batch, self.batch_sharding)
+        return shard_batch(batch, self.batch_sharding)
 
     def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
         return batch if self.shared else {key: x[0] for key, x in batch.items()}

@@ -66,7 +66,7 @@ class Preemption:
     def __enter__(self) -> Preemption:
         from txjax import distributed
 
-        self._several = distributed.several()
+        self._several = distributed.is_multiprocess()
         if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
             for number in signals():
                 if not self._several:

@@ -8,12 +8,12 @@ from pathlib import Path
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, open_data
-from txjax.train.init_from import Origin, find_origin
-from txjax.train.state import Layout, lay_out
-from txjax.types import Failure
+from txjax.train.init_from import InitSource, find_init_source
+from txjax.train.state import Layout, build_layout
+from txjax.types import RunError
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -35,7 +35,7 @@ class Run:
     experiment: Experiment
     workdir: Path
     layout: Layout
-    init_source: Origin | None
+    init_source: InitSource | None
     source: Source
     evals: dict[str, Source]
     fingerprints: dict[str, str]
@@ -48,14 +48,14 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
     Raises:
       UserError: for the first mistake; see `check` and `open_data`.
-      Failure: this process has other data than process 0.
+      RunError: this process has other data than process 0.
     """
     experiments = [resolved(experiment) for experiment in experiments]
-    resuming = agree("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
+    resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
     layout = checked_layout(first)
     with sharding.use_mesh(first.mesh):
-        init_source = None if resuming else find_origin(first, layout)
+        init_source = None if resuming else find_init_source(first, layout)
     written = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
     different = {text: experiments[written.index(text)].data for text in dict.fromkeys(written)}
     sources = {text: open_data("config.data", data) for text, data in different.items()}
@@ -74,10 +74,12 @@ def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     check(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh:
-        return lay_out(experiment, mesh)
+        return build_layout(experiment, mesh)
 
 
 def _compare_data(fingerprints: dict[str, str]) -> None:
-    for name, there in agree("the data", lambda: fingerprints, DATA_SECONDS).items():
+    for name, there in on_primary("the data", lambda: fingerprints, DATA_SECONDS).items():
         if fingerprints[name] != there:
-            raise Failure(f"the data of {name} on {distributed.name()} are not those of {distributed.name(0)}")
+            raise RunError(
+                f"the data of {name} on {distributed.process_name()} are not those of {distributed.process_name(0)}"
+            )

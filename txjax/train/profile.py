@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from txjax.distributed import first
+from txjax.distributed import is_primary
 from txjax.types import UserError
 
 log = logging.getLogger("txjax")
@@ -78,7 +78,7 @@ class Profile(contextlib.AbstractContextManager):
         self._stop()  # where the loop failed, or was preempted: what there is may be of use
 
     def _start(self) -> None:
-        if first():
+        if is_primary():
             jax.profiler.start_trace(self.folder)
             self.tracing = True
 

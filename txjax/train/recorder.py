@@ -12,13 +12,13 @@ from txjax.checkpoint import Store
 from txjax.data import fingerprint
 from txjax.log import Log, spare
 from txjax.train.prepare import Run
-from txjax.train.run_eval import Measure
-from txjax.types import Failure, PyTree, TrainState
+from txjax.train.run_eval import EvalFn
+from txjax.types import PyTree, RunError, TrainState
 
 log = logging.getLogger("txjax")
 
 
-class NotFinite(Failure):
+class NotFinite(RunError):
     """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
@@ -29,7 +29,7 @@ class RunRecorder:
       failure: why the run cannot continue. If None, it can.
     """
 
-    def __init__(self, run: Run, eval_fn: Measure, name: str = "") -> None:
+    def __init__(self, run: Run, eval_fn: EvalFn, name: str = "") -> None:
         """
         Args:
           eval_fn: (name, variables, step) -> scores, as `run_eval.evaluator` makes it.
@@ -46,11 +46,11 @@ class RunRecorder:
 
     def open(self, start: int, shown: bool = True) -> None:
         """Opens the log at a step. If `shown`, rows go to the console too."""
-        known = self.store.record(start) if start and distributed.first() else {}
+        known = self.store.record(start) if start and distributed.is_primary() else {}
         if self.store.passed_over:
             spare(self.workdir, max(self.store.passed_over))
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
-        self.log = Log(self.workdir, trackers, num_steps, start, distributed.index(), shown, known.get("log"))
+        self.log = Log(self.workdir, trackers, num_steps, start, distributed.process_index(), shown, known.get("log"))
 
     def close(self) -> None:
         """Closes the log."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from txjax.train.prepare import Run
 from txjax.train.recorder import NotFinite, RunRecorder
-from txjax.train.run_eval import Measure
+from txjax.train.run_eval import EvalFn
 
 
 class Recorders:
@@ -14,7 +14,7 @@ class Recorders:
       log: of the first, whose rows go to the console.
     """
 
-    def __init__(self, runs: Sequence[Run], eval_fns: Sequence[Measure]):
+    def __init__(self, runs: Sequence[Run], eval_fns: Sequence[EvalFn]):
         names = [f"{run.workdir.name}: " for run in runs] if len(runs) > 1 else [""]
         self.all = [RunRecorder(*each) for each in zip(runs, eval_fns, names, strict=True)]
         self.workdirs = [run.workdir for run in runs]

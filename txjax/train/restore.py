@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from txjax.checkpoint import Store, split
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.train.state import Layout, variables
 from txjax.train.workdir import read_checkpoints
 from txjax.types import PyTree, TrainState
@@ -21,6 +21,6 @@ def load_variables(workdir: Path, which: str, layout: Layout) -> tuple[dict[str,
       UserError: no such run or step, or other parameters than this model's.
     """
     store = Store(workdir, read_checkpoints(workdir))
-    step = agree("the step to load", lambda: store.choose(which))
+    step = on_primary("the step to load", lambda: store.choose(which))
     weights = store.load(step, {"weights": split(layout.abstract)["weights"]})["weights"]
     return variables(TrainState(**weights, step=None, opt_state=None, skipped=None)), step  # type: ignore[arg-type]

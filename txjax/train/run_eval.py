@@ -8,11 +8,11 @@ from jax.sharding import NamedSharding
 from txjax import tree
 from txjax.data import Source
 from txjax.eval.evaluator import Context, Programs
-from txjax.eval.evaluator import place as place
+from txjax.eval.evaluator import shard_batch as shard_batch
 from txjax.experiment import Experiment
 from txjax.types import PyTree
 
-Measure = Callable[[str, PyTree, int], dict[str, float]]
+EvalFn = Callable[[str, PyTree, int], dict[str, float]]
 
 
 def evaluator(
@@ -21,7 +21,7 @@ def evaluator(
     sources: dict[str, Source] | None = None,
     folder: Path | None = None,
     programs: Programs | None = None,
-) -> Measure:
+) -> EvalFn:
     """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
     Args:
@@ -54,7 +54,7 @@ def evaluator(
 
 def evaluators(
     experiments: Sequence[Experiment], sharding: NamedSharding, sources: dict[str, Source], folders: Sequence[Path]
-) -> list[Measure]:
+) -> list[EvalFn]:
     """The same for several: those that compute the same share what is compiled."""
     programs: dict[Hashable, Programs] = {}
     measures = []

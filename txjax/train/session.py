@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from txjax import backend, distributed, sharding
 from txjax.data.following import differences
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
 from txjax.train.counting import step_costs
@@ -17,7 +17,7 @@ from txjax.train.goodput import Goodput
 from txjax.train.preemption import Preemption
 from txjax.train.prepare import Run, prepare
 from txjax.train.watchdog import Watchdog
-from txjax.train.workdir import hold, named, settle_config, write_manifest
+from txjax.train.workdir import lock_workdir, valid_path, write_config, write_manifest
 
 if TYPE_CHECKING:
     from txjax.train.trainer import Trainer
@@ -43,37 +43,37 @@ def session(
       UserError: whatever can be known to be wrong before the first compile.
     """
     goodput = Goodput()
-    paths = [named(workdir).resolve() for workdir in workdirs]
+    paths = [valid_path(workdir).resolve() for workdir in workdirs]
     with contextlib.ExitStack() as stack:
 
         def lock() -> None:
             for path in paths:
-                stack.enter_context(hold(path))
-            distributed.watch(paths[0] / "logs")
+                stack.enter_context(lock_workdir(path))
+            distributed.watch_peers(paths[0] / "logs")
 
-        if distributed.several():  # one that fails reports it to the others by a file in the workdir
+        if distributed.is_multiprocess():  # one that fails reports it to the others by a file in the workdir
             lock()
         notes = backend.prepare()
         runs = prepare(experiments, paths)
         first = runs[0].experiment
         stack.enter_context(sharding.use_mesh(first.mesh))
         trainer = make_trainer(runs)
-        if not distributed.several():
+        if not distributed.is_multiprocess():
             lock()
         # From here on the workdirs are written.
         preemption = stack.enter_context(Preemption())
-        setup_logging(paths[0], distributed.index(), paths[1:])
+        setup_logging(paths[0], distributed.process_index(), paths[1:])
         for note in notes:
             log.debug(note)
         for run in runs:
-            agree("the config", functools.partial(settle_config, run.workdir, run.experiment, allow_config_change))
+            on_primary("the config", functools.partial(write_config, run.workdir, run.experiment, allow_config_change))
         for name, evaluation in first.evals.items():
             for difference in differences(evaluation.data, first.data):
                 log.info("eval/%s reads %s", name, difference)
         costs = step_costs(first, runs[0].layout)
         for run in runs:
             counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
-            agree(
+            on_primary(
                 "the manifest",
                 functools.partial(write_manifest, run.workdir, run.fingerprints, counts, backend.compiler_options()),
             )

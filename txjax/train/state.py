@@ -92,7 +92,7 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
     return experiment.model.init(rngs, **experiment.objective.inputs(batch))
 
 
-def lay_out(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
+def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)

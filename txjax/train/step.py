@@ -10,7 +10,7 @@ import optax
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.train.state import Layout, merge
-from txjax.types import Batch, Mean, Outcome, PyTree, TrainState
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
 Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]
 
@@ -42,11 +42,13 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
-        def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> Outcome:
+        def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
             held = {"params": merge(params, state.frozen), **model_state}
             return objective(model, held, batch, key, train=True)
 
-        def loss(params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None) -> tuple[jax.Array, Outcome]:
+        def loss(
+            params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
+        ) -> tuple[jax.Array, ObjectiveOutput]:
             seen = outcome(params, model_state, batch)
             if counts is None:
                 return total(seen.losses), seen
@@ -87,7 +89,9 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     return step
 
 
-def accumulate(loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch) -> tuple[PyTree, Outcome]:
+def accumulate(
+    loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch
+) -> tuple[PyTree, ObjectiveOutput]:
     """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time."""
     counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(counts_of, parts))
     gradient = jax.grad(loss, has_aux=True)
@@ -95,13 +99,13 @@ def accumulate(loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, p
     shapes = jax.eval_shape(gradient, params, model_state, first, counts)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
-    def add(carry: tuple[PyTree, Outcome], part: Batch) -> tuple[tuple[PyTree, Outcome], None]:
+    def add(carry: tuple[PyTree, ObjectiveOutput], part: Batch) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
         grads, seen = carry
         more, now = gradient(params, seen.model_state, part, counts)
         both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
-        return (both[0], Outcome(both[1], both[2], now.model_state)), None
+        return (both[0], ObjectiveOutput(both[1], both[2], now.model_state)), None
 
-    start = (zeros[0], Outcome(zeros[1].losses, zeros[1].metrics, model_state))
+    start = (zeros[0], ObjectiveOutput(zeros[1].losses, zeros[1].metrics, model_state))
     return jax.lax.scan(add, start, parts)[0]
 
 

@@ -73,7 +73,7 @@ def arguments(experiment: Experiment) -> dict[str, Mapping[str, Any]]:
     """The metadata of every field whose number the step's program can take as an argument, by dotted path."""
     found: dict[str, Mapping[str, Any]] = {}
     for parent, node in tree.walk(experiment):
-        for field in tree.settings(node) if dataclasses.is_dataclass(node) else ():
+        for field in tree.config_fields(node) if dataclasses.is_dataclass(node) else ():
             path, value = f"{parent}.{field.name}", getattr(node, field.name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if number and field.metadata.get("traced") and path.startswith(STEP) and not path.startswith(OWN):

@@ -14,18 +14,18 @@ from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
 from txjax.train.goodput import WORK, Goodput
-from txjax.train.init_from import Origin
+from txjax.train.init_from import InitSource
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
-from txjax.train.run_eval import evaluator, place
+from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state import variables
 from txjax.train.step import jit_step
 from txjax.train.throughput import Throughput, Work, work
 from txjax.train.watchdog import Watchdog
-from txjax.types import Batch, Failure
+from txjax.types import Batch, RunError
 
 log = logging.getLogger("txjax")
 HostBatch = dict[str, np.ndarray]
@@ -102,7 +102,7 @@ class Trainer:
         with watchdog.patient("beginning"):
             self.start, seconds = self._restore_or_create()
         self.recorder.open(self.start)
-        if distributed.first():
+        if distributed.is_primary():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
         self.compiled: dict[int, Work] = {}  # the work of a step, by the tokens of its batch
@@ -131,7 +131,7 @@ class Trainer:
                     self._save(step)
                 self.recorder.poll()
                 if self.recorder.failure is not None:
-                    return Failure.code
+                    return RunError.code
                 if stop and step < end:
                     return self._stop(step)
         return 0
@@ -146,7 +146,7 @@ class Trainer:
         self.state, record = restored
         return record
 
-    def create(self, init_source: Origin | None) -> None:
+    def create(self, init_source: InitSource | None) -> None:
         """Creates the state of step 0: drawn from the seed, or with the parameters of another run."""
         if init_source is None:
             self.state = self.layout.create(self.experiment.seed)
@@ -161,13 +161,13 @@ class Trainer:
             batch_size=experiment.batch_size,
             seed=experiment.seed,
             start_step=self.start,
-            rows=distributed.rows(self.layout.batch, experiment.batch_size),
+            rows=distributed.local_rows(self.layout.batch, experiment.batch_size),
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
         )
 
     def shard_batch(self, batch: HostBatch) -> Batch:
         """The batch on the devices."""
-        return place(batch, self.layout.batch, self.experiment.batch_size)
+        return shard_batch(batch, self.layout.batch, self.experiment.batch_size)
 
     def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
         """The batch itself; of several runs, that of the first."""
@@ -207,7 +207,7 @@ class Trainer:
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and distributed.first():
+        if init_source is not None and distributed.is_primary():
             for workdir in self.recorder.workdirs:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
@@ -222,7 +222,7 @@ class Trainer:
 
     def batch_ids(self, host_batch: HostBatch, batch: Batch) -> np.ndarray | jax.Array:
         """int32 [B], the ids of the whole batch, on whatever process."""
-        return self._gather_ids(batch["id"]) if distributed.several() else host_batch["id"]
+        return self._gather_ids(batch["id"]) if distributed.is_multiprocess() else host_batch["id"]
 
     @contextlib.contextmanager
     def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
@@ -290,7 +290,9 @@ class Trainer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None or not distributed.several():  # else others may be gone for whom the save would wait
+            if (
+                kind is None or not distributed.is_multiprocess()
+            ):  # else others may be gone for whom the save would wait
                 with self.goodput.spent("save"), self.watchdog.patient("saving"):
                     self.recorder.wait()
         finally:

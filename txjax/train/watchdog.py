@@ -26,7 +26,7 @@ class Watchdog:
     """
 
     def __init__(self, folder: Path, seconds: float):
-        self.path = folder / "logs" / f"stuck_process_{distributed.index()}.txt"
+        self.path = folder / "logs" / f"stuck_process_{distributed.process_index()}.txt"
         self.seconds, self.allowed = seconds, seconds
         self.doing, self.awake, self.beaten = "starting", 0.0, 0.0  # seconds awake, now and at the last beat
         self._over = threading.Event()
@@ -67,8 +67,10 @@ class Watchdog:
         with contextlib.suppress(OSError), self.path.open("w") as file:
             print(f"stuck for {quiet:.0f} s: {self.doing}", file=file, flush=True)
             faulthandler.dump_traceback(file, all_threads=True)
-        message = f"{distributed.name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
+        message = (
+            f"{distributed.process_name()} is stuck: {self.doing} for {quiet:.0f} s; its threads are in {self.path}"
+        )
         log.error(message)
-        if distributed.several():
+        if distributed.is_multiprocess():
             time.sleep(2 * LOOK_SECONDS)  # the others are stuck too, waiting for this one: each says where
-        distributed.leave(1, message)
+        distributed.exit_process(1, message)

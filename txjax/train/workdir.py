@@ -17,7 +17,7 @@ import jax
 import txjax
 from txjax import tree
 from txjax.checkpoint import Checkpoints, Store
-from txjax.distributed import agree
+from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.train import environment
@@ -39,7 +39,7 @@ HARMLESS = (
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "grain", "tensorflow-datasets", "numpy")
 
 
-def named(workdir: Path | str) -> Path:
+def valid_path(workdir: Path | str) -> Path:
     """The folder's path. Raises UserError where no file system could have one of that name."""
     try:
         os.path.lexists(workdir) or os.stat(workdir)
@@ -54,18 +54,18 @@ def named(workdir: Path | str) -> Path:
 
 
 @contextlib.contextmanager
-def hold(workdir: Path) -> Iterator[Path]:
+def lock_workdir(workdir: Path) -> Iterator[Path]:
     """Keeps other runs out of a workdir until the block ends, however this process ends. Of several, process 0 does.
 
     Raises:
       UserError: another run is in it.
     """
     with contextlib.ExitStack() as stack:
-        agree("the workdir", lambda: stack.enter_context(locked(Path(workdir).resolve())))
+        on_primary("the workdir", lambda: stack.enter_context(locked(Path(workdir).resolve())))
         yield Path(workdir).resolve()
 
 
-def settle_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
+def write_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
     """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
 
     Raises:
@@ -89,7 +89,7 @@ def check_config(workdir: Path, experiment: Any) -> None:
     if not path.exists() or not _has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
-    old = tree.completed(tree.read_json(path, damaged), experiment)
+    old = tree.fill_defaults(tree.read_json(path, damaged), experiment)
     found = tree.diff(old, tree.to_json(experiment))
     if differences := [d for d in found if not d[0].startswith(HARMLESS)]:
         shown = ", ".join(f"{name}: {_show(old)} -> {_show(now)}" for name, old, now in differences[:8])

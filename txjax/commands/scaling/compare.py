@@ -85,8 +85,8 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
             yield row(name, [law["parameters"][name] for law in laws], draws)
     for at in points:
         forms = [law_named(law["form"], law["parameters"], law["needs"]) for law in laws]
-        own = [form.foretell(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
-        drawn = [[form.foretell(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)]
+        own = [form.predict(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
+        drawn = [[form.predict(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)]
         place = ",".join(f"{role}={value:g}" for role, value in at.items())
         for name in own[0]:
             yield row(f"{name} at {place}", [o[name] for o in own], [[d[name] for d in each] for each in drawn])

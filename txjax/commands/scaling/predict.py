@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
     flags = parser.parse_args(argv)
 
     from txjax.log.terminal_table import table
-    from txjax.scaling.registered import register
+    from txjax.scaling.preregistration import register
     from txjax.scaling.study import parse_point
 
     at = parse_point(flags.at, "--at")

@@ -43,7 +43,7 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     family = _find(options)
     tensors = rules.tidy(weights.read(directory), family.names(options))
     model = family.model(options, tensors)
-    tree.check_settings(model, "config.model")
+    tree.check_fields(model, "config.model")
     for name in family.constants(model):
         del tensors[name]
     flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)

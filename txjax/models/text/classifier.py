@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from txjax.models.text.decoder import CausalText
 from txjax.models.text.encoder import BertEncoder, FirstToken, TextPool
 from txjax.nn import Linear
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class BertClassifier(BertEncoder, kw_only=True):
@@ -23,7 +23,7 @@ class BertClassifier(BertEncoder, kw_only=True):
       classes: how many; 1 = a number, for `objectives.Regression`; None = no head, the features come out.
     """
 
-    classes: int | None = setting(at_least=1)
+    classes: int | None = config_field(at_least=1)
     pool: TextPool = dataclasses.field(default_factory=FirstToken)
 
     @nn.compact
@@ -58,7 +58,7 @@ class DecoderClassifier(CausalText, kw_only=True):
       classes: how many; 1 = a number, for `objectives.Regression`.
     """
 
-    classes: int = setting(at_least=1)
+    classes: int = config_field(at_least=1)
 
     @nn.compact
     def __call__(

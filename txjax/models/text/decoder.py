@@ -28,7 +28,7 @@ from txjax.nn import (
     Untied,
     causal_window,
 )
-from txjax.types import PyTree, setting
+from txjax.types import PyTree, config_field
 
 
 class CausalText(Transformer, kw_only=True):
@@ -40,7 +40,7 @@ class CausalText(Transformer, kw_only=True):
       vocab: tokens V.
     """
 
-    vocab: int = setting(at_least=1)
+    vocab: int = config_field(at_least=1)
     positions: Positions = dataclasses.field(default_factory=Rotary)
 
     @nn.nowrap

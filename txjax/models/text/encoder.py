@@ -22,7 +22,7 @@ from txjax.nn import (
     Window,
 )
 from txjax.parametrization import Scaling
-from txjax.types import setting
+from txjax.types import config_field
 
 
 def mean_of_real(x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None) -> Float[Array, "B D"]:
@@ -78,8 +78,8 @@ class BertEncoder(Transformer, kw_only=True):
       types: kinds of sentence in a pair.
     """
 
-    vocab: int = setting(at_least=1)
-    types: int = setting(2, at_least=1)
+    vocab: int = config_field(at_least=1)
+    types: int = config_field(2, at_least=1)
     positions: Positions = dataclasses.field(default_factory=Learned)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
     block: Block = dataclasses.field(default_factory=PostNorm)

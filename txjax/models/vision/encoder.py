@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Transformer
 from txjax.nn import Grid, Init, Learned, Linear, Normal, Positions, Window, Xavier, align, parameter, patchify
 from txjax.parametrization import Scaling
-from txjax.types import UserError, setting
+from txjax.types import UserError, config_field
 
 
 class Pool(nn.Module):
@@ -78,7 +78,7 @@ class PatchEncoder(Transformer, kw_only=True):
       image_size: height and width that all images must have; () = any.
     """
 
-    patch: int = setting(at_least=1)
+    patch: int = config_field(at_least=1)
     image_size: tuple[int, ...] = ()
     pool: Pool = dataclasses.field(default_factory=ClassToken)
     positions: Positions = dataclasses.field(default_factory=Learned)

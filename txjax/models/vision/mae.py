@@ -12,7 +12,7 @@ from txjax.models.transformer import Transformer
 from txjax.models.vision.encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
 from txjax.parametrization import Scaling
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class PatchDecoder(Transformer, kw_only=True):
@@ -66,9 +66,9 @@ class MAE(PatchEncoder, kw_only=True):
     """
 
     positions: Positions = dataclasses.field(default_factory=Sinusoidal2D)
-    decoder_width: int = setting(512, at_least=1)
-    decoder_depth: int = setting(8, at_least=1)
-    decoder_heads: int = setting(16, at_least=1)
+    decoder_width: int = config_field(512, at_least=1)
+    decoder_depth: int = config_field(8, at_least=1)
+    decoder_heads: int = config_field(16, at_least=1)
 
     @nn.compact
     def __call__(

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.vision.encoder import PatchEncoder
 from txjax.nn import Linear, Normal
-from txjax.types import setting
+from txjax.types import config_field
 
 
 class ViT(PatchEncoder, kw_only=True):
@@ -18,7 +18,7 @@ class ViT(PatchEncoder, kw_only=True):
       classes: how many; None = no head, the features come out.
     """
 
-    classes: int | None = setting(at_least=1)
+    classes: int | None = config_field(at_least=1)
 
     @nn.compact
     def __call__(

@@ -9,17 +9,17 @@ from typing import Any
 from txjax import tree
 from txjax.checkpoint import Store
 from txjax.sweep.resolve import Resolved, digest, resolve, telling
-from txjax.sweep.sweep_folder import Folder, Planned, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
 from txjax.train.counting import flops_per_step
-from txjax.train.init_from import find_origin
+from txjax.train.init_from import find_init_source
 from txjax.train.prepare import checked_layout
 from txjax.train.workdir import check_config
-from txjax.tree import check_settings
+from txjax.tree import check_fields
 
 
 def plan(
     source: str, overrides: Sequence[str], folder: Path, here: bool = True
-) -> tuple[list[Planned], int, list[Resolved]]:
+) -> tuple[list[SweepPoint], int, list[Resolved]]:
     """Looks at a sweep. Read-only; it looks at this process's devices.
 
     Args:
@@ -36,7 +36,7 @@ def plan(
     return [_planned(run, Folder(folder).run(run.name), costs, here) for run in runs], same, runs
 
 
-def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed: int) -> tuple[Planned, str, int]:
+def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed: int) -> tuple[SweepPoint, str, int]:
     """Looks at a search by what its first trial would be. Returns that, the metric and the steps between its values.
 
     Raises:
@@ -58,20 +58,20 @@ def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
 
 
-def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> Planned:
+def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
     experiment, held = run.experiment, None
     with telling(run.name):
         check_config(workdir, experiment)
         if not here:
-            check_settings(experiment)
+            check_fields(experiment)
         elif not finished(workdir, experiment.num_steps):
             layout = checked_layout(experiment)
             if not Store(workdir).steps():
-                find_origin(experiment, layout)
+                find_init_source(experiment, layout)
             held = layout.variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
         same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
         if same not in costs:
             costs[same] = flops_per_step(experiment, held)
     values: dict[str, Any] = {path: tree.to_json(value) for path, value in run.point.items()}
-    return Planned(run.name, run.digest, values, experiment.num_steps, costs[same])
+    return SweepPoint(run.name, run.digest, values, experiment.num_steps, costs[same])

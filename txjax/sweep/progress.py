@@ -14,20 +14,20 @@ from rich.table import Table
 from txjax.log import Row
 from txjax.log.terminal_table import plain_text
 from txjax.numbers import compact
-from txjax.sweep.sweep_folder import Planned, Tail
-from txjax.sweep.work import Work
+from txjax.sweep.job import SweepJob
+from txjax.sweep.sweep_folder import SweepPoint, Tail
 
 EVERY = 1.0  # seconds between two looks at the logs
 
 
-class View:
+class SweepProgress:
     """The state of every point on the console.
 
     Attributes:
       states: of every point, by name: what it is doing, in one word.
     """
 
-    def __init__(self, work: Work, console: Console | None = None):
+    def __init__(self, work: SweepJob, console: Console | None = None):
         self.work = work
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.begun = time.monotonic()
@@ -39,7 +39,7 @@ class View:
         self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
         self._looked = 0.0
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> SweepProgress:
         if self.live:
             self.live.start()
         return self
@@ -49,13 +49,13 @@ class View:
         if self.live:
             self.live.stop()
 
-    def add(self, point: Planned) -> None:
+    def add(self, point: SweepPoint) -> None:
         """One more point."""
         self.states[point.name] = "finished" if self.work.finished(point) else "waiting"
         self.tails[point.name] = Tail(self.work.folder.run(point.name))
         self.first[point.name] = self.work.saved(point)
 
-    def say(self, point: Planned, state: str, more: str = "") -> None:
+    def say(self, point: SweepPoint, state: str, more: str = "") -> None:
         """A point is in another state now."""
         self.states[point.name] = state
         if not self.live:
@@ -73,7 +73,7 @@ class View:
         if self.live:
             self.live.update(self._drawn(), refresh=True)
 
-    def step(self, point: Planned) -> int:
+    def step(self, point: SweepPoint) -> int:
         """The last step that a point logged."""
         return int(self.tails[point.name].last.get("step", 0))
 
@@ -89,11 +89,11 @@ class View:
             return ""
         return f"ETA {timedelta(seconds=round(left * (time.monotonic() - self.begun) / done))}"
 
-    def _line(self, point: Planned, state: str) -> str:
+    def _line(self, point: SweepPoint, state: str) -> str:
         counts = Counter(self.states.values())
         return "  ".join([f"{counts['finished']}/{len(self.states)} {state:<8} {point.name}", *self._facts(point)])
 
-    def _facts(self, point: Planned) -> list[str]:
+    def _facts(self, point: SweepPoint) -> list[str]:
         last = self.tails[point.name].last
         if not last:
             return []
@@ -127,6 +127,6 @@ def scores(row: Row) -> dict[str, str]:
     return {name.removesuffix("/loss"): compact(value) for name, value in sorted(found.items(), reverse=True)}
 
 
-def table_rows(points: Sequence[Planned], states: Mapping[str, str]) -> list[list[str]]:
+def table_rows(points: Sequence[SweepPoint], states: Mapping[str, str]) -> list[list[str]]:
     """The points before they start: name, state, steps, FLOPs."""
     return [[p.name, states[p.name], f"{p.num_steps:,}", f"{p.flops:.3e}"] for p in points]

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from txjax.sweep.sweep_folder import Folder, Planned, Tail, finished
+from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, finished
 
 TRAIN = (sys.executable, "-m", "txjax", "train")
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class SweepJob:
     """A sweep to be run.
 
     Attributes:
@@ -26,26 +26,26 @@ class Work:
     folder: Folder
     config: str
     overrides: Sequence[str]
-    points: list[Planned]
+    points: list[SweepPoint]
 
-    def flags(self, group: Sequence[Planned]) -> list[str]:
+    def flags(self, group: Sequence[SweepPoint]) -> list[str]:
         """The flags of `txjax train` for one point, or for several that train together."""
         workdir = self.folder.run(group[0].name) if len(group) == 1 else self.folder.path
         return [f"--workdir={workdir}", *(f"--point={point.digest}" for point in group)]
 
-    def command(self, group: Sequence[Planned]) -> list[str]:
+    def command(self, group: Sequence[SweepPoint]) -> list[str]:
         """The process that trains one point, or several together: the command that a user could type."""
         return [*TRAIN, f"--config={self.config}", *self.flags(group), *self.overrides]
 
-    def output(self, group: Sequence[Planned]) -> Path:
+    def output(self, group: Sequence[SweepPoint]) -> Path:
         """Where that process's words go."""
         return self.folder.run(group[0].name) / "output.txt"
 
-    def finished(self, point: Planned) -> bool:
+    def finished(self, point: SweepPoint) -> bool:
         """Whether its run came to its end."""
         return finished(self.folder.run(point.name), point.num_steps)
 
-    def left(self) -> list[Planned]:
+    def left(self) -> list[SweepPoint]:
         """The points that are not finished."""
         return [point for point in self.points if not self.finished(point)]
 
@@ -53,7 +53,7 @@ class Work:
         """FLOPs of all steps that no checkpoint has."""
         return sum(point.flops_per_step * (point.num_steps - self.saved(point)) for point in self.left())
 
-    def saved(self, point: Planned) -> int:
+    def saved(self, point: SweepPoint) -> int:
         """The newest step of a point's run that is saved, 0 where none is."""
         folder = self.folder.run(point.name) / "checkpoints"
         steps = (int(path.name) for path in folder.glob("*") if path.name.isdecimal())
@@ -71,7 +71,7 @@ class Work:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class PointResult:
     """How a point stands when an executor returns.
 
     Attributes:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.regression import Regression
 from txjax.scaling.table import OTHER_PARAMS, Table
-from txjax.types import UserError, some
+from txjax.types import UserError, join_names
 
 FAR = 10.0  # times the largest run: from here on a prediction is one of hope
 NAMED = 5  # rows that a message names
 
 
-def doubts(form: Form, table: Table, fitted: Fitted) -> Iterator[str]:
+def diagnostics(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:
     """Warnings about a fit."""
     yield from _of_the_rows(form, table)
     if isinstance(form, Regression):
@@ -65,7 +65,7 @@ def _of_the_residuals(form: Regression, table: Table, parameters: Parameters) ->
         yield f"{far.sum()} rows lie far off the law, diverged or of another kind: {', '.join(each)}"
 
 
-def _of_the_count(form: Form, table: Table, fitted: Fitted) -> Iterator[str]:
+def _of_the_count(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:
     try:
         other = form.fit(table.adding(params=table[OTHER_PARAMS])).parameters
     except UserError as error:
@@ -79,4 +79,4 @@ def _of_the_count(form: Form, table: Table, fitted: Fitted) -> Iterator[str]:
 
 
 def _names(table: Table, mask: np.ndarray) -> str:
-    return some([str(name) for name in table.names[mask]], NAMED)
+    return join_names([str(name) for name in table.names[mask]], NAMED)

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Sequence
 from typing import IO
 
-VARIABLE = "TXJAX_LEASH"
+VARIABLE = "TXJAX_PARENT"
 
 
-class Leashed:
+class ChildProcess:
     """A process on a leash."""
 
     def __init__(self, words: Sequence[str], output: IO[bytes], environment: dict[str, str]):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from txjax.types import some
+from txjax.types import join_names
 
 Row = Mapping[str, Any]  # of `records`: a run's config, flat, with its sizes and its metrics
 
@@ -12,13 +12,13 @@ SLACK = 1.1  # a ladder rounds its warmups to whole steps
 ENDLESS = ("Constant", "InverseSquareRoot")  # schedules that know no end of a run
 
 
-def run_doubts(rows: Sequence[Row]) -> Iterator[str]:
+def run_diagnostics(rows: Sequence[Row]) -> Iterator[str]:
     """Warnings about the runs of these rows, each with the runs for which it holds."""
     runs = {row["run"] for row in rows}
     for holds, message in _DOUBTS:
         found = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
         if found:
-            yield f"{len(found)} of {len(runs)} runs {message}: {some(found)}"
+            yield f"{len(found)} of {len(runs)} runs {message}: {join_names(found)}"
 
 
 def _warms_up_long(row: Row) -> bool:

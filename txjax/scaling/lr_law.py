@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from txjax.scaling.form import Fitted, Form, Parameters
+from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
@@ -45,7 +45,7 @@ class LearningRate(Form):
     name = "learning_rate"
     needs = ("params", "learning_rate")
 
-    def fit(self, table: Table, start: Parameters | None = None) -> Fitted:
+    def fit(self, table: Table, start: Parameters | None = None) -> FitResult:
         table.need(self.needs, self.name)
         found = basins(table)
         good = [basin for basin in found if not basin.problem]
@@ -67,9 +67,9 @@ class LearningRate(Form):
             parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
         left = np.concatenate([b.fitted - np.log(table["loss"][b.rows]) for b in good])
         minima = [_told(basin, table) for basin in found]
-        return Fitted(parameters, float(np.sum(left**2)), {"minima": minima}, warnings)
+        return FitResult(parameters, float(np.sum(left**2)), {"minima": minima}, warnings)
 
-    def foretell(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
+    def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
         """`learning_rate` (and `batch_size`) of this N and D."""
         found = {}
         for role in ("learning_rate", "batch_size"):
