@@ -1,0 +1,58 @@
+"""Words that must not come back: private terms, where the field has its own (CONTRIBUTING lists both)."""
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("txjax", "tests", "docs", "configs", "experiments", "benchmarks", "launch")
+FILES = [path for folder in FOLDERS for suffix in ("*.py", "*.md") for path in sorted((ROOT / folder).rglob(suffix))]
+FILES += [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+# In any text, names of tests included: what to write instead.
+WORDS = {
+    r"(?<![a-z])(told|tells|telling)(?![a-z])": "says, reports, records, explains",
+    r"(?<![a-z])(foretold|foretell|foretells)(?![a-z])": "predicted, predict",
+    r"(?<![a-z])(nobody|whoever)(?![a-z])": "no one, no process, no caller: name what it is",
+    r"(?<![a-z])(goes|go|went|going|gone)[ _]on(?![a-z])": "resumes, continues",
+    r"(?<![|:] )\bNone = ": "If None, ...",
+    r'"""(Those|That) of ': "start with the noun or the verb",
+    r"(?<![a-z])(valleys?|rungs?|ledgers?|leash|the house)(?![a-z])": "isoFLOP profile, ladder run, goodput, child, architecture",
+}
+# Names in code.
+NAMES = {
+    "held": "variables, params, state",
+    "places": "shardings or positions",
+    "told": "message, reported",
+    "fate": "action",
+}
+
+
+def offenders(pattern: str) -> list[str]:
+    """Lines that a pattern finds, as FILE:NUMBER: LINE."""
+    search = re.compile(pattern, re.IGNORECASE).search
+    found = []
+    for path in FILES:
+        if path != Path(__file__):
+            lines = enumerate(path.read_text().splitlines(), 1)
+            found += [f"{path.relative_to(ROOT)}:{i}: {line.strip()[:100]}" for i, line in lines if search(line)]
+    return found
+
+
+def test_words():
+    found = {f"{pattern} -> {instead}": offenders(pattern) for pattern, instead in WORDS.items()}
+    assert not {words: lines for words, lines in found.items() if lines}
+
+
+def test_names():
+    found = []
+    for path in FILES:
+        if path.suffix == ".py":
+            tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+            found += [
+                f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string} -> {NAMES[token.string]}"
+                for token in tokens
+                if token.type == tokenize.NAME and token.string in NAMES
+            ]
+    assert not found
