@@ -83,3 +83,12 @@ def test_results_of_another_device_are_left_aside(accelerator, tmp_path):
     (tmp_path / "stub.jsonl").write_text(json.dumps({"case": "one", "device": "other", "result": {"ms": 9}}) + "\n")
     accelerator.main(["--parts=stub", f"--out={tmp_path}"])
     assert accelerator.ran[0] == "one"
+
+
+def test_every_choice_of_the_search_is_a_config(accelerator):
+    from parts.steps import load
+    from parts.train_part import FP8, SEARCH
+
+    for name, axes in SEARCH.items():
+        for choice in [FP8, *(choice for axis in axes for choice in axis)]:
+            load(name, choice, tiny=False)

@@ -2,11 +2,13 @@
 
 import jax
 
+from txjax import libtpu
 from txjax.scaling.chips import CHIPS, chip_of
 
 
 def device() -> str:
     """The kind of the devices here, with their number where there are several, and JAX's version."""
+    libtpu.leave_out()
     count = jax.device_count()
     return f"{f'{count} x ' if count > 1 else ''}{jax.devices()[0].device_kind}, JAX {jax.__version__}"
 
@@ -18,5 +20,5 @@ def chip_name() -> str:
 
 
 def has_fp8() -> bool:
-    """Whether products of matrices in float8 are as fast here as they can be: Ada's and later GPUs, TPUs from v7."""
+    """Whether products of matrices in float8 are faster here than in bfloat16: NVIDIA's GPUs from Ada on."""
     return float(getattr(jax.devices()[0], "compute_capability", 0)) >= 8.9
