@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import pytest
 
 from txjax.__main__ import main
@@ -14,7 +15,9 @@ def ask(capsys, *words: str) -> tuple[int, str, str]:
     return code, told.out, told.err
 
 
-def test_evaluate_gives_the_score_of_the_log(straight_run, capsys):
+@pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.mesh)])
+def test_evaluate_gives_the_score_of_the_log(straight_run, capsys, devices):
+    assert jax.device_count() == devices
     code, out, err = ask(capsys, "evaluate", f"--workdir={straight_run}", "--json")
     assert code == 0, err
     scores = json.loads(out)
