@@ -18,7 +18,7 @@ WORDS = {
     r"(?<![a-z])(goes|go|went|going|gone)[ _]on(?![a-z])": "resumes, continues",
     r"(?<![|:] )\bNone = ": "If None, ...",
     r'"""(Those|That) of ': "start with the noun or the verb",
-    r"(?<![a-z])(valleys?|rungs?|ledgers?|leash|the house)(?![a-z])": "isoFLOP profile, ladder run, goodput, child, architecture",
+    r"(?<![a-z])(valleys?|rungs?|ledgers?|leash|the house)(?![a-z])": "isoFLOP profile, ladder run, goodput, child",
 }
 # Names in code.
 NAMES = {

@@ -73,5 +73,7 @@ def test_the_seconds_of_a_killed_run_count(config, tmp_path, capsys):
     last = json.loads((workdir / "metrics.jsonl").read_text().splitlines()[-1])
     assert 0 < last["goodput"] < 1 and last["goodput/starts"] == 2
     assert report.run([str(workdir), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["runs"][0]["metrics"]
-    assert {name: value for name, value in told.items() if name.startswith("goodput")} == goodput.goodput_metrics(after)
+    metrics = json.loads(capsys.readouterr().out)["runs"][0]["metrics"]
+    assert {name: value for name, value in metrics.items() if name.startswith("goodput")} == goodput.goodput_metrics(
+        after
+    )

@@ -1,4 +1,4 @@
-"""Parameters that come from another run: the right ones, in the right places, and mistakes told before a compile."""
+"""Parameters that come from another run: the right ones, at the right paths, and user errors before a compile."""
 
 import dataclasses
 import json
@@ -118,10 +118,10 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
     out = " ".join(capsys.readouterr().out.split())
     for words in ("at step 30", "resampled from [17, 16]", "head/kernel", "[16, 10]", "new", "decoder/embed/kernel"):
         assert words in out, out
-    told = json.loads((tmp_path / "transfer.json").read_text())
-    assert told["step"] == 30 and told["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
-    assert sum(told["numbers"][action] for action in ("loaded", "resampled", "new")) == layout.parameters
-    dropped = [row["path"] for row in told["arrays"] if row["fate"] == "dropped"]
+    written = json.loads((tmp_path / "transfer.json").read_text())
+    assert written["step"] == 30 and written["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
+    assert sum(written["numbers"][action] for action in ("loaded", "resampled", "new")) == layout.parameters
+    dropped = [row["path"] for row in written["arrays"] if row["action"] == "dropped"]
     assert dropped and all(path.startswith(("decoder/", "patch_embed/")) for path in dropped)
 
 
@@ -149,7 +149,7 @@ def test_what_was_frozen_there_is_trained_here(source):
     ],
     ids=lambda v: str(list(v.values())[-1])[:30] if isinstance(v, dict) else "",
 )
-def test_mistakes_are_told_before_anything_compiles(source, change, words, monkeypatch):
+def test_user_errors_come_before_anything_compiles(source, change, words, monkeypatch):
     monkeypatch.setattr(jax, "jit", None)
     which = change.pop("which", "")
     with pytest.raises(UserError) as error:
@@ -167,7 +167,7 @@ def test_a_damaged_step(source, tmp_path):
         init_source(tuning(f"{copy}@30"))
 
 
-def test_weights_alone_can_be_started_from_and_not_gone_on_with(tmp_path, capsys):
+def test_a_checkpoint_of_weights_starts_a_run_and_resumes_none(tmp_path, capsys):
     """Such as an import from elsewhere leaves: any config.json, and a checkpoint without moments."""
     experiment = pretraining()
     with sharding.use_mesh(experiment.mesh) as built:

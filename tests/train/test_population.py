@@ -146,7 +146,7 @@ def test_it_resumes_to_the_bit(together, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.mesh
-def test_a_member_alone_goes_on(together, tmp_path):
+def test_a_member_resumes_as_a_single_run(together, tmp_path):
     point, other = experiment(**POINTS[1]), experiment(**POINTS[0])
     assert train_together([point, other], [tmp_path / "run", tmp_path / "other"], until=4).code == 0
     assert train(point, tmp_path / "run") == 0

@@ -16,7 +16,7 @@ from txjax.types import UserError, spec
 @pytest.mark.parametrize("more", [[], ["--dry_run"]], ids=["train", "dry run"])
 @pytest.mark.parametrize("place", ["data", "evals.valid.data"])
 def test_data_that_do_not_fit_leave_nothing(config, tmp_path, capsys, place, more):
-    """The set is there and so is its split: only what is read tells that it is too short."""
+    """The set is there and so is its split: only reading it shows that it is too short."""
     workdir, flags = tmp_path / "run", [f"--config.{place}.length=1000000", f"--config.{place}.split=validation[:1]"]
     assert main(["train", f"--config={config}", f"--workdir={workdir}", *flags, *more]) == 2
     err = capsys.readouterr().err

@@ -40,10 +40,10 @@ def test_from_the_loop_to_the_report(tmp_path, capsys):
     (folder / "samples" / "written" / "3.txt").unlink()
     capsys.readouterr()
     assert main(["evaluate", f"--workdir={folder}", "--json", "--trust=evaluated"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["files"] == [str(folder / "samples" / "written" / "3.txt")]
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["files"] == [str(folder / "samples" / "written" / "3.txt")]
     for name in ("loss", "perplexity", "bits_per_byte"):
-        assert told[f"eval/valid/{name}"] == pytest.approx(rows[2][f"eval/valid/{name}"], rel=1e-6)
+        assert scores[f"eval/valid/{name}"] == pytest.approx(rows[2][f"eval/valid/{name}"], rel=1e-6)
     assert (folder / "samples" / "written" / "3.txt").read_text() == texts["3"]
     assert main(["report", str(folder)]) == 0
     page = (folder / "report" / "index.html").read_text()

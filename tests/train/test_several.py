@@ -32,7 +32,7 @@ def straight(config, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_processes_train_what_one_does_and_one_goes_on(config, tmp_path):
+def test_two_processes_train_what_one_does_and_one_resumes(config, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     code, _, err = train(config, one, "--until=12", devices=2)
     assert code == 0, err
@@ -56,7 +56,7 @@ def assert_near(left, right):
 
 
 @pytest.mark.slow
-def test_four_two_and_one_process_go_on_from_each_other(config, straight, tmp_path):
+def test_four_two_and_one_process_resume_from_each_other(config, straight, tmp_path):
     workdir = tmp_path / "run"
     train_several(4, config, workdir, "--until=5")
     half = shutil.copytree(workdir, tmp_path / "half")

@@ -49,7 +49,7 @@ def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:
 
 
 def run(exp: Experiment, data, devices: int | None = None):
-    """Trains on some devices, None = all."""
+    """Trains on some devices. If None, on all."""
     with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = build_layout(exp, built)
         state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
@@ -146,7 +146,7 @@ def test_bfloat16_activations_keep_float32_parameters_and_moments():
 
 
 @pytest.mark.mesh
-def test_an_indivisible_mesh_is_told_before_anything_compiles():
+def test_an_indivisible_mesh_is_an_error_before_anything_compiles():
     exp = experiment(model=Decoder(vocab=63, width=32, depth=1, heads=4), mesh=Mesh(data=1, fsdp=4, tensor=2))
     with (
         sharding.use_mesh(exp.mesh) as built,

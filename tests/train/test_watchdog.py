@@ -1,4 +1,4 @@
-"""A run that stands still ends, and tells where it stood; one that is slow for a reason goes on."""
+"""A run that is stuck ends, and reports where it was stuck; one that is slow for a reason continues."""
 
 import os
 import signal
@@ -26,13 +26,13 @@ with Watchdog(folder, 0.5) as watchdog:
 """
 
 
-def test_where_it_stood_is_told(tmp_path):
+def test_a_stuck_run_reports_where(tmp_path):
     done = subprocess.run([sys.executable, "-c", CODE, str(tmp_path)], capture_output=True, text=True, timeout=90)
     assert done.returncode == 1 and done.stdout == "so far\n", done.stderr
     (line,) = done.stderr.strip().splitlines()
     assert "process 0 is stuck: waiting for data for" in line and "stuck_process_0.txt" in line
-    told = (tmp_path / "logs" / "stuck_process_0.txt").read_text()
-    assert "waiting for data" in told and "slow_reader" in told and "Thread" in told
+    report = (tmp_path / "logs" / "stuck_process_0.txt").read_text()
+    assert "waiting for data" in report and "slow_reader" in report and "Thread" in report
 
 
 def test_a_process_that_was_stopped_is_not_stuck(tmp_path):

@@ -8,6 +8,7 @@ from txjax.numbers import rounded
 from txjax.report.gallery import gallery
 from txjax.report.render import render
 from txjax.report.runs import Run
+from txjax.scaling import preregistration
 from txjax.train import goodput
 from txjax.tree import flatten
 

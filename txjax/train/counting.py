@@ -26,9 +26,9 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 
 
 def tokens_per_batch(experiment: Experiment) -> int:
-    """Places of the residual stream in one batch: the tokens D of scaling laws; of images, their patches.
+    """Positions of the residual stream in one batch: tokens (the D of scaling laws), or patches of images.
 
-    Of a model that cuts nothing into patches they are the examples.
+    For a model that takes neither, examples.
     """
     spec, batch_size = experiment.data.spec(), experiment.batch_size
     if "tokens" in spec:
@@ -40,7 +40,7 @@ def tokens_per_batch(experiment: Experiment) -> int:
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:
-    """How many numbers there are; and without tables that are looked up (of tokens, positions, types).
+    """The number of parameters; and the same without embedding tables (of tokens, positions, types).
 
     The second is close to the N of Kaplan et al. (2020, 2.1); an untied head counts.
     """
@@ -49,10 +49,10 @@ def count_parameters(params: PyTree) -> tuple[int, int]:
 
 
 def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:
-    """The forward pass as one number of (parameters, the other variables, batch): what counts and traces go through."""
+    """The forward pass as a scalar function of (parameters, the other variables, batch), to be traced and counted."""
 
-    def forward(params: PyTree, held: PyTree, batch: Batch) -> jax.Array:
-        variables = held | {"params": merge(params, held.get("params", {}))}
+    def forward(params: PyTree, others: PyTree, batch: Batch) -> jax.Array:
+        variables = others | {"params": merge(params, others.get("params", {}))}
         losses = experiment.objective(experiment.model, variables, batch, jax.random.key(0), train=True).losses
         return jnp.stack([mean.total for mean in losses.values()]).sum()
 
@@ -60,7 +60,7 @@ def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.
 
 
 def flops_per_step(
-    experiment: Experiment, held: PyTree | None = None, batch: dict[str, jax.ShapeDtypeStruct] | None = None
+    experiment: Experiment, variables: PyTree | None = None, batch: dict[str, jax.ShapeDtypeStruct] | None = None
 ) -> int:
     """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward.
 
@@ -68,15 +68,16 @@ def flops_per_step(
     these would need, are never computed. (Then what `stack.remat` computes again below them counts too.)
 
     Args:
-      held: the model's variables, as `Layout.variables`; None = they are traced for it.
-      batch: the batch's spec; None = the data's own, which no bucket cut.
+      variables: the model's, as `Layout.variables`. If None, they are traced.
+      batch: the batch's spec. If None, the data set's, not cut to a bucket's length.
     """
     optimizer, forward = experiment.optimizer, forward_of(experiment)
-    held = held or meta.unbox(abstract_variables(experiment))
+    variables = variables or meta.unbox(abstract_variables(experiment))
     spec = batch or batch_spec(experiment.data, experiment.batch_size)
-    params, frozen = pick(held["params"], optimizer.trained), pick(held["params"], optimizer.frozen)
-    held = held | {"params": frozen}
-    with sharding.no_mesh():  # what a pipeline computes for nobody doesn't count
+    params = pick(variables["params"], optimizer.trained)
+    frozen = pick(variables["params"], optimizer.frozen)
+    others = variables | {"params": frozen}
+    with sharding.no_mesh():  # a pipeline's idle stages compute what is thrown away: it doesn't count
         if not frozen:
-            return 3 * count(forward, params, held, spec)
-        return count(jax.grad(forward), params, held, spec)
+            return 3 * count(forward, params, others, spec)
+        return count(jax.grad(forward), params, others, spec)

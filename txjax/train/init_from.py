@@ -45,18 +45,18 @@ class InitSource:
     def begin(self, experiment: Experiment, layout: Layout) -> TrainState:
         """The state before the first update: parameters of the other run, a fresh draw of the others."""
         state, resample = layout.create(experiment.seed), experiment.transfer.resample
-        drawn, places = (flat_paths(_weights(x)) for x in (state, layout.abstract))
+        drawn, layouts = (flat_paths(_weights(x)) for x in (state, layout.abstract))
         taken = [(row.here.at.removeprefix("weights/"), row.there, row) for row in self.rows if row.here and row.there]
         for at, _, _ in taken:
             drawn[at].delete()  # its memory is for the one that comes
-        wanted = {there.at: _wanted(row, places[at].sharding) for at, there, row in taken}
+        wanted = {there.at: _wanted(row, layouts[at].sharding) for at, there, row in taken}
         found = flat_paths(self.store.load_some(self.step, traverse_util.unflatten_dict(wanted, sep="/")))
         for at, there, row in taken:
             drawn[at] = found[there.at]
             if row.action == "resampled":
                 assert resample is not None
-                fit = partial(resample, rows=places[at].shape[0])
-                drawn[at] = jax.jit(fit, out_shardings=places[at].sharding)(drawn[at])
+                fit = partial(resample, rows=layouts[at].shape[0])
+                drawn[at] = jax.jit(fit, out_shardings=layouts[at].sharding)(drawn[at])
         weights = jax.tree.unflatten(jax.tree.structure(_weights(state)), drawn.values())
         average = experiment.ema.begin(weights["params"]) if experiment.ema else {}
         return dataclasses.replace(state, **weights, ema=average)
@@ -65,17 +65,17 @@ class InitSource:
         """Prints what is loaded, resampled, new and dropped, and writes it to `transfer.json`."""
         numbers = {action: sum(row.size for row in self.rows if row.action == action) for action in ACTIONS}
         lines = [
-            [row.path, str(list(row.array.shape)), _told(row)]
+            [row.path, str(list(row.array.shape)), _described(row)]
             for action in ACTIONS
             for row in self.rows
             if row.action == action
         ]
         averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in self.rows)
         table(f"from {self.name}" + ", averaged weights" * averaged, ["array", "shape", ""], lines)
-        told = ", ".join(f"{number:,} {action}" for action, number in numbers.items() if number)
-        log.info("numbers from %s: %s", self.name, told)
+        summary = ", ".join(f"{number:,} {action}" for action, number in numbers.items() if number)
+        log.info("numbers from %s: %s", self.name, summary)
         rows = [
-            {"path": row.path, "fate": row.action}
+            {"path": row.path, "action": row.action}
             | {side: array._asdict() for side, array in (("here", row.here), ("there", row.there)) if array}
             for row in self.rows
         ]
@@ -90,15 +90,15 @@ def _weights(state: TrainState) -> dict[str, PyTree]:
     return split(dataclasses.replace(state, ema={}))["weights"]
 
 
-def _wanted(row: Row, place: NamedSharding) -> jax.ShapeDtypeStruct:
+def _wanted(row: Row, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
     """What to load for a row. A table to resample is loaded whole: it is small, and may not be divisible as it is."""
     assert row.there is not None
-    here = place if row.action == "loaded" else NamedSharding(place.mesh, PartitionSpec())
+    here = sharding if row.action == "loaded" else NamedSharding(sharding.mesh, PartitionSpec())
     return jax.ShapeDtypeStruct(row.there.shape, row.there.dtype, sharding=here)
 
 
-def _told(row: Row) -> str:
-    """The fate of a row, and where it comes from if that is not the same path and shape."""
+def _described(row: Row) -> str:
+    """The action of a row, and where it comes from if that is not the same path and shape."""
     if row.here is None or row.there is None:
         return row.action
     path = row.there.at.removeprefix("weights/").partition("/")[2]

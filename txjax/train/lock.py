@@ -1,8 +1,8 @@
 """One run at a time in a workdir: a lock that ends with its process, however that ends.
 
-It is taken on the file `.lock`, which says who has it, and on the folder itself, so that removing the file admits
-nobody. Some network file systems lock no folders. There a run finds out within seconds that its file was removed: it
-takes the new one, and it leaves where another run has that.
+It is taken on the file `.lock`, which names its owner, and on the folder itself, so that removing the file lets no
+other run in. Some network file systems lock no folders. There a run finds out within seconds that its file was removed:
+it locks the new one, and exits if another run has locked that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("txjax")
 
 @contextlib.contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Makes the folder, and keeps other runs out of it until the block ends.
+    """Makes the folder, and locks it against other runs until the block ends.
 
     Raises:
       UserError: another run is in it, or no such folder can be made, written or locked.
@@ -63,7 +63,7 @@ def held(workdir: Path) -> bool:
 
 
 class _Lock:
-    """Both locks of a workdir, until they are closed. Raises what `locked` tells, and OSError."""
+    """Both locks of a workdir, until they are closed. Raises what `locked` raises, and OSError."""
 
     def __init__(self, workdir: Path):
         self.workdir, self.path = workdir, workdir / NAME

@@ -1,8 +1,8 @@
 """Several runs in one program: experiments that differ only in numbers, each in its own workdir.
 
 The step is vmapped over the members. The mesh's `data` axis splits them over the devices instead of their batches; all
-else is laid out as for a run alone. A member's rows and checkpoints are those of its run alone, to float32 rounding,
-and either can go on where the other stopped.
+else is sharded as for a single run. A member's rows and checkpoints are those of its single run, to float32 rounding,
+and either can resume from the other's.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class PopulationResult(NamedTuple):
 
     Attributes:
       code: the exit code: 0 done, 75 preempted and saved, 1 where all members failed.
-      failed: why members could not go on, by their numbers; their workdirs are as their runs alone would leave them.
+      failed: why members could not continue, by their numbers; their workdirs are as single runs would leave them.
     """
 
     code: int
@@ -67,12 +67,11 @@ def train_together(
     Args:
       experiments: they differ in numbers that a trace may take as arguments (seed, rates, decays, betas, ...), in the
         schedule, and in data of one shape.
-      workdirs: one each. Each looks like the one of `train`; `perf/` and `goodput` tell of the step of all.
+      workdirs: one each. Each looks like the one of `train`; `perf/` and `goodput` are those of all members.
       allow_config_change, until: see `train`.
 
     Raises:
-      UserError: a mistake that can be mended, experiments that are no one program among them (`traced.populations`
-        sorts them).
+      UserError: see `train`; or experiments that need several programs (`traced.populations` groups them).
     """
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
@@ -254,6 +253,6 @@ def _newest_of_all(stores: Sequence[Store]) -> int | None:
         if all([store.sound(step) for store in stores]):
             return step
     if any(found):
-        told = "; ".join(f"{store.folder.parent.name}: {steps}" for store, steps in zip(stores, found, strict=True))
-        raise UserError("--workdir", "a step that all members have", told, hint="start again: those behind go first")
+        saved = "; ".join(f"{store.folder.parent.name}: {steps}" for store, steps in zip(stores, found, strict=True))
+        raise UserError("--workdir", "a step that all members have", saved, hint="start again: those behind go first")
     return None

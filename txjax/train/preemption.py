@@ -105,7 +105,7 @@ class Preemption:
 
 
 def _acknowledge() -> None:
-    """Prints at once that a signal came. By the system's own call: a handler may interrupt whoever else writes."""
+    """Prints at once that a signal came. By the system's own call: a handler may interrupt another write."""
     message = "finishing this step and saving it, then stopping; a second Ctrl-C or signal stops at once\n"
     with contextlib.suppress(OSError):
         os.write(2, ("\n" * os.isatty(2) + message).encode())  # on a terminal, below the live line

@@ -26,8 +26,8 @@ def evaluator(
 
     Args:
       sharding: of a batch.
-      sources: the opened data sets by name; None opens them.
-      folder: the workdir, where pictures and texts go; None writes none.
+      sources: the opened data sets by name. If None, they are opened.
+      folder: the workdir, for pictures and texts. If None, none are written.
       programs: of runs with the same model, objective, seed and training data.
     """
     programs = {} if programs is None else programs
@@ -55,10 +55,10 @@ def evaluator(
 def evaluators(
     experiments: Sequence[Experiment], sharding: NamedSharding, sources: dict[str, Source], folders: Sequence[Path]
 ) -> list[EvalFn]:
-    """The same for several: those that compute the same share what is compiled."""
+    """`evaluator` for several runs, which share compiled programs where they compute the same."""
     programs: dict[Hashable, Programs] = {}
-    measures = []
+    eval_fns = []
     for experiment, folder in zip(experiments, folders, strict=True):
         run = tree.identity([experiment.model, experiment.objective, experiment.seed, experiment.data])
-        measures.append(evaluator(experiment, sharding, sources, folder, programs.setdefault(run, {})))
-    return measures
+        eval_fns.append(evaluator(experiment, sharding, sources, folder, programs.setdefault(run, {})))
+    return eval_fns

@@ -19,12 +19,12 @@ _SEPARATOR = "/"
 
 
 def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """A batch of a dataset, without data."""
+    """The shapes and dtypes of a batch of a data set."""
     return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype) for key, x in data.spec().items()}
 
 
 def pick(tree: PyTree, wanted: Callable[[str], bool]) -> PyTree:
-    """The part of a nested dict whose paths are wanted."""
+    """The part of a nested dict with the paths for which `wanted` is true."""
     flat = traverse_util.flatten_dict(tree, sep=_SEPARATOR)
     return traverse_util.unflatten_dict({k: v for k, v in flat.items() if wanted(k)}, sep=_SEPARATOR)
 
@@ -42,10 +42,10 @@ def variables(state: TrainState) -> dict[str, PyTree]:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """A run before its first array: what there will be, and where.
+    """Shapes, dtypes and shardings of a run's state and batches, before any array is made.
 
     Attributes:
-      axes: logical axes of every parameter, by its place in the tree.
+      axes: logical axes of every parameter, by its path in the tree.
       tx: the optimizer's transformation.
       init: draws the whole state from a key; not yet jitted.
       abstract: the state's shapes, dtypes and shardings.
@@ -66,13 +66,13 @@ class Layout:
     @property
     def variables(self) -> PyTree:
         """The model's variables, frozen ones too: shapes and dtypes."""
-        held = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
-        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), held)
+        variables = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), variables)
 
     def create(self, seed: int) -> TrainState:
-        """Draws the state right where it will live: no host or device ever holds more than its share."""
-        placed = jax.tree.map(lambda x: x.sharding, self.abstract)
-        return backend.jit_once(self.init, self.parameters, out_shardings=placed)(jax.random.key(seed))
+        """Draws the state sharded: no host or device ever has more than its shards."""
+        shardings = jax.tree.map(lambda x: x.sharding, self.abstract)
+        return backend.jit_once(self.init, self.parameters, out_shardings=shardings)(jax.random.key(seed))
 
 
 def abstract_variables(experiment: Experiment) -> PyTree:
@@ -82,7 +82,7 @@ def abstract_variables(experiment: Experiment) -> PyTree:
 
 
 def _key() -> PyTree:
-    """A key's shape and dtype: a real one would have to live on the mesh's devices, which may be far away."""
+    """The shape and dtype of a key: a real one would need the mesh's devices, which may not be on this machine."""
     return jax.eval_shape(jax.random.key, 0)
 
 
@@ -131,7 +131,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     if mesh.moments == "host":
         backend.need_host_memory("config.mesh.moments")
         moments = jax.tree.map(backend.to_host, params)
-    placed = TrainState(
+    shardings = TrainState(
         step=whole,  # type: ignore[arg-type]
         params=trained,
         frozen=pick(params, optimizer.frozen),
@@ -140,23 +140,23 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
         skipped=whole,  # type: ignore[arg-type]
         ema=trained if ema else {},
     )
-    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, placed)
+    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
     return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh))
 
 
-def _like_params(opt_state: PyTree, params: PyTree, placed: PyTree, whole: NamedSharding) -> PyTree:
-    """Moments live where their parameter lives: the leaf whose path ends in a parameter's and has its shape."""
-    shapes, places = flat_paths(params), flat_paths(placed)
+def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
+    """Moments are sharded like their parameter: the one whose shape they have, and whose path theirs ends in."""
+    shapes, of_params = flat_paths(params), flat_paths(shardings)
 
-    def place(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
+    def sharding_of(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
         parts = path_name(path).split(_SEPARATOR)
         for i in range(len(parts)):
             name = _SEPARATOR.join(parts[i:])
             if name in shapes and shapes[name].shape == leaf.shape:
-                return places[name]
+                return of_params[name]
         return whole
 
-    return jax.tree_util.tree_map_with_path(place, opt_state)
+    return jax.tree_util.tree_map_with_path(sharding_of, opt_state)
 
 
 def _is_box(node: Any) -> bool:

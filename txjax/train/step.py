@@ -37,14 +37,14 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
     schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
-    places = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
+    shardings = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
     def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
         def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
-            held = {"params": merge(params, state.frozen), **model_state}
-            return objective(model, held, batch, key, train=True)
+            variables = {"params": merge(params, state.frozen), **model_state}
+            return objective(model, variables, batch, key, train=True)
 
         def loss(
             params: PyTree, model_state: PyTree, batch: Batch, counts: Any = None
@@ -52,7 +52,9 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             seen = outcome(params, model_state, batch)
             if counts is None:
                 return total(seen.losses), seen
-            whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
+            whole = {
+                name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()
+            }  # this batch is a part of it
             return total(whole), seen
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
@@ -67,18 +69,19 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
-        held = backend.fetch(state.opt_state, places)
+        old_opt_state = backend.fetch(state.opt_state, shardings)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
-        good &= True if spikes is None else ~spikes.found(held, grad_norm)
-        updates, opt_state = layout.tx.update(grads, held, state.params)
-        params, done = optax.apply_updates(state.params, updates), state.step - state.skipped[1]
+        good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
+        updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        done = state.step - state.skipped[1]
         average = {} if ema is None else ema.update(state.ema, params, done + 1)
         params, opt_state, model_state, average = jax.tree.map(
             lambda new, old: jnp.where(good, new, old),
             (params, opt_state, seen.model_state, average),
-            (state.params, held, state.model_state, state.ema),
+            (state.params, old_opt_state, state.model_state, state.ema),
         )
-        opt_state = backend.offload(opt_state, places)
+        opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
         metrics |= {k: m.value for k, m in seen.metrics.items()}
@@ -111,10 +114,10 @@ def accumulate(
 
 def jit_step(experiment: Experiment, layout: Layout) -> Any:
     """The step, compiled for the run's layout; the old state's memory is reused for the new one."""
-    placed = jax.tree.map(lambda x: x.sharding, layout.abstract)
+    shardings = jax.tree.map(lambda x: x.sharding, layout.abstract)
     return backend.jit(
         make_step(experiment, layout),
-        in_shardings=(placed, layout.batch),
-        out_shardings=(placed, None),
+        in_shardings=(shardings, layout.batch),
+        out_shardings=(shardings, None),
         donate_argnums=0,
     )

@@ -40,7 +40,7 @@ class Watchdog:
         self._over.set()
 
     def beat(self, doing: str) -> None:
-        """The run goes on; next it does this."""
+        """Progress: next the run does this."""
         self.doing, self.beaten = doing, self.awake
 
     @contextlib.contextmanager

@@ -24,7 +24,7 @@ from txjax.train import environment
 from txjax.train.lock import locked
 from txjax.types import UserError
 
-# What may change when a run goes on: it does not change what is computed (but for rounding).
+# What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
     "log_every_steps",
     "checkpoint.",
@@ -97,7 +97,7 @@ def check_config(workdir: Path, experiment: Any) -> None:
             "--config",
             f"the config that {workdir} was started with",
             shown,
-            hint="take another --workdir, or go on with the new config by --allow_config_change",
+            hint="take another --workdir, or resume with the new config by --allow_config_change",
         )
 
 
@@ -144,7 +144,7 @@ def write_manifest(
 ) -> None:
     """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
 
-    A run that goes on from a checkpoint keeps its first date and its data.
+    A run that resumes from a checkpoint keeps its first date and its data.
 
     Args:
       options: of the compiler, for the step.
