@@ -197,7 +197,7 @@ def config_field(
 
 
 def is_on(value: float) -> bool:
-    """Whether a number that 0 switches off (`setting(off=0)`) is on; one that is an argument of a program is."""
+    """Whether a number that 0 switches off (`config_field(off=0)`) is on; one that is an argument of a program is."""
     return isinstance(value, jax.Array) or value != 0
 
 

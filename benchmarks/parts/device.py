@@ -3,7 +3,7 @@
 import jax
 
 from txjax import libtpu
-from txjax.scaling.chips import CHIPS, chip_of
+from txjax.chips import CHIPS, chip_of
 
 
 def device() -> str:

@@ -1,6 +1,6 @@
 """Which experiments can be one program: those that differ only in numbers which the program takes as arguments.
 
-A field says where it is declared that a trace can take it as an argument: `setting(0.9, traced=True)`. Every other
+A field says where it is declared that a trace can take it as an argument: `config_field(0.9, traced=True)`. Every other
 value belongs to the program.
 """
 
