@@ -15,7 +15,7 @@ Flags = dict[str, Any]
 
 BATCH, REMAT, UNROLL = "batch_size", "model.stack.remat", "model.stack.unroll"
 KERNEL, CHUNK = "model.attention.context_parallel.kernel", "objective.loss.chunk"
-_KERNELS: list[Flags] = [{KERNEL: "formula"}, {KERNEL: "tokamax"}]
+_KERNELS: list[Flags] = [{KERNEL: "reference"}, {KERNEL: "tokamax"}]
 # One axis after the other; of each, every choice is laid over the best flags so far.
 SEARCH: dict[str, list[list[Flags]]] = {
     "gpt2-124M": [

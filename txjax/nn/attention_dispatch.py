@@ -117,7 +117,7 @@ def dot_product_attention(
     Args:
       bias: float32, added to the scores.
       dropout: of the weights; None = none.
-      kernel: one of `NAMED`. If None, the platform's. Where it can't take the call the formula computes it.
+      kernel: one of `NAMED`. If None, the platform's. Where it can't take the call the reference computes it.
 
     The operations stand in a scope `pairs_N_of_M`: the mask's static part lets N of the M = L * S pairs of a query
     and a key through. Who counts FLOPs can count those alone.
