@@ -22,7 +22,9 @@ X = jax.ShapeDtypeStruct((2, 64, 4, 16), jnp.bfloat16)
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "tokamax" else found(name))
-    with pytest.raises(UserError, match=r"config\.model\.attention\.context_parallel\.kernel: .*pip install '\.\[tokamax\]'"):
+    with pytest.raises(
+        UserError, match=r"config\.model\.attention\.context_parallel\.kernel: .*pip install '\.\[tokamax\]'"
+    ):
         choose(X, X, Mask(), kernel="tokamax")
     assert choose(X, X, Mask(), bias=1, kernel="tokamax").why == "a bias is added to the scores"
     assert choose(X, X, Mask()).kernel == choose(X, X, Mask(), kernel="reference").kernel == "reference"

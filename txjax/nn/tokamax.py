@@ -40,7 +40,7 @@ def tokamax(
     value: Float[Array, "B S G K"],
     mask: Mask,
 ) -> Float[Array, "B L H K"]:
-    """`reference_attention` without a bias, by the first of the library's kernels for this backend that takes the call.
+    """`reference_attention` without a bias, by the library's first kernel for this backend that takes the call.
 
     Segments become an array [B 1 L S]: the kernels know no better.
     """

@@ -117,7 +117,8 @@ class Population(Trainer):
         self.orders = list(dict.fromkeys(orders))  # the different orders of examples
         self.order_of = [self.orders.index(each) for each in orders]
         self.shared = len(self.orders) == 1
-        copies = -len(runs) % mesh.num_shards(AXIS, built.size)  # of the last one, so that no device lacks a member
+        # Copies of the last one, so that no device lacks a member.
+        copies = -len(runs) % mesh.num_shards(AXIS, built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
         own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
