@@ -95,7 +95,7 @@ def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
         ("cpu", 256, "bfloat16", Mask(), None, None, "reference", "no other kernel for cpu"),
         ("tpu", 256, "bfloat16", Mask(causal=True), None, None, "splash", "tpu"),
         ("tpu", 257, "float32", Mask.within(documents(257)), None, None, "splash", "tpu"),
-        ("tpu", 127, "bfloat16", Mask(), None, None, "reference", "fewer than 128 places"),
+        ("tpu", 127, "bfloat16", Mask(), None, None, "reference", "fewer than 128 positions"),
         ("tpu", 256, "float16", Mask(), None, None, "reference", "float16 is neither"),
         ("tpu", 256, "bfloat16", Mask(), 1, None, "reference", "a bias"),
         ("tpu", 256, "bfloat16", Mask(), None, 1, "reference", "dropped out"),
