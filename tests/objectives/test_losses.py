@@ -117,7 +117,7 @@ def test_mixed_labels_of_images() -> None:
 
 def test_what_is_no_classifier_is_refused_by_name() -> None:
     batch = {"id": np.arange(B), "tokens": TARGETS, "label": TARGETS[:, 0], "weights": WEIGHTS[:, 0]}
-    with pytest.raises(UserError, match=r"config\.model: expected one that gives .*Classification.* 'Echo'"):
+    with pytest.raises(UserError, match=r"config\.model: expected a model that returns .*Classification.* 'Echo'"):
         call(Classification(), Echo(LOGITS), {"params": {}}, batch, jax.random.key(0), False)
 
 
