@@ -38,8 +38,8 @@ class Experiment:
       spikes: which finite gradients are too large to be applied. If None, all are applied.
       max_skips: updates in a row that `skip` or `spikes` drop before the run stops.
       checkpoint: when to save and what to keep.
-      step_timeout_seconds: a run without a step for so long stops, with a traceback of each of its threads. Ten times
-        as long for what takes longer: compiling, evaluating, saving.
+      step_timeout_seconds: a run without a step for so long stops, and reports what each of its threads was doing. Ten
+        times as long for what takes longer: compiling, evaluating, saving.
       heartbeat_timeout_seconds: if a process sends no heartbeat for so long, the others stop.
       trackers: where the log is written besides metrics.jsonl.
       init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
