@@ -1,4 +1,4 @@
-"""A data set with which something goes wrong in one process, after some examples: environment variables say what."""
+"""A data set with an injected fault in one process, after some examples, set by environment variables."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ AFTER = 60  # examples
 
 @dataclasses.dataclass
 class Faulty(NextTokenWindows):
-    """NextTokenWindows; but in process FAULTY_PROCESS it raises or sleeps, as FAULT says."""
+    """NextTokenWindows that raises or sleeps (FAULT) in process FAULTY_PROCESS."""
 
     def open(self) -> Source:
         return FaultySource(super().open())

@@ -23,8 +23,7 @@ class Experiment:
       model: a Flax Linen module; its fields are its config.
       objective: the loss and metrics; it maps the batch's keys to the model's arguments.
       data: the training data.
-      evals: evaluations during the run, by name: `eval/NAME/loss` in the log. Their data sets are the training data's
-        unless they name another (`resolved`).
+      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data set (`resolved`).
       optimizer: with its schedule and its parameter groups.
       ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
       mesh: how the run is sharded over devices.
@@ -33,8 +32,7 @@ class Experiment:
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
-      on_nonfinite: what to do at a loss or gradient that isn't finite. Such an update is never applied; `raise`
-        stops the run, `skip` counts it and continues.
+      on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
       spikes: which finite gradients are too large to be applied. If None, all are applied.
       max_skips: updates in a row that `skip` or `spikes` drop before the run stops.
       checkpoint: when to save and what to keep.

@@ -103,7 +103,7 @@ class Scaling:
         return 1 / self.width if role is Role.OUTPUT else 1.0
 
     def attention(self) -> float:
-        """The factor of the scores, so that with 1 / sqrt(head size) they are ~ 1 / head size (Yang et al. 2022, 4.1)."""
+        """The factor of the scores: with 1 / sqrt(head size) they scale by 1 / head size (Yang et al. 2022, 4.1)."""
         return self.head_size**-0.5
 
     def branch(self) -> float:

@@ -1,4 +1,4 @@
-"""Cross entropy and its additions against their formulas; which of them an evaluation sees."""
+"""Cross entropy and its added terms against their formulas, in training and in evaluations."""
 
 import dataclasses
 from typing import Any
@@ -115,13 +115,13 @@ def test_mixed_labels_of_images() -> None:
     np.testing.assert_allclose(outcome.losses["classification"].total, want, rtol=1e-5)
 
 
-def test_what_is_no_classifier_is_refused_by_name() -> None:
+def test_models_that_are_no_classifiers_are_refused() -> None:
     batch = {"id": np.arange(B), "tokens": TARGETS, "label": TARGETS[:, 0], "weights": WEIGHTS[:, 0]}
     with pytest.raises(UserError, match=r"config\.model: expected a model that returns .*Classification.* 'Echo'"):
         call(Classification(), Echo(LOGITS), {"params": {}}, batch, jax.random.key(0), False)
 
 
-def test_a_need_may_be_met_in_two_ways() -> None:
+def test_alternative_required_keys() -> None:
     assert not missing_keys(Classification.required_keys, ["id", "tokens", "label", "weights"])
     assert not missing_keys(Classification.required_keys, ["id", "image", "label", "weights"])
     assert missing_keys(Classification.required_keys, ["id", "label", "weights"]) == ["image | tokens"]
