@@ -93,7 +93,7 @@ def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> 
 
 
 def start_programs(count: int, code: str, *words: str) -> list[subprocess.Popen]:
-    """Runs Python code in `count` processes. sys.argv of each: the coordinator's HOST:PORT, its index, and the words."""
+    """Runs Python code in `count` processes. sys.argv of each: the coordinator's HOST:PORT, its index, and `words`."""
     address, own = free_address(), environment(processes=count) | {"XLA_FLAGS": ""}
     return [
         subprocess.Popen(

@@ -79,7 +79,7 @@ def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | No
 
 @pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
 def test_padding_is_not_routed_and_not_counted(routing: Routing) -> None:
-    """The outputs of an example with padding are those of its other tokens alone, at the capacity of the whole length."""
+    """An example with padding gives the outputs of its other tokens alone, at the capacity of the whole length."""
     experts = mixture(routing=routing, use_bias=True)
     params = variables(experts, X, False)
     real = np.random.default_rng(1).random((B, L)) < 0.6

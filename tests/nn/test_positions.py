@@ -125,11 +125,11 @@ def test_t5_bias_is_the_table_by_bucket() -> None:
 
 
 def test_no_positions_change_nothing() -> None:
-    none = NoPositions()
+    no_positions = NoPositions()
     x = jnp.asarray(X)
     positions = jnp.asarray(POSITIONS)
-    assert none.add(x, positions) is x
-    assert none.rotation(positions, 8) is None and none.bias(positions, positions, 2) is None
+    assert no_positions.add(x, positions) is x
+    assert no_positions.rotation(positions, 8) is None and no_positions.bias(positions, positions, 2) is None
 
 
 @pytest.mark.parametrize("positions", [Sinusoidal(), Sinusoidal2D()])
