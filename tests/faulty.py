@@ -21,7 +21,9 @@ class Faulty(NextTokenWindows):
 
 class FaultySource:
     def __init__(self, source: Source):
-        self.source, self.fingerprint, self.read = source, source.fingerprint, 0
+        self.source = source
+        self.fingerprint = source.fingerprint
+        self.read = 0
         self.here = os.environ.get("FAULTY_PROCESS") == str(jax.process_index())
         if self.here and os.environ["FAULT"] == "other data":
             self.fingerprint = "other"

@@ -61,7 +61,9 @@ class Echo:
         self.output = on_jax(output)
 
     def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
-        self.variables, self.rngs, self.inputs = variables, rngs, inputs
+        self.variables = variables
+        self.rngs = rngs
+        self.inputs = inputs
         return (
             self.output
             if mutable is False

@@ -22,7 +22,9 @@ from txjax.types import BATCH_KEYS
 
 from made import on_jax, shapes, variables
 
-V, B, L = 13, 3, 5
+V = 13
+B = 3
+L = 5
 # Values for fields without a default, and for parts that are None by default but that some objective needs.
 FIELDS: dict[str, Any] = {
     "vocab": V,

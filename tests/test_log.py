@@ -165,7 +165,10 @@ def test_a_tracker_that_hangs_stops_nothing(
 ) -> None:
     monkeypatch.setattr(metrics, "CLOSE_SECONDS", 0.2)
     monkeypatch.setattr(trackers, "MAX_BEHIND", 5)
-    begun, good, slow, full = time.monotonic(), Keeps(), Hangs(), Hangs()
+    begun = time.monotonic()
+    good = Keeps()
+    slow = Hangs()
+    full = Hangs()
     log = Log(tmp_path, (slow, good), 100)
     for step in range(1, 4):
         log.write(step, {})

@@ -33,11 +33,16 @@ from txjax.types import Batch, UserError, flat_paths
 
 pytestmark = pytest.mark.mesh
 
-STEPS, B, L, V = 20, 32, 16, 64
+STEPS = 20
+B = 32
+L = 16
+V = 64
 SIZES: dict[str, Any] = {"width": 16, "depth": 4, "heads": 4}
 
 # Relative to the largest value: one device against eight that add in another order.
-LOSS, NORM, PARAMETERS = 1e-5, 2e-4, 1e-3
+LOSS = 1e-5
+NORM = 2e-4
+PARAMETERS = 1e-3
 
 
 def experiment(model: Any, objective: Any, data: Any, **fields: Any) -> Experiment:
@@ -91,7 +96,9 @@ def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tupl
     """Trains on some devices. If None, on all."""
     with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = build_layout(exp, built)
-        state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
+        state = layout.create(exp.seed)
+        step = jit_step(exp, layout)
+        rows = []
         for number in range(steps):
             state, metrics = step(state, shard_batch(made(exp, number), layout.batch))
             rows.append(jax.device_get(metrics))

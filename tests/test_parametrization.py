@@ -131,7 +131,9 @@ def test_factors_of_depth_are_those_of_the_tables(alpha: float, lr: float, sgd: 
     scaling = model.scaling()
     assert scaling is not None and scaling.branch() == pytest.approx(9**-alpha)
     for path, axes in flat_axes(model, TOKENS).items():
-        layer, hidden, output = path.startswith("layers/"), part(path) == "hidden", part(path) == "output"
+        layer = path.startswith("layers/")
+        hidden = part(path) == "hidden"
+        output = part(path) == "output"
         adam, descent = (scaling.factors(path, axes, RULES[rule]) for rule in ("adam", "sgd"))
         assert adam.lr == pytest.approx((lr if layer else 1) * (0.5 if hidden else 1)), path
         assert adam.gradient == pytest.approx(2 * (9**alpha if layer else 1)), path

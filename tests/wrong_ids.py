@@ -21,7 +21,9 @@ class WrongIds(NextTokenWindows):
 
 class WrongSource:
     def __init__(self, settings, source):
-        self.settings, self.source, self.fingerprint = settings, source, source.fingerprint
+        self.settings = settings
+        self.source = source
+        self.fingerprint = source.fingerprint
 
     def __len__(self):
         return 24

@@ -21,7 +21,10 @@ def keep_freed_memory() -> bool:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return False
-    trim_threshold, top_pad, mmap_max, arena_max = -1, -2, -4, -8  # the names of malloc.h
+    trim_threshold = -1  # the names of malloc.h
+    top_pad = -2
+    mmap_max = -4
+    arena_max = -8
     wanted = {mmap_max: 0, trim_threshold: 2**31 - 1, arena_max: 2, top_pad: 2**28}
     return all(mallopt(name, value) == 1 for name, value in wanted.items())
 

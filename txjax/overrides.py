@@ -75,7 +75,9 @@ def _find(tree: Any, names: Sequence[str]) -> tuple[Slot, Any]:
     """The slot at these steps, and its parent (None if there are no steps)."""
     slot, parent = Slot("config", type(tree), tree), None
     for name in names:
-        parent, node, kind = slot.now, _step(slot.now, name, slot.where), slot.kind_of(name)
+        parent = slot.now
+        node = _step(slot.now, name, slot.where)
+        kind = slot.kind_of(name)
         slot = Slot(f"{slot.where}.{name}", kind, node)
     return slot, parent
 

@@ -119,7 +119,11 @@ class UserError(ValueError):
     def __init__(
         self, field: str, expected: str, got: object = dataclasses.MISSING, near: Iterable[str] = (), hint: str = ""
     ):
-        self.field, self.expected, self.got, self.near, self.hint = field, expected, got, tuple(near), hint
+        self.field = field
+        self.expected = expected
+        self.got = got
+        self.near = tuple(near)
+        self.hint = hint
         parts = [f"{field}: expected {expected}" + ("" if got is dataclasses.MISSING else f", got {got!r}")]
         if self.near:
             parts.append("did you mean " + " or ".join(self.near) + "?")

@@ -103,8 +103,12 @@ def test_a_mesh_changes_nothing() -> None:
 
 def test_fields_may_change_after_construction() -> None:
     for model in (gpt(vocab=V, width=8, depth=1, heads=2), llama(vocab=V, width=8, depth=1, heads=2)):
-        model.depth, model.width, model.kv_heads = 3, 12, 1
-        model.norm, model.mlp.hidden, model.stack.unroll = RMSNorm(), 5, 3
+        model.depth = 3
+        model.width = 12
+        model.kv_heads = 1
+        model.norm = RMSNorm()
+        model.mlp.hidden = 5
+        model.stack.unroll = 3
         params = shapes(model, TOKENS)["params"]
         assert params["layers"]["block"]["mlp"]["up"]["kernel"].shape == (3, 12, 5)
         assert params["layers"]["block"]["attention"]["key"]["kernel"].shape == (3, 12, 1, 6)

@@ -11,7 +11,12 @@ from txjax.types import UserError
 
 from made import call, numbers, variables
 
-B, L, S, H, G, K = 2, 4, 5, 4, 2, 3
+B = 2
+L = 4
+S = 5
+H = 4
+G = 2
+K = 3
 
 
 def by_hand(query, key, value, allowed, bias) -> np.ndarray:

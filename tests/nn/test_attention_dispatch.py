@@ -21,7 +21,9 @@ from txjax.nn.splash import splash
 import runs
 from made import numbers
 
-B, H, G = 2, 4, 2
+B = 2
+H = 4
+G = 2
 
 
 def arrays(length: int, size: int, batch: int = B) -> list[jax.Array]:

@@ -18,7 +18,11 @@ from made import numbers
 
 pytestmark = pytest.mark.mesh
 
-B, L, H, G, K = 4, 16, 4, 2, 8
+B = 4
+L = 16
+H = 4
+G = 2
+K = 8
 SEGMENTS = jnp.asarray(np.sort(np.random.default_rng(3).integers(0, 4, (B, L)), -1)[:, ::-1].astype(np.int32))
 GIVEN = [jnp.asarray(numbers(B, L, n, K, seed=i)) for i, n in enumerate((H, G, G, H))]
 MESH = sharding.Mesh(data=1, fsdp=2, sequence=4)

@@ -19,7 +19,12 @@ from txjax.types import UserError
 
 from made import call, numbers, variables
 
-B, L, D, F, E, K = 4, 6, 5, 7, 4, 2
+B = 4
+L = 6
+D = 5
+F = 7
+E = 4
+K = 2
 X = numbers(B, L, D)
 
 
@@ -37,7 +42,9 @@ def by_hand(p: dict, x: np.ndarray, top: int, gated: bool, room: int) -> tuple[n
     scores = x @ p["router"]["kernel"]
     probabilities = softmax(scores)
     chosen = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top]
-    out, taken, dropped = np.zeros_like(x), np.zeros(E, int), 0
+    out = np.zeros_like(x)
+    taken = np.zeros(E, int)
+    dropped = 0
     for choice in range(top):  # all first choices, then all second ones
         for token in range(len(x)):
             e = chosen[token, choice]

@@ -12,9 +12,14 @@ from txjax.nn import Logits
 
 from made import numbers, on_jax
 
-B, L, D, V = 8, 11, 4, 24
+B = 8
+L = 11
+D = 4
+V = 24
 TARGETS = jnp.asarray(np.random.default_rng(0).integers(0, V, (B, L)), jnp.int32)
-X, W, BIAS = numbers(B, L, D), numbers(D, V, seed=1), numbers(V, seed=2)
+X = numbers(B, L, D)
+W = numbers(D, V, seed=1)
+BIAS = numbers(V, seed=2)
 LOGITS, DENSE = Logits(*on_jax((X, W, BIAS))), X @ W + BIAS
 
 

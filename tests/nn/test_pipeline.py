@@ -19,7 +19,9 @@ from made import numbers, variables
 
 pytestmark = pytest.mark.mesh
 
-B, L, D = 8, 3, 4
+B = 8
+L = 3
+D = 4
 X = jnp.asarray(numbers(B, L, D))
 
 

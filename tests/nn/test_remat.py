@@ -14,7 +14,11 @@ from txjax.parametrization import Scaling
 
 from made import numbers, variables
 
-B, L, D, F, DEPTH = 3, 16, 8, 20, 12
+B = 3
+L = 16
+D = 8
+F = 20
+DEPTH = 12
 # Numbers a token and layer: one key head of 4 serves two query heads.
 SIZES = {"stream": D, "query": D, "key": 4, "value": 4, "attended": D, "attention": D, "hidden": F}
 KEPT = {

@@ -123,7 +123,9 @@ def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
 
 def test_stochastic_depth_drops_whole_branches() -> None:
     """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales kept branches."""
-    examples, rate, depth = 1000, 0.5, 3
+    examples = 1000
+    rate = 0.5
+    depth = 3
     block = PreNorm(**parts(mlp=MLP(initial=Init(), residual_scale=1.0, scaling=Scaling())), drop_path=rate)
     params = variables(block, X[:1], LayerContext())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))

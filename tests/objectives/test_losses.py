@@ -12,7 +12,9 @@ from txjax.types import UserError
 
 from made import Echo, call, numbers
 
-B, L, V = 3, 4, 5
+B = 3
+L = 4
+V = 5
 LOGITS = 3 * numbers(B, L, V)
 TARGETS = np.random.default_rng(1).integers(0, V, (B, L)).astype(np.int32)
 WEIGHTS = np.asarray([[1, 1, 1, 1], [1, 2, 0, 0], [0, 0, 0, 0]], np.float32)
@@ -106,7 +108,9 @@ def test_regression_is_the_squared_error_of_the_value() -> None:
 
 
 def test_mixed_labels_of_images() -> None:
-    logits, label, other = LOGITS[:2, 0], TARGETS[:2, 0], TARGETS[:2, 1]
+    logits = LOGITS[:2, 0]
+    label = TARGETS[:2, 0]
+    other = TARGETS[:2, 1]
     batch = {"id": np.arange(2), "image": TARGETS, "weights": np.asarray([1, 0.5], np.float32)}
     batch |= {"label": label, "other_label": other, "mix": np.asarray([0.25, 1], np.float32)}
     outcome = call(Classification(), Echo(logits), {"params": {}}, batch, jax.random.key(0), True)

@@ -13,7 +13,9 @@ from txjax.types import UserError
 from made import Echo, call, numbers
 
 KEY = jax.random.key(0)
-B, L, V = 3, 4, 5
+B = 3
+L = 4
+V = 5
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -61,7 +63,9 @@ def corrupt(objective: MaskedToken, ids: np.ndarray, tokens: np.ndarray, weights
 
 
 def test_masked_tokens_are_15_percent_80_10_10() -> None:
-    n, length, vocab = 500, 200, 1000
+    n = 500
+    length = 200
+    vocab = 1000
     objective = MaskedToken(mask_id=vocab, vocab=vocab)
     tokens = np.random.default_rng(0).integers(0, vocab, (n, length)).astype(np.int32)
     weights = np.ones((n, length), np.float32)

@@ -129,7 +129,9 @@ def by_layer(path: str, arrays: list[np.ndarray], function) -> np.ndarray:  # ty
 
 def test_adafactor() -> None:
     steps, state = run(Adafactor(**RAW), GRADS)
-    first, second, params = leaves(GRADS[0]), leaves(GRADS[1]), leaves(PARAMS)
+    first = leaves(GRADS[0])
+    second = leaves(GRADS[1])
+    params = leaves(PARAMS)
     expected = {
         path: by_layer(path, [first[path], second[path], params[path]], lambda a, b, p: adafactor([a, b], p))
         for path in params
@@ -155,7 +157,9 @@ def test_adafactor_is_that_of_optax_for_each_matrix() -> None:
             direction, state = reference.update(jnp.asarray(g), state, jnp.asarray(p))
         return np.asarray(direction)
 
-    first, second, params = leaves(GRADS[0]), leaves(GRADS[1]), leaves(PARAMS)
+    first = leaves(GRADS[0])
+    second = leaves(GRADS[1])
+    params = leaves(PARAMS)
     matrices = [path for path in params if path.endswith(("kernel", "embedding"))]
     expected = {path: by_layer(path, [first[path], second[path], params[path]], last) for path in matrices}
     close({path: steps[1][path] for path in matrices}, expected)

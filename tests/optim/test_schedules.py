@@ -10,7 +10,9 @@ import pytest
 from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
 from txjax.types import UserError
 
-PEAK, STEPS, WARMUP = 0.5, 20, 4
+PEAK = 0.5
+STEPS = 20
+WARMUP = 4
 
 FORMULAS = {
     "constant": (Constant(WARMUP), lambda s: PEAK),
