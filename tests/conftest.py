@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests of tiers that nobody asked for."""
+    """Deselects the tests of tiers that were not chosen."""
     others = TIERS - named_tiers(config.option.markexpr)
     left_out = [item for item in items if any(item.get_closest_marker(tier) for tier in others)]
     config.hook.pytest_deselected(items=left_out)

@@ -1,4 +1,4 @@
-"""Small data sets and models to evaluate, which need no files and little compiling."""
+"""Small data sets and models for tests of evaluations, without files and fast to compile."""
 
 import dataclasses
 from pathlib import Path
@@ -31,7 +31,7 @@ VALUES = numbers(N, seed=2) + IMAGES[:, 0, 0, 0]
 
 @dataclasses.dataclass
 class Pictures(Dataset):
-    """53 images of 4 x 4 pixels, some without a label; without `classes`, with a number in place of the label."""
+    """53 images of 4 x 4 pixels, some without a label; without `classes`, with a number instead of the label."""
 
     name: str = "made"
     split: str = "test"
@@ -51,7 +51,7 @@ class Pictures(Dataset):
 
 
 class PictureSource:
-    """All of them; or the first 40, in the split `train`."""
+    """All texts, or the first 40 in the split `train`."""
 
     fingerprint = "made"
 
@@ -83,7 +83,7 @@ class Net(nn.Module):
 
 
 class Bigrams(nn.Module):
-    """Looks the logits of the next token up, by the token."""
+    """A table of next-token logits, by token."""
 
     vocab: int = 257
 
@@ -96,7 +96,7 @@ class Bigrams(nn.Module):
 
 
 class Painter:
-    """Paints what is asked for, times a number."""
+    """A model that predicts the target patches, times a number."""
 
     patch = 2
 
@@ -119,7 +119,7 @@ def measure(
     mesh: Mesh | None = None,
     **fields: Any,
 ) -> dict[str, float]:
-    """The scores of an evaluator named x, on all devices, after 7 steps."""
+    """The metrics of an evaluator named x, on all devices, after 7 steps."""
     experiment = Experiment(
         model=model,
         objective=objective,

@@ -1,4 +1,4 @@
-"""Tiny experiments that tests share; every field may be another."""
+"""Tiny experiments that tests share; every field can be overridden."""
 
 from typing import Any
 

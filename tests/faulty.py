@@ -1,4 +1,4 @@
-"""A data set with which something goes wrong in one process, after some examples: environment variables say what."""
+"""A data set with an injected fault in one process, after some examples, set by environment variables."""
 
 import dataclasses
 import os
@@ -13,7 +13,7 @@ AFTER = 60  # examples
 
 @dataclasses.dataclass
 class Faulty(NextTokenWindows):
-    """NextTokenWindows; but in process FAULTY_PROCESS it raises or sleeps, as FAULT says."""
+    """NextTokenWindows that raises or sleeps (FAULT) in process FAULTY_PROCESS."""
 
     def open(self) -> Source:
         return FaultySource(super().open())
@@ -21,7 +21,9 @@ class Faulty(NextTokenWindows):
 
 class FaultySource:
     def __init__(self, source: Source):
-        self.source, self.fingerprint, self.read = source, source.fingerprint, 0
+        self.source = source
+        self.fingerprint = source.fingerprint
+        self.read = 0
         self.here = os.environ.get("FAULTY_PROCESS") == str(jax.process_index())
         if self.here and os.environ["FAULT"] == "other data":
             self.fingerprint = "other"

@@ -1,4 +1,4 @@
-"""Made-up runs of laws that are known, and the public ones beside the checkout."""
+"""Synthetic runs of known scaling laws, and the public runs beside the checkout."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ LAW = {"E": 1.7, "A": 400.0, "B": 1200.0, "alpha": 0.34, "beta": 0.3}
 
 
 def public(name: str) -> Path:
-    """A file of the public runs; the test is skipped where they are not."""
+    """A file of the public runs; skips the test if it is missing."""
     if not (PUBLIC / name).exists():
         pytest.skip(f"no public runs in {PUBLIC}")
     return PUBLIC / name

@@ -1,4 +1,4 @@
-"""Made-up numbers for tests. Not jax.random: compiling its draws takes a second a shape."""
+"""Random arrays and variables for tests. Not by jax.random: compiling it takes a second a shape."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def on_jax(tree: Any) -> Any:
-    """The same tree with jax arrays in place of numpy's: what signatures ask for."""
+    """The same tree with jax arrays instead of numpy's, as signatures require."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
 def call(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What the function gives for these arguments, numpy arrays among them as jax arrays."""
+    """Calls the function with these arguments, numpy arrays converted to jax arrays."""
     args, kwargs = on_jax((args, kwargs))
     return function(*args, **kwargs)
 
 
 def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """The variables of a module called with these arguments, without values."""
+    """The shapes of the variables of a module called with these arguments."""
     args, kwargs = on_jax((args, kwargs))
     return meta.unbox(jax.eval_shape(lambda: module.init(jax.random.key(0, impl="rbg"), *args, **kwargs)))
 
@@ -39,7 +39,7 @@ def variables(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 def dense(tree: Any) -> Any:
-    """The same tree with arrays in place of logits that are not yet computed."""
+    """The same tree with arrays instead of lazy logits."""
 
     def lazy(x: Any) -> bool:
         return isinstance(x, Logits)
@@ -53,7 +53,7 @@ def forward(model: Any) -> Any:
 
 
 class Echo:
-    """A model that gives `output`, and keeps what it was called with."""
+    """A stub model that returns `output` and records its arguments."""
 
     patch = 2
 
@@ -61,7 +61,9 @@ class Echo:
         self.output = on_jax(output)
 
     def apply(self, variables: Any, *, mutable: Any = False, rngs: Any = None, **inputs: Any) -> Any:
-        self.variables, self.rngs, self.inputs = variables, rngs, inputs
+        self.variables = variables
+        self.rngs = rngs
+        self.inputs = inputs
         return (
             self.output
             if mutable is False

@@ -43,7 +43,7 @@ def keep() -> None:
 
 
 def prune(root: Path, limit: int = LIMIT) -> None:
-    """Removes programs, those first that nobody used for longest, until the rest has at most `limit` bytes."""
+    """Removes programs, least recently used first, until the rest has at most `limit` bytes."""
     found = [(max(s.st_atime, s.st_mtime), s.st_size, p) for p in root.rglob("*-cache") for s in [p.stat()]]
     size = sum(bytes_ for _, bytes_, _ in found)
     for _, bytes_, path in sorted(found):

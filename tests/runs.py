@@ -1,4 +1,4 @@
-"""`txjax train` in processes of its own, as its users start it."""
+"""`txjax train` in subprocesses, as users start it."""
 
 import contextlib
 import io
@@ -40,24 +40,24 @@ def get_config():
 """
 
 
-# The same with a data set in which something may go wrong.
+# The same with a data set that can inject faults.
 FAULTY = CONFIG.replace("data=NextTokenWindows(", "data=Faulty(").replace(
     "import NextTokenWindows", "import NextTokenWindows\nfrom faulty import Faulty"
 )
 
 
 def xla_flags(devices: int) -> str:
-    """A CPU that plays so many devices; and less optimisation, since tests compile far longer than they run."""
+    """XLA flags for `devices` devices on a CPU, without optimisation: tests compile far longer than they run."""
     quick = f"--xla_backend_optimization_level=0 --xla_force_host_platform_device_count={devices}"
-    # Eight devices on two busy cores may keep each other waiting for long.
+    # Eight devices on two busy cores may wait long for each other.
     return quick if devices == 1 else f"{quick} --xla_cpu_collective_call_terminate_timeout_seconds=300"
 
 
 def environment(devices: int = 1, processes: int = 1) -> dict[str, str]:
-    """The variables of a child that is one of so many processes with so many devices each.
+    """The environment of one of `processes` subprocesses with `devices` devices each.
 
-    One with one device alone takes compiled programs from the disk, as this process does. Others might wait for each
-    other for ever.
+    The compilation cache, which this process uses, is enabled for a single device only: with several, programs from
+    the cache might deadlock.
     """
     own = os.environ | {"XLA_FLAGS": xla_flags(devices), "PYTHONPATH": os.pathsep.join(PATHS)}
     return own if devices == processes == 1 else own | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
@@ -79,7 +79,7 @@ def start(
 
 
 def free_address() -> str:
-    """Where processes on this machine can meet."""
+    """A free address for the coordinator of processes on this machine."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         return f"localhost:{free.getsockname()[1]}"
@@ -93,7 +93,7 @@ def start_several(count: int, *args: Any, devices: int = 1, **settings: Any) -> 
 
 
 def start_programs(count: int, code: str, *words: str) -> list[subprocess.Popen]:
-    """Python code in `count` processes. sys.argv of each: HOST:PORT to meet at, its number, and the words."""
+    """Runs Python code in `count` processes. sys.argv of each: the coordinator's HOST:PORT, its index, and `words`."""
     address, own = free_address(), environment(processes=count) | {"XLA_FLAGS": ""}
     return [
         subprocess.Popen(
@@ -108,7 +108,7 @@ def start_programs(count: int, code: str, *words: str) -> list[subprocess.Popen]
 
 
 def ended(processes: list[subprocess.Popen], seconds: float = 240) -> list[tuple[int, str, str]]:
-    """Exit code, stdout and stderr of each, all within so many seconds; else they are killed, and it fails."""
+    """Exit code, stdout and stderr of each process; those still running after `seconds` are killed."""
     found: list[tuple[int, str, str]] = [(0, "", "")] * len(processes)
     deadline = time.monotonic() + seconds
 
@@ -142,7 +142,7 @@ def train(config: Path, workdir: Path, *flags: str, devices: int = 1) -> tuple[i
 
 
 def command(*words: Any) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of `txjax` in this process: where neither signals nor variables matter."""
+    """Exit code, stdout and stderr of `txjax` in this process, for tests without signals or environment variables."""
     from txjax.__main__ import main  # here, since processes without JAX import this file
 
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
@@ -151,7 +151,7 @@ def command(*words: Any) -> tuple[int, str, str]:
 
 
 def train_here(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
-    """`train` in this process."""
+    """Runs `train` in this process."""
     return command("train", f"--config={config}", f"--workdir={workdir}", *flags)
 
 

@@ -1,4 +1,4 @@
-"""Small states, and saving them: for tests of checkpoints."""
+"""Small train states, for tests of checkpoints."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from txjax.types import TrainState, flat_paths
 
 
 def make(step: int, fsdp: int | None = None) -> TrainState:
-    """A state whose weights are split over so many devices. If None, over all."""
+    """A state whose weights are sharded over this many devices. If None, over all."""
     devices = jax.device_count()
     mesh = jax.make_mesh((fsdp or devices, devices // (fsdp or devices)), ("fsdp", "rest"))
     place = NamedSharding(mesh, PartitionSpec("fsdp"))

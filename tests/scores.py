@@ -31,7 +31,7 @@ class Score:
 
     Attributes:
       path: of the config file.
-      variant: of the config; None = the file's own.
+      variant: of the config. If None, the file's default.
       metric: a name of metrics.jsonl.
       value: of that metric at the end.
       minutes: that it costs at most, as stated.

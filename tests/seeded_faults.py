@@ -49,8 +49,8 @@ FAULTS = (
     ),
     Fault(
         "cached positions are off by one",
-        "places = index + places",
-        "places = index + places + 1",
+        "indices = index + indices",
+        "indices = index + indices + 1",
         "tests/models/test_decoder.py -k cached",
     ),
     Fault(

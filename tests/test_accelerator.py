@@ -1,4 +1,4 @@
-"""`benchmarks/accelerator.py`: what is done is not run again, what fails is recorded, and the others go on."""
+"""`benchmarks/accelerator.py`: finished cases are not run again, failures are recorded, and the others continue."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def accelerator(root, monkeypatch):
-    """The script, whose one part is a stub; its processes are calls."""
+    """The script with one stub part; its subprocesses are function calls."""
     monkeypatch.syspath_prepend(str(root / "benchmarks"))
     import accelerator
     from results import Unavailable
@@ -20,7 +20,7 @@ def accelerator(root, monkeypatch):
     def measure(name):
         ran.append(name)
         if name == "dies" and ran.count(name) == 1:
-            raise KeyboardInterrupt  # nothing of the case is written any more, as in a crash
+            raise KeyboardInterrupt  # nothing is written for the case, as in a crash
         if name == "fails":
             raise ValueError("no such\nkernel")
         if name == "elsewhere":
@@ -71,7 +71,7 @@ def test_cases_that_fail_are_recorded_and_nothing_is_run_twice(accelerator, tmp_
     assert accelerator.main(["--parts=", f"--out={tmp_path}"]) == 1 and len(accelerator.ran) == 7
 
 
-def test_a_command_that_is_out_of_time_or_stopped_goes_on_later(accelerator, tmp_path):
+def test_a_command_that_times_out_or_is_stopped_resumes(accelerator, tmp_path):
     flags = ["--parts=stub", f"--out={tmp_path}"]
     assert accelerator.main([*flags, "--minutes=-1"]) == 0 and not accelerator.ran
     (tmp_path / "running.json").write_text(json.dumps({"part": "stub", "case": "one"}))

@@ -1,4 +1,4 @@
-"""What depends on the backend: compiler options, programs that run once, products that XLA hands to libraries."""
+"""The backend: compiler options, programs that run once, products that XLA computes by libraries."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def test_options_are_those_of_the_environment(monkeypatch, tmp_path):
         assert backend.compiler_options() == {}
 
 
-def test_programs_are_kept_where_nobody_chose_a_folder_for_them(monkeypatch, tmp_path):
+def test_default_compilation_cache(monkeypatch, tmp_path):
     updates = {}
     monkeypatch.setattr(jax.config, "update", updates.__setitem__)
     assert not any("compiled programs" in note for note in backend.prepare(tmp_path)) and not updates
@@ -31,7 +31,7 @@ def test_programs_are_kept_where_nobody_chose_a_folder_for_them(monkeypatch, tmp
 
 
 @pytest.mark.parametrize("text", ["xla_cpu_of_another_year=true", "xla_cpu_enable_fast_math", "=1"])
-def test_options_that_are_none_are_one_line(monkeypatch, config, tmp_path, capsys, text):
+def test_invalid_compiler_options_are_one_line(monkeypatch, config, tmp_path, capsys, text):
     monkeypatch.setenv("TXJAX_COMPILER_OPTIONS", text)
     assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

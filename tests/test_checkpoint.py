@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back bit for bit, or the step before it does."""
+"""Checkpoints: a saved step is restored bit for bit, or the step before it is."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ def store(tmp_path):
     return store
 
 
-def test_the_newest_and_the_best_stay(store):
+def test_the_newest_and_the_best_are_kept(store):
     assert store.steps() == [2, 3, 4] and store.best() == 2
     assert store.choose("last") == 4 and store.choose("best") == 2 and store.choose("3") == 3
     with pytest.raises(UserError, match=r"one of \[2, 3, 4\]"):
@@ -31,7 +31,7 @@ def test_the_newest_and_the_best_stay(store):
 
 
 @pytest.mark.mesh
-def test_it_comes_back_on_any_mesh(store):
+def test_restore_on_any_mesh(store):
     for fsdp in (8, 2):
         state, record = store.restore(abstract(make(0, fsdp)))
         assert_same(state, make(4))
@@ -112,7 +112,7 @@ def test_another_model_is_refused_and_nothing_is_cast(store):
             store.restore(abstract(dataclasses.replace(state, params=params)))
 
 
-def test_a_full_disk_is_told_before_anything_is_written(store, monkeypatch):
+def test_a_full_disk_raises_before_anything_is_written(store, monkeypatch):
     usage = shutil.disk_usage(store.folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
     with pytest.raises(UserError, match="step 4 is safe"):
@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_before_anything_is_written(store, monkeypatch):
     assert store.steps() == [2, 3, 4]
 
 
-def test_a_save_that_fails_in_the_background_is_told_at_the_next_step(store, monkeypatch):
+def test_a_save_that_fails_in_the_background_raises_at_the_next_step(store, monkeypatch):
     def fail(_):
         raise OSError(28, "No space left on device")
 
@@ -128,12 +128,12 @@ def test_a_save_that_fails_in_the_background_is_told_at_the_next_step(store, mon
     store.save(5, make(5), {"data": {}, "metrics": {}})
     with pytest.raises(UserError, match="full disk"):
         store.wait()
-    store.poll()  # told once
+    store.poll()  # raised once
     assert store.steps() == [2, 3, 4] and not store.path(5).exists()
 
 
 def test_a_disk_that_gives_back_other_bits_costs_no_older_step(store, monkeypatch):
-    """Between writing and reading back a bit flips: the step is set aside, the run ends, and nothing is forgotten."""
+    """A bit flips between writing and reading back: the step is set aside, the run ends, and older steps are kept."""
 
     def flip(path):
         if path.name == "record.json":
@@ -168,7 +168,7 @@ def test_older_steps_that_cannot_be_removed_cost_not_the_newest(store, monkeypat
 
 
 def test_a_disk_that_fails_in_the_background_is_one_line(store, monkeypatch):
-    """No later look at the store names the failed step, and the next save happens."""
+    """The failed step is not listed later, and the next save works."""
 
     def fail(_):
         raise OSError(5, "Input/output error")

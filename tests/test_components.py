@@ -75,7 +75,7 @@ def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
         ("num_steps=None", ["config.num_steps"]),
     ],
 )
-def test_a_mistake_is_one_line(config, flag, words):
+def test_a_user_error_is_one_line(config, flag, words):
     with pytest.raises(UserError) as caught:
         load(config, f"--config.{flag}")
     assert all(word in str(caught.value) for word in words), caught.value

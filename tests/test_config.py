@@ -1,4 +1,4 @@
-"""The tree of a run: files, flags, ranges, JSON."""
+"""The config tree of a run: files, flags, ranges, JSON."""
 
 import dataclasses
 import json

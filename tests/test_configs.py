@@ -1,4 +1,4 @@
-"""Every config that ships: it loads, is checked, survives JSON, and its whole train step traces on any machine."""
+"""Every config in `configs`: it loads, is valid, round-trips by JSON, and its train step traces on any machine."""
 
 import dataclasses
 import importlib.util
@@ -28,7 +28,7 @@ def name(path: Path) -> str:
 
 
 def variants(path: Path) -> list[str]:
-    """A config may list its variants as `VARIANTS`."""
+    """The variants of a config, by its `VARIANTS`."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -67,8 +67,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         assert all(m.shape in ((), (2,)) for m in metrics.values())
         for evaluation in experiment.evals.values():
             sums = sums_of(experiment.model, experiment.objective, experiment.seed)
-            held = variables(layout.abstract)
-            jax.eval_shape(sums, held, batch_spec(evaluation.data, 8))
+            jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 
 @pytest.mark.parametrize("experiment", ALL, indirect=True)
@@ -101,7 +100,7 @@ def test_the_docstring_gives_command_cost_and_score(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ALL, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
-    """At four times the base's width the run is laid out, or the optimizer is refused by name."""
+    """At four times the base's width the layout is built, or an error names the optimizer."""
     model = experiment.model
     made = MuP(base_width=max(model.width // 4, 1), base_head_size=max(model.width // model.heads // 2, 1))
     experiment.model = model.clone(parametrization=made)

@@ -1,4 +1,4 @@
-"""What every model and every objective of the package must keep. A new file is found and tested by itself."""
+"""The contract of every model and objective of the package. New files are found and tested automatically."""
 
 import dataclasses
 import functools
@@ -22,7 +22,9 @@ from txjax.types import BATCH_KEYS
 
 from made import on_jax, shapes, variables
 
-V, B, L = 13, 3, 5
+V = 13
+B = 3
+L = 5
 # Values for fields without a default, and for parts that are None by default but that some objective needs.
 FIELDS: dict[str, Any] = {
     "vocab": V,
@@ -39,7 +41,7 @@ FIELDS: dict[str, Any] = {
 
 
 def subclasses(package: ModuleType, base: type) -> list[type]:
-    """The classes of a package that are `base`, can be called, and can be built from FIELDS."""
+    """The subclasses of `base` in a package that can be called, and can be constructed with FIELDS."""
     found, plain = set(), inspect.getattr_static(base, "__call__", None)
     for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         for value in vars(importlib.import_module(info.name)).values():
@@ -90,7 +92,7 @@ def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Ar
 
 
 def takes(*models: Any) -> set[str]:
-    """The names of what these models are called with."""
+    """The names of the arguments of these models."""
     return {name for model in models for name in inspect.signature(model.__call__).parameters}
 
 
@@ -99,14 +101,14 @@ OBJECTIVES = subclasses(txjax.objectives, Objective)
 
 
 def suits(model: Any, objective: Objective) -> bool:
-    """The objective calls the model and understands what it gives."""
+    """Whether the objective can call the model and use its output."""
     given = fitted(model, objective, 1, 2, 3)
     if missing_keys(objective.required_keys, given):
         return False
     try:
         made = shapes(model, **objective.inputs(given))
         jax.eval_shape(lambda: objective(model, jax.tree.map(jnp.zeros_like, made), given, jax.random.key(0), False))
-    except (TypeError, ValueError, AttributeError):  # a pair that breaks by mistake is missed in SUITED
+    except (TypeError, ValueError, AttributeError):  # a pair that fails by a bug is missing in SUITED
         return False
     return True
 

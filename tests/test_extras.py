@@ -1,4 +1,4 @@
-"""What a user is told to type where an optional package is missing."""
+"""The install command in the error for a missing optional package."""
 
 import importlib.util
 import re

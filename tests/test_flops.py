@@ -10,7 +10,10 @@ import pytest
 from txjax.chips import peak
 from txjax.flops import count
 
-M, K, N, DEPTH = 3, 5, 7, 4
+M = 3
+K = 5
+N = 7
+DEPTH = 4
 X, W = jax.ShapeDtypeStruct((M, K), "float32"), jax.ShapeDtypeStruct((K, K), "bfloat16")
 ONE = 2 * M * K * K
 
@@ -24,7 +27,11 @@ def test_products() -> None:
 
 
 def test_attention() -> None:
-    B, L, S, H, D = 2, 6, 8, 3, 4
+    B = 2
+    L = 6
+    S = 8
+    H = 3
+    D = 4
 
     def attend(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
         return jnp.einsum("bhls,bshd->blhd", jax.nn.softmax(jnp.einsum("blhd,bshd->bhls", q, k)), v)

@@ -1,4 +1,4 @@
-"""Imports only go down."""
+"""Layers of packages: imports are of lower layers only."""
 
 import ast
 import functools
@@ -31,7 +31,7 @@ def package(path: Path) -> str:
 
 @functools.cache
 def imports(path: Path) -> set[str]:
-    """Full names of all that a file imports, inside functions too."""
+    """Full names of all imports of a file, also inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""libtpu installed on a machine without a TPU."""
+"""libtpu installed on a machine without a TPU is not started."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ print(jax.devices())
 
 
 @pytest.mark.parametrize(("mark", "asked"), [({}, False), ({"TPU_WORKER_ID": "0"}, True)])
-def test_it_is_not_started_where_nothing_speaks_of_a_tpu(root, tmp_path, mark, asked):
+def test_libtpu_is_not_started_without_signs_of_a_tpu(root, tmp_path, mark, asked):
     (tmp_path / "libtpu.py").write_text(LIBTPU)
     names = {name: value for name, value in os.environ.items() if not name.startswith(("TPU_", "JAX_PLATFORMS"))}
     environment = names | {"PYTHONPATH": os.pathsep.join([str(root), str(tmp_path)]), "TPU_SKIP_MDS_QUERY": "1"} | mark

@@ -1,4 +1,4 @@
-"""The record survives kills, torn lines and trackers that raise or hang."""
+"""The log is intact after kills, torn lines and trackers that raise or hang."""
 
 import dataclasses
 import io
@@ -149,7 +149,7 @@ def test_trackers_get_every_row(tmp_path: Path) -> None:
     first, second = Keeps(), Raises(times=trackers.MAX_FAILURES - 1)
     write(tmp_path, range(1, 6), trackers=(first, second))
     assert first.rows == [("open", 0, True), *[(s, {"train/loss": s / 3}) for s in range(1, 6)], "close"]
-    assert [row[0] for row in second.rows[:-1]] == ["open", 3, 4, 5]  # two failures are forgiven
+    assert [row[0] for row in second.rows[:-1]] == ["open", 3, 4, 5]  # two failures are tolerated
 
 
 def test_a_tracker_that_raises_is_switched_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,7 +165,10 @@ def test_a_tracker_that_hangs_stops_nothing(
 ) -> None:
     monkeypatch.setattr(metrics, "CLOSE_SECONDS", 0.2)
     monkeypatch.setattr(trackers, "MAX_BEHIND", 5)
-    begun, good, slow, full = time.monotonic(), Keeps(), Hangs(), Hangs()
+    begun = time.monotonic()
+    good = Keeps()
+    slow = Hangs()
+    full = Hangs()
     log = Log(tmp_path, (slow, good), 100)
     for step in range(1, 4):
         log.write(step, {})
@@ -187,7 +190,7 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(tmp_path, range(3, 5), start_step=2, trackers=(TensorBoard(),))
     first, second = (event_steps(path) for path in sorted((tmp_path / "tensorboard").iterdir()))
     assert first == [0, 0, 0, 1, 2, 3]
-    assert second == [0, 3, 3, 3, 4]  # two events at 3 void what was sent from there on, then the rows
+    assert second == [0, 3, 3, 3, 4]  # two events at 3 purge later steps, then the rows
     assert not caplog.messages
 
 
@@ -203,7 +206,7 @@ def event_steps(path: Path) -> list[int]:
     return steps
 
 
-def test_wandb_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict] = []
     run = types.SimpleNamespace(log=lambda row, step: calls.append(row | {"step": step}), finish=lambda: None)
 
@@ -224,7 +227,7 @@ def test_wandb_goes_on_in_the_same_run(tmp_path: Path, monkeypatch: pytest.Monke
     assert (one["step"], two["step"]) == (1, 2)
 
 
-def test_wandb_missing_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wandb_raises_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install '\.\[wandb\]'"):
@@ -249,14 +252,14 @@ def test_plain_lines_off_a_terminal() -> None:
 
 
 def terminal(width: int) -> tuple[Progress, Callable[[], list[str]]]:
-    """A run of 200 steps on a terminal, and what its line was, every time that it was drawn."""
+    """A run of 200 steps on a terminal, and its status line every time that it was drawn."""
     out = io.StringIO()
     progress = Progress(200, Console(file=out, width=width, force_terminal=True, highlight=False, soft_wrap=True))
     return progress, lambda: re.split(r"\s*\x1b\[[?0-9]*[A-Za-z]", out.getvalue().replace("\r", ""))
 
 
 def test_one_live_line_on_a_terminal() -> None:
-    """Step and time left come first, and the width takes whole parts away from the end."""
+    """Step and time left come first; on a narrow terminal whole parts are dropped from the end."""
     progress, drawn = terminal(80)
     progress.show(10, ROW | {"perf/data_wait": 0.021})
     assert progress.first is not None
@@ -296,7 +299,7 @@ def test_a_killed_run_leaves_its_terminal_a_cursor() -> None:
     assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")
 
 
-def test_off_a_terminal_nobody_counts_seconds() -> None:
+def test_off_a_terminal_no_seconds_are_shown() -> None:
     out = io.StringIO()
     progress = Progress(200, Console(file=out))
     with progress.busy("compiling the step"):

@@ -1,4 +1,4 @@
-"""docs/own_components.md, run as it stands; and what `--trust` allows."""
+"""The code of docs/own_components.md runs; and what `--trust` allows."""
 
 import json
 import re
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "own_components.md"
 
 @pytest.fixture
 def forgetful(monkeypatch):
-    """Leaves Python's modules and paths as they were, and can do so before the end."""
+    """Restores `sys.modules` and `sys.path`, at the end or when called."""
     path = [folder for folder in sys.path if folder and Path(folder) not in modules._folders]
 
     def forget() -> None:
@@ -33,7 +33,7 @@ def forgetful(monkeypatch):
 
 
 def test_the_page(tmp_path, monkeypatch, capsys, forgetful):
-    """Every block: the files are written, the commands run, each as in a process of its own."""
+    """Every code block: files are written, commands are run, each as in a new process."""
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert [kind for kind, _ in blocks] == ["python", "python", "sh"]
@@ -67,7 +67,7 @@ def test_a_file_stands_for_itself_and_the_files_beside_it(tmp_path, forgetful):
     (tmp_path / "runs_from_elsewhere").mkdir()
     (tmp_path / "runs_from_elsewhere" / "__init__.py").write_text("raise RuntimeError('it ran')\n")
     assert sorted(modules.trusted([str(tmp_path / "mine.py")])) == ["beside", "mine", "mine"]
-    assert "beside" not in sys.modules  # nothing runs before a class of it is asked for
+    assert "beside" not in sys.modules  # it is not imported before one of its classes is used
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,16 @@ from txjax.types import Batch, UserError, flat_paths
 
 pytestmark = pytest.mark.mesh
 
-STEPS, B, L, V = 20, 32, 16, 64
+STEPS = 20
+B = 32
+L = 16
+V = 64
 SIZES: dict[str, Any] = {"width": 16, "depth": 4, "heads": 4}
 
 # Relative to the largest value: one device against eight that add in another order.
-LOSS, NORM, PARAMETERS = 1e-5, 2e-4, 1e-3
+LOSS = 1e-5
+NORM = 2e-4
+PARAMETERS = 1e-3
 
 
 def experiment(model: Any, objective: Any, data: Any, **fields: Any) -> Experiment:
@@ -72,7 +77,7 @@ MODELS: dict[str, Callable[..., Experiment]] = {"decoder": decoder, "bert": bert
 
 
 def made(exp: Experiment, step: int) -> Batch:
-    """A batch of what the data promises: uneven weights, two documents a window, a quarter of the tokens."""
+    """A batch of the data's spec: uneven weights, two documents a window, a quarter of the tokens."""
     draw, given = np.random.default_rng(step), {}
     for name, x in exp.data.spec().items():
         shape = (B, *x.shape)
@@ -88,10 +93,12 @@ def made(exp: Experiment, step: int) -> Batch:
 
 
 def run(exp: Experiment, devices: int | None = None, steps: int = STEPS) -> tuple[Any, list[dict[str, Any]]]:
-    """Trains on some devices, None = all."""
+    """Trains on some devices. If None, on all."""
     with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
         layout = build_layout(exp, built)
-        state, step, rows = layout.create(exp.seed), jit_step(exp, layout), []
+        state = layout.create(exp.seed)
+        step = jit_step(exp, layout)
+        rows = []
         for number in range(steps):
             state, metrics = step(state, shard_batch(made(exp, number), layout.batch))
             rows.append(jax.device_get(metrics))
@@ -140,7 +147,7 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
 
 @pytest.mark.slow
 def test_stages_experts_and_data_at_once() -> None:
-    """The others, and all models, are slow."""
+    """The other meshes and models are in the slow test below."""
     compare("mixture", MIXED, steps=5)
 
 
@@ -165,7 +172,7 @@ needs_libtpu = pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, re
 
 
 def program(exp: Experiment, target: Target) -> Program:
-    """The train step as the compiler has it."""
+    """The compiled train step."""
     with laid_out(exp, target) as layout:
         found = compile_step(exp, layout, target.platform).program
         assert found is not None
@@ -194,7 +201,7 @@ def test_every_mesh_compiles_for_a_tpu(title: str, capfd: pytest.CaptureFixture)
 
 @needs_libtpu
 @pytest.mark.slow
-def test_slices_lie_along_data() -> None:
+def test_data_is_split_over_slices() -> None:
     target = slice_of("v5e:2x2", slices=2)
     built = Mesh(data=4, fsdp=2).build(target.devices)
     assert [{device.slice_index for device in row.flat} for row in built.devices.reshape(4, 2)] == [{0}, {0}, {1}, {1}]
@@ -204,18 +211,20 @@ def test_slices_lie_along_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mesh", "fields", "told"),
+    ("mesh", "fields", "message"),
     [
         (Mesh(data=2, pipeline=-1), {"stack": Stack(microbatches=12)}, "batch_size: .* 12 times the 2 parts .* = 24"),
         (Mesh(data=-1, fsdp=3), {}, "config.mesh: expected axes that multiply to the 16 devices"),
     ],
 )
-def test_what_does_not_fit_is_told_before_anything_compiles(mesh: Mesh, fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_invalid_batch_and_mesh_raise_before_anything_compiles(
+    mesh: Mesh, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
         check_layout(dataclasses.replace(decoder(**fields), mesh=mesh), 16)
 
 
-def test_layers_that_stages_do_not_divide_are_told_before_anything_compiles() -> None:
+def test_stages_that_do_not_divide_the_layers_raise_before_anything_compiles() -> None:
     exp = dataclasses.replace(decoder(stack=Stack(rounds=3)), mesh=Mesh(data=4, pipeline=2))
     with (
         sharding.use_mesh(exp.mesh) as built,

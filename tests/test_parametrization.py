@@ -1,4 +1,4 @@
-"""Parametrizations against the published tables, written out here again; at the base's sizes nothing differs at all."""
+"""Parametrizations against the published tables, written again here; at the base's sizes the program is the same."""
 
 import dataclasses
 from typing import Any
@@ -55,15 +55,15 @@ KINDS = {"adam": AdamW, "sgd": SGD}
 
 
 def part(path: str) -> str:
-    """Input, hidden or output, by the names that the parameters of these models have."""
+    """Input, hidden or output, by the parameters' names in these models."""
     if path.startswith("head/") or path.startswith(("next_sentence/linear", "decoder/out")):
-        return "output" if path.endswith("kernel") else "fixed"  # a bias of logits has nothing to do with the width
+        return "output" if path.endswith("kernel") else "fixed"  # a bias of logits doesn't depend on the width
     if path.endswith("router/kernel"):
         return "output"
     return "hidden" if path.endswith("kernel") and not path.startswith("patch_embed") else "input"
 
 
-# Yang et al. 2022, table 8, at four times the base's width: the variance at first (of the form 1 / fan-in for inputs,
+# Yang et al. 2022, table 8, at four times the base's width: the initial variance (of the form 1 / fan-in for inputs,
 # whose fan-in is the same, and hidden kernels, and constant for outputs), and the learning rates.
 VARIANCE = {"input": 1, "hidden": 1 / 4, "output": 1, "fixed": 1}
 LR = {
@@ -117,7 +117,7 @@ def test_factors_are_those_of_the_table(name: str, rule: str) -> None:
         factors, what = model.scaling().factors(path, axes, RULES[rule]), part(path)
         found.add(what)
         assert factors.lr == LR[rule][what], path
-        assert factors.lr * factors.decay == 1, path  # what a weight loses in an update doesn't depend on the width
+        assert factors.lr * factors.decay == 1, path  # the decay of a weight in an update doesn't depend on the width
         # Adam's eps falls with the gradients, which are 1/4 as large wherever they come back through the width.
         assert factors.gradient == (4 if rule == "adam" and what != "fixed" else 1), path
     assert found >= {"input", "hidden"} and found & {"output", "fixed"}
@@ -131,7 +131,9 @@ def test_factors_of_depth_are_those_of_the_tables(alpha: float, lr: float, sgd: 
     scaling = model.scaling()
     assert scaling is not None and scaling.branch() == pytest.approx(9**-alpha)
     for path, axes in flat_axes(model, TOKENS).items():
-        layer, hidden, output = path.startswith("layers/"), part(path) == "hidden", part(path) == "output"
+        layer = path.startswith("layers/")
+        hidden = part(path) == "hidden"
+        output = part(path) == "output"
         adam, descent = (scaling.factors(path, axes, RULES[rule]) for rule in ("adam", "sgd"))
         assert adam.lr == pytest.approx((lr if layer else 1) * (0.5 if hidden else 1)), path
         assert adam.gradient == pytest.approx(2 * (9**alpha if layer else 1)), path
@@ -228,7 +230,7 @@ BASES = {
     "path", [path if "text/gpt" in path else pytest.param(path, marks=pytest.mark.slow) for path in BASES]
 )
 def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw and step, lowered, are the same text: so every bit of a run is the same."""
+    """Initialisation and step lower to the same text, so a run is the same bit for bit."""
     monkeypatch.chdir(root)
 
     def program(parametrized: bool) -> list[str]:
@@ -255,7 +257,7 @@ def test_optimizers_without_a_rule_are_refused(kind: Any) -> None:
         kind().build(10, axes_of(model, TOKENS), 0, model.scaling())
 
 
-def test_depth_wants_a_stream_without_norms() -> None:
+def test_depth_needs_blocks_that_do_not_normalise_the_stream() -> None:
     made = DepthMuP(base_width=8, base_head_size=4, base_depth=1)
     with pytest.raises(UserError, match="config.model.parametrization: .* got 'DepthMuP'"):
         shapes(Decoder(vocab=7, width=8, depth=1, heads=2, block=PostNorm(), parametrization=made), TOKENS)

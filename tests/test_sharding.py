@@ -20,7 +20,7 @@ def test_sizes_fill_up_to_the_devices():
 
 
 @pytest.mark.parametrize("mesh", [Mesh(data=3), Mesh(fsdp=3), Mesh(data=-1, fsdp=-1), Mesh(data=0), Mesh(data=2)])
-def test_a_mesh_that_does_not_fit_is_refused(mesh):
+def test_invalid_mesh_sizes(mesh):
     with pytest.raises(UserError, match="config.mesh"):
         mesh.sizes(8)
 

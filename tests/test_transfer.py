@@ -1,4 +1,4 @@
-"""Which parameters come from where, and positions for another size, on shapes and small tables."""
+"""Transfer of parameters by path, and resampling of positions, on shapes and small tables."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from made import numbers
 
 
 def arrays(**shapes: tuple[int, ...]) -> dict:
-    """Arrays by path, `_` standing for `/`."""
+    """Arrays by path, with `_` for `/`."""
     return {name.replace("_", "/"): (shape, "float32") for name, shape in shapes.items()}
 
 

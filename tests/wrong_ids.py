@@ -1,4 +1,4 @@
-"""A data set with one id that no model has."""
+"""A data set with one token id outside the vocabulary."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ WRONG = 5  # the example
 
 @dataclasses.dataclass
 class WrongIds(NextTokenWindows):
-    """NextTokenWindows; but the third number in `key` of one example is another one."""
+    """NextTokenWindows in which the third number in `key` of one example is replaced."""
 
     key: str = "tokens"
     number: int = 256
@@ -21,7 +21,9 @@ class WrongIds(NextTokenWindows):
 
 class WrongSource:
     def __init__(self, settings, source):
-        self.settings, self.source, self.fingerprint = settings, source, source.fingerprint
+        self.settings = settings
+        self.source = source
+        self.fingerprint = source.fingerprint
 
     def __len__(self):
         return 24

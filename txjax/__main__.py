@@ -1,4 +1,4 @@
-"""`txjax COMMAND --flags`: finds the command's file, runs it, turns a user's mistake into one line."""
+"""`txjax COMMAND --flags`: finds the command's file, runs it, prints a user error as one line."""
 
 import errno
 import logging
@@ -12,12 +12,12 @@ from txjax.visible import Formatter, visible
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command. Returns the exit code: 0 done, 2 a user's mistake, 75 preempted and saved, else a failure.
+    """Runs one command. Returns the exit code: 0 done, 2 a user error, 75 preempted and saved, else a failure.
 
-    One of several processes that fails doesn't return: it tells the others and ends, for they wait for it.
+    With several processes, one that fails doesn't return: it reports its failure to the others, which wait, and exits.
     """
     argv = sys.argv[1:] if argv is None else argv
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's notes are not the user's
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides XLA's notes
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
     logging.basicConfig(handlers=[stderr], level=logging.WARNING)
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (Exception, KeyboardInterrupt) as caught:
         error = _disk(caught) or caught
-        if "txjax.distributed" in sys.modules:  # else nothing needed it, and there are no others
+        if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 
             distributed.report_failure(error)
@@ -58,7 +58,7 @@ _OF_FILES = (
 
 
 def _disk(error: BaseException) -> UserError | RunError | None:
-    """What a disk that is full or fails comes to in one line; None for any other error."""
+    """The one-line error of a full or failing disk; None for any other error."""
     if not isinstance(error, OSError):
         return None
     name = str(error.filename or "the disk")

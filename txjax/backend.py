@@ -1,4 +1,4 @@
-"""What depends on the backend, in one place: how a process is set up, programs are compiled, layers are looped.
+"""Everything that depends on the backend: process setup, compiler options, loops over layers, host memory.
 
 `docs/performance.md` gives the measurements behind each choice.
 """
@@ -19,21 +19,21 @@ from txjax.io.cache_dir import cache_dir
 from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
-_HOST = "pinned_host"  # JAX's name for the memory of hosts that devices read
+_HOST = "pinned_host"  # JAX's name for host memory that devices read
 
 
-# The platform that programs are made for, where it isn't this machine's own.
+# The platform that programs are compiled for, if it isn't this machine's.
 _target: contextvars.ContextVar[str | None] = contextvars.ContextVar("target", default=None)
 
 
 def platform() -> str:
-    """What programs are made for: "cpu", "gpu" or "tpu"."""
+    """The platform that programs are compiled for: "cpu", "gpu" or "tpu"."""
     return _target.get() or jax.default_backend()
 
 
 @contextlib.contextmanager
 def target_platform(platform: str) -> Iterator[None]:
-    """Everything traced and compiled inside is for this platform, whether or not this machine has it."""
+    """Traces and compiles everything inside for this platform, whether or not this machine has it."""
     token = _target.set(platform)
     try:
         yield
@@ -42,17 +42,17 @@ def target_platform(platform: str) -> Iterator[None]:
 
 
 def prepare(programs: Path | None = None) -> list[str]:
-    """Sets this process up for training on its backend. Returns what was set, and what switches it off.
+    """Sets this process up for training on its backend. Returns what was set, and how to disable it.
 
     Args:
-      programs: the folder that keeps compiled programs. If None, `programs` in the cache folder.
+      programs: the folder of the compilation cache. If None, `programs` in the cache folder.
     """
     programs = cache_dir() / "programs" if programs is None else programs
     set_here = []
     if os.environ.get("TXJAX_KEEP_MEMORY") != "0" and cpu.keep_freed_memory():  # before JAX starts its threads
         set_here.append("freed memory is kept for the next step (off: TXJAX_KEEP_MEMORY=0)")
     several_on_cpu = jax.default_backend() == "cpu" and jax.device_count() > 1
-    # Where CPUs play several devices, programs that come from the disk deadlock in their collectives (jax 0.10.2).
+    # With several devices on a CPU, programs from the compilation cache deadlock in collectives (jax 0.10.2).
     if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(programs))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
@@ -66,10 +66,10 @@ def prepare(programs: Path | None = None) -> list[str]:
 def compiler_options() -> dict[str, Any]:
     """XLA's options for steps and evaluations on this machine, from TXJAX_COMPILER_OPTIONS="name=value,name=value".
 
-    None are set by txjax itself: which ones gain depends on the processor and on the program (docs/performance.md).
+    txjax sets none by default: which ones help depends on the processor and on the program (docs/performance.md).
 
     Raises:
-      UserError: it is not of this form.
+      UserError: the variable is not of this form.
     """
     text = os.environ.get(_OPTIONS, "")
     if not text or _target.get() is not None:
@@ -84,7 +84,7 @@ def compiler_options() -> dict[str, Any]:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Raises UserError, before anything else compiles, where this version of XLA doesn't know an option."""
+    """Raises UserError, before anything else compiles, if this version of XLA doesn't have an option."""
     for name, value in options.items():
         try:
             jax.jit(lambda x: x, compiler_options={name: value}).lower(jax.ShapeDtypeStruct((), jnp.float32)).compile()
@@ -99,44 +99,44 @@ def jit(function: Any, **options: Any) -> Any:
 
 
 def jit_once(function: Any, numbers: int, **options: Any) -> Any:
-    """`jax.jit` for what runs once, and draws so many numbers: see `cpu.options_once`."""
+    """`jax.jit` for a program that runs once and draws `numbers` random numbers: see `cpu.options_once`."""
     once = cpu.options_once(numbers) if platform() == "cpu" else {}
     return jax.jit(function, compiler_options=once, **options)
 
 
 def unroll(depth: int) -> int:
-    """How many of `depth` layers one turn of a loop holds, where the config leaves it open: see `cpu.unroll`."""
+    """The default number of layers, of `depth`, in one turn of the loop: see `cpu.unroll`."""
     return cpu.unroll(depth) if platform() == "cpu" else 1
 
 
 def need_host_memory(field: str) -> None:
-    """Raises UserError, for the setting that asks, where devices can't reach their host's memory."""
+    """Raises UserError, for the field that needs it, if devices can't access host memory."""
     if _target.get() is not None:
-        return  # those that are planned for can
+        return  # the devices of a plan can
     kinds = sorted(memory.kind for memory in jax.devices()[0].addressable_memories())
     if _HOST not in kinds:
         raise UserError(field, f"devices that reach memory of the kind {_HOST}", ", ".join(kinds))
 
 
-def to_host(place: NamedSharding) -> NamedSharding:
-    """The same place in the memory of the hosts."""
-    return place.with_memory_kind(_HOST)
+def to_host(sharding: NamedSharding) -> NamedSharding:
+    """The same sharding in host memory."""
+    return sharding.with_memory_kind(_HOST)
 
 
-def on_host(place: NamedSharding) -> bool:
-    """Whether this place is in the memory of the hosts."""
-    return place.memory_kind == _HOST
+def on_host(sharding: NamedSharding) -> bool:
+    """Whether this sharding is in host memory."""
+    return sharding.memory_kind == _HOST
 
 
-def fetch(tree: PyTree, places: PyTree) -> PyTree:
-    """The arrays that wait on hosts, by their `places`, on their devices; the others as they are."""
+def fetch(tree: PyTree, shardings: PyTree) -> PyTree:
+    """Copies the arrays that `shardings` has in host memory to their devices; others are unchanged."""
 
-    def move(x: jax.Array, place: NamedSharding) -> jax.Array:
-        return jax.device_put(x, place.with_memory_kind("device")) if on_host(place) else x
+    def move(x: jax.Array, sharding: NamedSharding) -> jax.Array:
+        return jax.device_put(x, sharding.with_memory_kind("device")) if on_host(sharding) else x
 
-    return jax.tree.map(move, tree, places)
+    return jax.tree.map(move, tree, shardings)
 
 
-def offload(tree: PyTree, places: PyTree) -> PyTree:
+def offload(tree: PyTree, shardings: PyTree) -> PyTree:
     """The inverse of `fetch`."""
-    return jax.tree.map(lambda x, place: jax.device_put(x, place) if on_host(place) else x, tree, places)
+    return jax.tree.map(lambda x, s: jax.device_put(x, s) if on_host(s) else x, tree, shardings)

@@ -1,4 +1,4 @@
-"""What one accelerator can do, from its maker's data sheet."""
+"""Specifications of accelerators, from their data sheets."""
 
 import dataclasses
 
@@ -17,9 +17,9 @@ class Chip:
       peak_flops: dense bfloat16 FLOP/s.
       memory: bytes of HBM.
       memory_bandwidth: bytes/s between HBM and the chip.
-      interconnect: bytes/s that it sends to the chips of its slice or server, over all its links at once.
-      source: where the numbers stand.
-      network: bytes/s, its share of what its host sends over the data centre's network; None = not published there.
+      interconnect: bytes/s sent to the chips of its slice or server, over all links at once.
+      source: the data sheet.
+      network: bytes/s sent over the data centre's network, a chip's share of its host's. If None, not published there.
     """
 
     peak_flops: float
@@ -32,7 +32,7 @@ class Chip:
 
 _TPU = "docs.cloud.google.com/tpu/docs/"
 
-# By a part of jax's `device_kind`. The makers give the interconnect as the sum of both directions; here stands one.
+# By a part of jax's `device_kind`. Data sheets give the interconnect as the sum of both directions; this is one.
 CHIPS: dict[str, Chip] = {
     "A100": Chip(312e12, 80 * 10**9, 2039e9, 300e9, "NVIDIA A100 80GB SXM data sheet, June 2021"),
     "H100": Chip(989.5e12, 80 * 10**9, 3350e9, 450e9, "NVIDIA H100 SXM data sheet"),
@@ -48,14 +48,14 @@ CHIPS: dict[str, Chip] = {
 
 
 def chip_of(device: jax.Device) -> Chip | None:
-    """The device's chip, None if unknown. The longest name in its kind holds."""
+    """The device's chip, None if unknown: the longest name that is part of its kind."""
     kind = device.device_kind.lower()
     names = [name for name in CHIPS if name.lower() in kind]
     return CHIPS[max(names, key=len)] if names else None
 
 
 def chip_named(name: str) -> Chip:
-    """A chip of the table. Raises UserError for one that isn't there."""
+    """A chip by name. Raises UserError for an unknown one."""
     if name not in CHIPS:
         raise UserError("--chip", "one of " + ", ".join(CHIPS), name, near_misses(name, CHIPS))
     return CHIPS[name]

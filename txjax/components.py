@@ -26,12 +26,12 @@ _PLAIN = (bool, int, float, str, type(None))
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A place of the tree that text is read for.
+    """A field, entry or element of the config tree, whose value is parsed from text.
 
     Attributes:
       where: its dotted path.
-      kind: the type that is declared for it.
-      now: what stands there.
+      kind: its declared type.
+      now: its present value.
       known: classes outside txjax that may be named: those of the config file.
     """
 
@@ -42,18 +42,18 @@ class Slot:
 
     @property
     def holds_components(self) -> bool:
-        """Whether more can stand here than a number, a text or a tuple of these."""
+        """Whether values other than a number, a text or a tuple of these are allowed."""
         if self.kind is Any:
             return not isinstance(self.now, bool | int | float | str)
         return any(map(_holds_components, _options(self.kind)))
 
     @property
     def may_be_none(self) -> bool:
-        """Whether None can stand here."""
+        """Whether None is allowed."""
         return type(None) in _options(self.kind)
 
     def kind_of(self, name: str) -> Any:
-        """The type that is declared for what lies one step below: a field, an entry, an element."""
+        """The declared type of a child: a field, an entry, an element."""
         if dataclasses.is_dataclass(self.now):
             return field_types(self.now).get(name, Any)
         if isinstance(self.now, dict):
@@ -62,25 +62,25 @@ class Slot:
         return kinds[0] if kinds[-1] is ... else kinds[int(name)]
 
     def read(self, text: str) -> Any:
-        """The value that the text stands for.
+        """Parses a value.
 
         Calls of txjax's classes with literal arguments, dicts, tuples, lists, numbers, texts, None, True and False.
 
         Raises:
-          UserError: anything else, an unknown class or keyword, or a value that is not of this place's type.
+          UserError: anything else, an unknown class or keyword, or a value that is not of this slot's type.
         """
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a pattern's backslashes
                 node = ast.parse(text.strip(), mode="eval").body
         except _UNREADABLE:
-            raise self._mistake(text) from None
+            raise self._invalid(text) from None
         return self._value(node)
 
     def offers(self) -> list[str]:
-        """Names of the classes that may stand here, of the room that the declared one (or the present one) is from."""
-        rooms = {".".join(base.__module__.split(".")[:2]) for base in self._bases()}
-        paths = [path for paths in _classes().values() for path in paths if ".".join(path.split(".")[:2]) in rooms]
+        """Names of the allowed classes in the package of the declared (or the present) one."""
+        packages = {".".join(base.__module__.split(".")[:2]) for base in self._bases()}
+        paths = [path for paths in _classes().values() for path in paths if ".".join(path.split(".")[:2]) in packages]
         return sorted({path.rpartition(".")[2] for path in paths if self._likely(_import(path))})
 
     def _value(self, node: ast.expr) -> Any:
@@ -92,7 +92,7 @@ class Slot:
             value = self._dict(node)
         elif not isinstance(node, ast.Call):
             value = self._plain(node)
-        elif kinds:  # one component where several may stand
+        elif kinds:  # one component for a tuple of components
             value = self._tuple([node], kinds)
         else:
             value = self._component(node)
@@ -120,9 +120,9 @@ class Slot:
         try:
             value = ast.literal_eval(node)
         except _UNREADABLE:
-            raise self._mistake(ast.unparse(node)) from None
+            raise self._invalid(ast.unparse(node)) from None
         if not isinstance(value, _PLAIN):
-            raise self._mistake(ast.unparse(node))
+            raise self._invalid(ast.unparse(node))
         return value
 
     def _inner(self, step: str, kind: Any) -> "Slot":
@@ -130,7 +130,7 @@ class Slot:
 
     def _component(self, node: ast.Call) -> Any:
         if not self.holds_components:
-            raise self._mistake(ast.unparse(node))
+            raise self._invalid(ast.unparse(node))
         cls = self._class(ast.unparse(node.func))
         fields = {field.name: field for field in config_fields(cls)}
         said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
@@ -159,7 +159,7 @@ class Slot:
             raise UserError(self.where, f"a {cls.__name__} that can be made", hint=str(error).split("\n")[0]) from error
 
     def _class(self, name: str) -> type:
-        """The class of this name, or of a dotted path that ends with it, that may stand here."""
+        """The allowed class of this name, or of a dotted path that ends with it."""
         if isinstance(found := self.known.get(name), type) and self._fits(found):
             return found
         paths = [path for path in _classes().get(name.rpartition(".")[2], []) if f".{path}".endswith(f".{name}")]
@@ -175,7 +175,7 @@ class Slot:
         raise UserError(self.where, expected, name, near_misses(name, offers), hint)
 
     def _bases(self) -> list[type]:
-        """Classes of txjax's that one of must be a base; where any may stand, the first base of what stands there."""
+        """Classes of txjax of which one must be a base; if any is allowed, the first base of the present value."""
         found = [option for option in _options(self.kind) if dataclasses.is_dataclass(option)]
         own = [cls for cls in type(self.now).__mro__ if cls.__module__.startswith("txjax.")]
         return [cls for cls in found or own[-1:] if cls.__module__.startswith("txjax.")]
@@ -189,13 +189,13 @@ class Slot:
         bases = tuple(typing.get_origin(option) or option for option in _options(self.kind))
         return Any in bases or issubclass(cls, tuple(base for base in bases if isinstance(base, type)))
 
-    def _mistake(self, text: str) -> UserError:
+    def _invalid(self, text: str) -> UserError:
         expected = "a literal" if self.kind is Any else type_name(self.kind)
         expected += ", as a literal" if self.holds_components and self.kind is not Any else ""
         return UserError(self.where, expected, text[:80], hint=self._hint())
 
     def _hint(self) -> str:
-        """What may stand here."""
+        """The allowed values, for messages."""
         offers = self.offers() if self.holds_components else []
         names = [f"{self.where}{step}" for step, _ in children(self.now)]
         such = "such as " + " or ".join(f"{name}(...)" for name in offers[:4]) if offers else ""
@@ -203,10 +203,10 @@ class Slot:
 
 
 def fitted(where: str, kind: Any, value: Any) -> Any:
-    """A copy of the value as a field of this type has it: whole numbers as floats, lists as tuples.
+    """A copy of the value converted to a field's type: whole numbers to floats, lists to tuples.
 
     Raises:
-      UserError: it is of another type.
+      UserError: the value is of another type.
     """
     options = _options(kind)
     if isinstance(value, np.generic):
@@ -229,7 +229,7 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 
 def _arguments(kind: Any, root: type) -> tuple[Any, ...]:
-    """What is declared for the content of a dict or tuple."""
+    """The declared types of the contents of a dict or tuple."""
     return next((typing.get_args(option) for option in _options(kind) if typing.get_origin(option) is root), ())
 
 
@@ -241,7 +241,7 @@ def _holds_components(kind: Any) -> bool:
 
 
 def _is_abstract(cls: type) -> bool:
-    """Whether a method of it is left to subclasses."""
+    """Whether a method must be overridden by subclasses."""
     methods = [getattr(cls, name) for name in dir(cls) if name == "__call__" or not name.startswith("__")]
     own = [method for method in methods if getattr(method, "__module__", "").startswith("txjax.")]
     return any("NotImplementedError" in getattr(method, "__code__", _is_abstract.__code__).co_names for method in own)
@@ -249,7 +249,7 @@ def _is_abstract(cls: type) -> bool:
 
 @functools.cache
 def _classes() -> dict[str, list[str]]:
-    """The dotted paths of txjax's public classes by their names. Nothing is imported."""
+    """The dotted paths of txjax's public classes by name. Nothing is imported."""
     root, found = Path(txjax.__file__).parent, {}  # type: ignore[var-annotated]
     for file in sorted(root.rglob("*.py")):
         module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
@@ -259,7 +259,7 @@ def _classes() -> dict[str, list[str]]:
 
 
 def _import(path: str) -> Any:
-    """The class; None where its module needs a library that isn't there."""
+    """The class; None if its module needs a library that isn't installed."""
     module, _, name = path.rpartition(".")
     with contextlib.suppress(ImportError):
         return getattr(importlib.import_module(module), name, None)

@@ -1,4 +1,4 @@
-"""Config files: from `FILE.py:variant` to the tree of a run, with the overrides of flags applied."""
+"""Config files: from `FILE.py:variant` to the config tree of a run, with the overrides of flags applied."""
 
 import copy
 import dataclasses
@@ -16,11 +16,11 @@ def load(source: str, overrides: list[str]) -> Any:
     """The tree that `get_config` of a Python file returns, with overrides applied.
 
     Args:
-      source: `FILE.py` or `FILE.py:variant`; the text after the colon is handed to `get_config`.
+      source: `FILE.py` or `FILE.py:variant`; the text after the colon is an argument of `get_config`.
       overrides: flags such as `--config.model.width=512`, as typed.
 
     Raises:
-      UserError: a file, a field or a value that can't be used; names the near misses.
+      UserError: a file, a field or a value is invalid; the message has the near misses.
     """
     return read(source).tree(overrides)
 
@@ -30,9 +30,9 @@ class ConfigFile:
     """A Python file that describes runs, run once.
 
     Attributes:
-      path: where it is.
-      variant: what its functions are handed, if anything.
-      module: what it defines.
+      path: of the file.
+      variant: argument of its functions, "" for none.
+      module: the file, executed as a module.
     """
 
     path: Path
@@ -40,17 +40,17 @@ class ConfigFile:
     module: Any
 
     def tree(self, overrides: Sequence[str] = ()) -> Any:
-        """A fresh tree by `get_config`, with overrides applied. Raises UserError for those that can't be."""
-        tree = copy.deepcopy(self.call("get_config"))  # whatever the file holds outside its functions stays as it is
+        """A new tree by `get_config`, with overrides applied. Raises UserError for invalid overrides."""
+        tree = copy.deepcopy(self.call("get_config"))  # the file's global objects are not modified
         for flag in overrides:  # in their order: the fields of a component can be set after it
             tree = override(tree, flag, vars(self.module))
         return tree
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What a function of the file returns; the variant, if there is one, comes after the arguments.
+        """The result of a function of the file; the variant, if there is one, is its last argument.
 
         Raises:
-          UserError: there is none of that name, or it raises; tells the line.
+          UserError: there is no such function, or it raises; the message has the line.
         """
         function = getattr(self.module, name, None)
         if function is None:
@@ -61,7 +61,7 @@ class ConfigFile:
 
 
 def read(source: str) -> ConfigFile:
-    """The file of `FILE.py` or `FILE.py:variant`. Raises UserError where it can't be run."""
+    """Executes the file of `FILE.py` or `FILE.py:variant`. Raises UserError if that fails."""
     name, _, variant = source.partition(":")
     path = Path(name)
     module = run_file("--config", path)

@@ -1,4 +1,4 @@
-"""An experiment: everything that a run is, as one tree of values. Building it costs nothing and touches no device."""
+"""The config of a run, as one tree of dataclasses. Building it allocates nothing and uses no device."""
 
 import dataclasses
 from typing import Any
@@ -17,34 +17,32 @@ from txjax.types import UserError, config_field
 
 @dataclasses.dataclass
 class Experiment:
-    """What `get_config` of a config file returns.
+    """The config that `get_config` of a config file returns.
 
     Attributes:
-      model: a Flax Linen module; it is its own config.
-      objective: what the model is trained for; it knows the batch's keys and the model's arguments.
-      data: the examples to train on.
-      evals: what is measured on the way, by name: `eval/NAME/loss` in the log. Their data sets are the training data's
-        unless they name another (`resolved`).
+      model: a Flax Linen module; its fields are its config.
+      objective: the loss and metrics; it maps the batch's keys to the model's arguments.
+      data: the training data.
+      evals: evaluations during the run by name (`eval/NAME/loss`), by default of the training data set (`resolved`).
       optimizer: with its schedule and its parameter groups.
-      ema: the average of weights that evaluations and later runs read; None = they read the weights themselves.
-      mesh: how the run is laid out over devices.
+      ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
+      mesh: how the run is sharded over devices.
       num_steps: updates of the whole run.
       batch_size: examples an update, over all devices and hosts.
-      microbatches: parts that a batch is cut into to save memory; the update stays the same.
-      seed: of the initial parameters, the order of the data and every draw.
+      microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
+      seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
-      on_nonfinite: what happens at a loss or gradient that isn't finite. Such an update is never applied; `raise`
-        stops the run, `skip` counts it and goes on.
-      spikes: which finite gradients are too large to be applied; None = none is.
-      max_skips: updates in a row that `skip` or `spikes` drop before they stop the run too.
+      on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
+      spikes: which finite gradients are too large to be applied. If None, all are applied.
+      max_skips: updates in a row that `skip` or `spikes` drop before the run stops.
       checkpoint: when to save and what to keep.
-      step_timeout_seconds: without a step for so long the run stops, and tells what each of its threads was doing. Ten
+      step_timeout_seconds: a run without a step for so long stops, and reports what each of its threads was doing. Ten
         times as long for what takes longer: compiling, evaluating, saving.
-      heartbeat_timeout_seconds: without a sign of life from a process for so long the others stop.
-      trackers: where the log goes besides metrics.jsonl.
+      heartbeat_timeout_seconds: if a process sends no heartbeat for so long, the others stop.
+      trackers: where the log is written besides metrics.jsonl.
       init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
-        "WORKDIR@1500"; None starts from a fresh draw.
-      transfer: which of them, under which paths, and how learned positions are fitted to another size.
+        "WORKDIR@1500". If None, parameters are initialised.
+      transfer: which of them, under which paths, and how learned positions are resized.
     """
 
     model: Any
@@ -71,12 +69,12 @@ class Experiment:
 
 
 def resolved(experiment: Experiment) -> Experiment:
-    """The same experiment with all that follows from its other fields: the data sets of its evaluations.
+    """The same experiment with derived fields filled in: the data sets of its evaluations.
 
-    It is what `config.json` holds. Resolving it again changes nothing.
+    It is written to `config.json`. Resolving it again changes nothing.
 
     Raises:
-      UserError: an evaluation names no data set, and the training data are not one that it could follow.
+      UserError: an evaluation names no data set, and none can be derived from the training data.
     """
     evals = {name: _following(f"config.evals.{name}", each, experiment.data) for name, each in experiment.evals.items()}
     return dataclasses.replace(experiment, evals=evals)

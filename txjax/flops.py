@@ -1,4 +1,4 @@
-"""Floating point operations of any function, counted from its own traced operations."""
+"""Floating point operations of any function, counted from its jaxpr."""
 
 import collections
 import math
@@ -17,11 +17,11 @@ Scope = tuple[str, ...]  # the names around an operation, outermost first
 def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     """FLOPs of the matrix products and convolutions of one call, over all devices; nothing runs.
 
-    A product of [M K] and [K N] counts 2 M K N. A scan counts its length times, of a `cond` the dearest branch counts,
-    and the body of a `while_loop`, whose rounds nobody knows, counts once. Of attention, only the pairs of a query and
-    a key count that its causal mask or its local window lets through; documents packed into one window, whose lengths
-    are data, make no difference. Padding that a convolution or another mask makes useless counts: it is computed.
-    Elementwise work does not.
+    A product of [M K] and [K N] counts 2 M K N. A scan counts its length times, of a `cond` the most expensive branch
+    counts, and the body of a `while_loop`, whose number of turns is unknown, counts once. Of attention, only the pairs
+    of a query and a key count that its causal mask or its local window allows; documents packed into one window, whose
+    lengths are data, make no difference. Padding of a convolution or under another mask counts: it is computed.
+    Elementwise operations do not count.
 
     Args:
       fn: any function that jax can trace.
@@ -31,8 +31,8 @@ def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
 
 
 def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, int]:
-    """The same, apart for each scope of names (Flax modules and `jax.named_scope`) that the operations stand in."""
-    with backend.target_platform("cpu"):  # formulas, whose products can be counted, for kernels, whose can't
+    """The same by scope of names (Flax modules and `jax.named_scope`) that the operations are in."""
+    with backend.target_platform("cpu"):  # the reference's products can be counted, those of kernels can't
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
 
 
@@ -47,7 +47,7 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
             (contracted, _), _ = eqn.params["dimension_numbers"]
             left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
             return _one(scope, 2 * math.prod(out) * math.prod(left[i] for i in contracted))
-        case "ragged_dot_general":  # every row meets one matrix; a gradient's rows are summed group by group
+        case "ragged_dot_general":  # one matrix for each row; a gradient's rows are summed group by group
             numbers = eqn.params["ragged_dot_dimension_numbers"]
             (contracted, _), _ = numbers.dot_dimension_numbers
             left, out = _shape(eqn.invars[0]), _shape(eqn.outvars[0])
@@ -70,7 +70,7 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
 
 
 def _one(scope: Scope, flops: int) -> collections.Counter[Scope]:
-    """One product. The scope `pairs_A_of_B` around it says that A of every B pairs of a query and a key are real."""
+    """FLOPs of one product. Inside a scope `pairs_A_of_B`, A of every B pairs of a query and a key count."""
     for name in scope:
         if found := re.fullmatch(r"pairs_(\d+)_of_(\d+)", name):
             flops = flops * int(found[1]) // int(found[2])
@@ -78,7 +78,7 @@ def _one(scope: Scope, flops: int) -> collections.Counter[Scope]:
 
 
 def _names(eqn: JaxprEqn) -> Scope:
-    """The names that an equation adds to those around its jaxpr, without the transformations' own: jvp(name)."""
+    """The names that an equation adds to those of its jaxpr, without those of transformations: jvp(name)."""
     return tuple(re.findall(r"[^/()]+(?=[/)]|$)", str(eqn.source_info.name_stack)))
 
 

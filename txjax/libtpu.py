@@ -1,6 +1,6 @@
-"""libtpu on a machine without a TPU, where the extra `plan` brings it: JAX is not to start it.
+"""libtpu on a machine without a TPU, where the extra `plan` installs it: JAX must not start it.
 
-Started, it asks the cloud's metadata server where it is, and tells of its failure in several lines at every command.
+When started, it queries the cloud's metadata server, and prints several lines about its failure at every command.
 """
 
 import glob
@@ -13,9 +13,9 @@ _MARKS = ("JAX_PLATFORMS", "JAX_FORCE_TPU_INIT", "TPU_ACCELERATOR_TYPE", "TPU_WO
 
 
 def leave_out() -> None:
-    """Keeps JAX from starting a TPU's runtime where nothing speaks of a TPU. Other devices are looked for as ever.
+    """Prevents JAX from starting the TPU runtime if nothing indicates a TPU. Other backends are unaffected.
 
-    Where the user names the platforms (`JAX_PLATFORMS`), their word holds. Call it before JAX has looked for devices.
+    If the user sets `JAX_PLATFORMS`, it does nothing. Call it before JAX has initialised its backends.
     """
     found = os.environ.get("TPU_SKIP_MDS_QUERY") != "1"  # JAX sets it where it sees no TPU on the PCI bus
     if not (found or any(name in os.environ for name in _MARKS) or glob.glob("/dev/accel*")):

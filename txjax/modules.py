@@ -1,4 +1,4 @@
-"""Python files that the user names on the command line, run as modules: config files, and components of one's own."""
+"""Python files named on the command line, run as modules: config files, and the user's components."""
 
 import contextlib
 import importlib.util
@@ -10,20 +10,20 @@ from types import ModuleType
 
 from txjax.types import UserError, near_misses
 
-_ours: dict[str, ModuleType] = {}  # what `run_file` ran, by name
+_ours: dict[str, ModuleType] = {}  # modules that `run_file` ran, by name
 _folders: set[Path] = set()  # of these files
 
 
 def run_file(flag: str, path: Path) -> ModuleType:
     """Runs a Python file as the module of its name; it may import the other files of its folder.
 
-    Run again, it is a new module. By its name its classes are found again, unless another module has that name.
+    Every call creates a new module. It is in `sys.modules` by name, unless another module has that name.
 
     Args:
-      flag: what named the file, for the message.
+      flag: the flag that named the file, for the message.
 
     Raises:
-      UserError: there is no such file, or its code raises; tells the line.
+      UserError: there is no such file, or its code raises; the message has the line.
     """
     if not path.is_file():
         nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
@@ -33,7 +33,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     if (folder := path.resolve().parent) not in _folders:
         _folders.add(folder)
-        sys.path.append(str(folder))  # last: no file of it stands in for an installed module
+        sys.path.append(str(folder))  # last: no file of it shadows an installed module
     if not _taken(path):
         sys.modules[path.stem] = _ours[path.stem] = module
     try:
@@ -50,7 +50,7 @@ def trusted(words: Sequence[str]) -> tuple[str, ...]:
     """The names of the modules that `--trust` allows a workdir's config.json to name.
 
     Args:
-      words: a module's name (it and what is below it), or the path of a Python file (it and the files of its folder).
+      words: a module's name (it and its submodules), or the path of a Python file (it and the files of its folder).
 
     Raises:
       UserError: there is no such module or file, or it can't be run.
@@ -64,14 +64,14 @@ def trusted(words: Sequence[str]) -> tuple[str, ...]:
         if path.is_file() and _taken(path):
             raise UserError("--trust", "a file whose name no other module has", word)
         run_file("--trust", path)
-        # Files alone: a folder beside it may be a workdir that came from elsewhere.
+        # Files only: a folder beside it may be a workdir from an untrusted source.
         names += [path.stem, *(other.stem for other in path.parent.glob("*.py") if not _taken(other))]
     return tuple(names)
 
 
 @contextlib.contextmanager
 def running(flag: str, path: Path, what: str) -> Iterator[None]:
-    """Whatever the file's code raises inside is one line that tells where."""
+    """Turns any error of the file's code inside into a one-line UserError with the line number."""
     try:
         yield
     except UserError:
@@ -85,7 +85,7 @@ def running(flag: str, path: Path, what: str) -> Iterator[None]:
 
 
 def _taken(path: Path) -> bool:
-    """Whether the name of a file is that of a module from elsewhere."""
+    """Whether another module has the name of this file."""
     name = path.stem
     if name in sys.modules:
         found = getattr(sys.modules[name], "__file__", None)
@@ -95,13 +95,13 @@ def _taken(path: Path) -> bool:
 
 
 def _lies_at(found: str | None, path: Path) -> bool:
-    """Whether a module's file is this one, or one of another folder of ours."""
+    """Whether a module's file is this one, or in a folder of another file that was run."""
     file = Path(found or "").resolve()
     return file == path.resolve() or file.parent in _folders
 
 
 def _known(name: str) -> str:
-    """The name of a module that Python finds."""
+    """Checks that Python finds a module of this name, and returns the name."""
     with contextlib.suppress(ImportError, ValueError):
         if name in sys.modules or importlib.util.find_spec(name) is not None:
             return name

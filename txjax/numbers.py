@@ -1,4 +1,4 @@
-"""Numbers as people read them, in tables, on axes and in messages."""
+"""Formatting of numbers for tables, axes and messages."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def compact(value: float | str) -> str:
-    """A value in little room: four digits, from 10,000 on three with a unit (`12.3k`); words stay as they are."""
+    """A value in short form: four digits, from 10,000 on three with a unit (`12.3k`); texts are unchanged."""
     if isinstance(value, str):
         return value
     if not math.isfinite(value) or abs(value) < 10_000:
@@ -18,7 +18,7 @@ def compact(value: float | str) -> str:
 
 
 def full(value: Any) -> str:
-    """A value as a table shows it: of a float five digits, large numbers with all digits before the point."""
+    """A value for a table: a float with five digits, a large number with all digits before the point."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -27,7 +27,7 @@ def full(value: Any) -> str:
 
 
 def rounded(value: Any) -> str:
-    """A measured value as a table shows it: three digits."""
+    """A measured value for a table: three digits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return full(value)
     short = float(f"{value:.3g}")
@@ -35,7 +35,7 @@ def rounded(value: Any) -> str:
 
 
 def five_digits(value: Any) -> str:
-    """A parameter of a law: of a float five digits, large ones with an exponent; of an interval both ends."""
+    """A parameter of a scaling law: a float with five digits, a large one with an exponent; an interval by its ends."""
     if isinstance(value, list | tuple):
         return " to ".join(map(five_digits, value))
     return f"{value:.5g}" if isinstance(value, float) else str(value)

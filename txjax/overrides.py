@@ -1,4 +1,4 @@
-"""Flags on the tree of a run: `--config.a.b=value` sets a field, converted to the field's type."""
+"""Overrides of the config tree by flags: `--config.a.b=value` sets a field, converted to the field's type."""
 
 import dataclasses
 import re
@@ -15,10 +15,10 @@ from txjax.types import UserError, is_word_of, near_misses
 
 
 def set_field(tree: Any, path: str, value: Any) -> None:
-    """Puts a value, or another component, where a dotted path leads: `optimizer.peak_lr`, `model.positions`.
+    """Sets the field at a dotted path, `optimizer.peak_lr`, `model.positions`, to a value or a component.
 
     Raises:
-      UserError: there is no such field (names the near misses), or the value is not of its type.
+      UserError: there is no such field (the message has the near misses), or the value is not of its type.
     """
     slot, parent = _find(tree, _steps(path))
     if parent is None or isinstance(parent, tuple):
@@ -47,7 +47,7 @@ def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
 
 
 def similar(node: Any, name: str, where: str = "config") -> list[str]:
-    """Up to three paths below a node whose last step is this name, has it as a word, or is like it; shortest first."""
+    """Up to three paths below a node whose last step is this name, has it as a word, or is similar; shortest first."""
     lasts = {path: path.rpartition(".")[2] for path, _ in walk(node, where) if path != where and "[" not in path}
     names = list(dict.fromkeys(lasts.values()))
     near = [n for n in names if n == name] or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
@@ -59,7 +59,7 @@ def _steps(path: str) -> list[str]:
 
 
 def _step(node: Any, name: str, where: str) -> Any:
-    """One step down the tree; a name that isn't there is the user's mistake."""
+    """The child of a node by name. Raises UserError if there is none."""
     names = [step.strip(".[]") for step, _ in children(node)]
     if name not in names:
         kind = type(node).__name__
@@ -72,16 +72,18 @@ def _step(node: Any, name: str, where: str) -> Any:
 
 
 def _find(tree: Any, names: Sequence[str]) -> tuple[Slot, Any]:
-    """Where these steps lead, and what holds it (None: they lead nowhere)."""
+    """The slot at these steps, and its parent (None if there are no steps)."""
     slot, parent = Slot("config", type(tree), tree), None
     for name in names:
-        parent, node, kind = slot.now, _step(slot.now, name, slot.where), slot.kind_of(name)
+        parent = slot.now
+        node = _step(slot.now, name, slot.where)
+        kind = slot.kind_of(name)
         slot = Slot(f"{slot.where}.{name}", kind, node)
     return slot, parent
 
 
 def check_override(tree: Any, flag: str) -> tuple[str, Slot]:
-    """The path that a flag sets, and where it leads. Raises UserError where there is no such field."""
+    """The path that a flag sets, and its slot. Raises UserError if there is no such field."""
     path, sep, value = flag.lstrip("-").partition("=")
     if path.startswith("noconfig."):
         path = path[2:]

@@ -1,7 +1,7 @@
-"""How a model's numbers follow its size, so that a learning rate that was found on a small one serves a large one.
+"""Parametrizations that scale with a model's size, so that a learning rate transfers from a small one to a large one.
 
-All is relative to a base: a model of the base's sizes is the standard one, bit for bit. What grows with the width is
-told by logical axes, so that no layer and no model has rules of its own. `docs/parametrization.md` has the tables.
+All is relative to a base: a model of the base's sizes is the standard one, bit for bit. Logical axes determine what
+scales with the width, so no layer and no model has its own rules. `docs/parametrization.md` has the tables.
 """
 
 import dataclasses
@@ -12,13 +12,13 @@ from txjax.types import UserError, config_field
 
 Axes = tuple[str | None, ...]
 
-# Logical axes that grow with the width; all others (vocab, pixels, classes, positions, scores, ...) stay as they are.
+# Logical axes that scale with the width; all others (vocab, pixels, classes, positions, scores, ...) don't.
 WIDE = frozenset({"embed", "width", "mlp", "heads", "kv_heads", "head_size"})
 _STACKED, _COPIES = "layers", ("layers", "experts")
 
 
 class Role(enum.Enum):
-    """What a parameter leads from and to, where "wide" grows with the width (Yang et al. 2022, table 3)."""
+    """A parameter's input and output, where "wide" dimensions scale with the width (Yang et al. 2022, table 3)."""
 
     INPUT = "from fixed to wide: embeddings, and all vectors over the width, such as biases and the scales of norms"
     HIDDEN = "from wide to wide"
@@ -27,7 +27,7 @@ class Role(enum.Enum):
 
 
 def role(in_axes: Axes, axes: Axes) -> Role:
-    """The role of a kernel from dimensions with these logical axes to those."""
+    """The role of a kernel from the logical axes of its input and of its output."""
     wide = any(name in WIDE for name in in_axes), any(name in WIDE for name in axes)
     return {(False, True): Role.INPUT, (True, True): Role.HIDDEN, (True, False): Role.OUTPUT}.get(wide, Role.FIXED)
 
@@ -41,12 +41,12 @@ def role_of(path: str, axes: Axes) -> Role:
 
 
 class Factors(NamedTuple):
-    """What a parameter's numbers in the optimizer are multiplied by.
+    """The factors of a parameter's numbers in the optimizer.
 
     Attributes:
-      lr: its learning rate.
-      decay: its weight decay. The learning rate multiplies that too; the product is the base's.
-      gradient: its gradient, before it meets the optimizer's eps, so that it is as large beside it as the base's.
+      lr: of the learning rate.
+      decay: of the weight decay. The learning rate multiplies that too; the product of both factors is 1.
+      gradient: of the gradient, so that its ratio to the optimizer's eps is the base's.
     """
 
     lr: float = 1.0
@@ -55,12 +55,12 @@ class Factors(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How learning rates follow the size under one kind of update.
+    """How learning rates scale with the size for one kind of update.
 
     Attributes:
-      lr: by role, the exponent of the width; 0 where a role isn't named.
-      depth: of the layers' parameters, the exponent of the depth: `depth[0] * alpha + depth[1]`, alpha of `Scaling`.
-      eps: updates don't depend on the gradient's size but for an eps.
+      lr: the exponent of the width by role; 0 for a role that is missing.
+      depth: the exponent of the depth for the layers' parameters: `depth[0] * alpha + depth[1]`, alpha of `Scaling`.
+      eps: whether updates depend on the gradient's size only by an eps.
     """
 
     lr: dict[Role, float]
@@ -77,7 +77,7 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """A model's sizes over those of its base, and what follows from them: nothing, where they are the base's.
+    """A model's sizes over those of its base, and the factors that follow from them: 1 if they are the base's.
 
     Attributes:
       width, head_size, depth: the ratios.
@@ -90,28 +90,28 @@ class Scaling:
     alpha: float = 0.0
 
     def base_fans(self, fan_in: int, fan_out: int, role: Role) -> tuple[float, float]:
-        """Those of the base's kernel, of this one's."""
+        """The fans of the base's kernel, from those of this model's."""
         from_wide, to_wide = role in (Role.HIDDEN, Role.OUTPUT), role in (Role.HIDDEN, Role.INPUT)
         return fan_in / (self.width if from_wide else 1), fan_out / (self.width if to_wide else 1)
 
     def std(self, role: Role) -> float:
-        """Of a kernel's entries at first, over those of the base's kernel (Yang et al. 2022, table 8)."""
+        """The ratio of a kernel's initial standard deviation to the base's (Yang et al. 2022, table 8)."""
         return self.width**-0.5 if role is Role.HIDDEN else 1.0
 
     def multiplier(self, role: Role) -> float:
-        """Of a kernel's product (Yang et al. 2022, table 8)."""
+        """The factor of a kernel's product (Yang et al. 2022, table 8)."""
         return 1 / self.width if role is Role.OUTPUT else 1.0
 
     def attention(self) -> float:
-        """Of the scores, beside 1 / sqrt(head size): with it they fall by 1 / head size (Yang et al. 2022, 4.1)."""
+        """The factor of the scores: with 1 / sqrt(head size) they scale by 1 / head size (Yang et al. 2022, 4.1)."""
         return self.head_size**-0.5
 
     def branch(self) -> float:
-        """Of what a branch adds to the residual stream (Yang et al. 2023, equation 1)."""
+        """The factor of a branch's output (Yang et al. 2023, equation 1)."""
         return self.depth**-self.alpha
 
     def factors(self, path: str, axes: Axes, rule: Rule) -> Factors:
-        """Of a parameter, in an optimizer that keeps this rule."""
+        """The factors of a parameter in an optimizer with this rule."""
         role, layer = role_of(path, axes), _STACKED in axes
         lr = self.width ** rule.lr.get(role, 0.0)
         gradient = 1.0 if role is Role.FIXED else self.width
@@ -123,16 +123,16 @@ class Scaling:
 
 @dataclasses.dataclass
 class Parametrization:
-    """What follows from a model's sizes beside its shapes."""
+    """Base of parametrizations: what depends on a model's sizes besides its shapes."""
 
     def scaling(self, width: int, head_size: int, depth: int) -> Scaling | None:
-        """That of a model of these sizes; None = nothing follows."""
+        """The scaling of a model of these sizes; None if nothing depends on them."""
         raise NotImplementedError
 
 
 @dataclasses.dataclass
 class Standard(Parametrization):
-    """Nothing but how kernels are drawn (`initial`) depends on the sizes."""
+    """The standard parametrization: only the initialisation of kernels (`initial`) depends on the sizes."""
 
     def scaling(self, width: int, head_size: int, depth: int) -> Scaling | None:
         return None
@@ -140,10 +140,10 @@ class Standard(Parametrization):
 
 @dataclasses.dataclass
 class MuP(Parametrization):
-    """The maximal update parametrization (Yang et al. 2022): features and their changes are as large at any width.
+    """The maximal update parametrization (Yang et al. 2022): features and their updates are as large at any width.
 
-    Drawn, multiplied and updated as in table 8, relative to a base; scores of attention are divided by the head size,
-    not by its root. MLPs, heads times head size, and a masked autoencoder's decoder grow along with the width.
+    Initialisation, multipliers and updates are those of table 8, relative to a base; attention scores are divided by
+    the head size, not by its root. MLPs, heads times head size, and MAE's decoder scale with the width.
 
     Attributes:
       base_width: the width at which nothing differs from `Standard`: that of the model whose learning rate was tuned.
@@ -161,7 +161,7 @@ class MuP(Parametrization):
 class DepthMuP(MuP):
     """`MuP` at any depth too: each branch of the residual stream is multiplied by depth^-1/2 (Yang et al. 2023).
 
-    The learning rates of the layers' parameters follow (table 1). For blocks that don't normalise the stream itself.
+    The learning rates of the layers' parameters scale too (table 1). For blocks that don't normalise the stream itself.
 
     Attributes:
       base_depth: the depth at which nothing differs from `MuP`.
@@ -178,12 +178,12 @@ class DepthMuP(MuP):
 
 @dataclasses.dataclass
 class CompleteP(DepthMuP):
-    """`DepthMuP` with the exponent 1, which leaves Adam's learning rates alone (Dey et al. 2025, table 1)."""
+    """`DepthMuP` with the exponent 1, for which Adam's learning rates don't scale (Dey et al. 2025, table 1)."""
 
     alpha: float = config_field(1.0, above=0, at_most=1)
 
 
 def refuse(optimizer: str, known: list[str]) -> UserError:
-    """The error that an optimizer has no rule."""
+    """The error for an optimizer without a rule."""
     hint = "no published rule says how its learning rates follow the size; Standard() takes any optimizer"
     return UserError("config.optimizer", "one of " + ", ".join(known) + " under MuP", optimizer, hint=hint)

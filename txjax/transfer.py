@@ -1,4 +1,4 @@
-"""What a run takes over from another one: which parameters, under which paths, and positions for another size."""
+"""Transfer of parameters from another run: which ones, under which paths, and resampled positions."""
 
 import dataclasses
 import math
@@ -17,21 +17,21 @@ ACTIONS = ("loaded", "resampled", "new", "dropped")
 
 @dataclasses.dataclass
 class Resample:
-    """Base of all ways to fit a table of learned positions to another number of them."""
+    """Base of ways to resize a table of learned positions."""
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
         """The table for `rows` positions, in its own dtype."""
         raise NotImplementedError
 
     def check(self, rows: int, there: int) -> None:
-        """Raises UserError where a table of `there` rows can't become one of `rows`."""
+        """Raises UserError if a table of `there` rows can't be resized to `rows`."""
 
 
 @dataclasses.dataclass
 class Linear1D(Resample):
-    """Positions along a line, such as a text's: linear interpolation between their centres.
+    """Linear interpolation of positions along a line, such as a text's, between their centres.
 
-    The middles of both tables coincide. A shorter table is made by averaging (antialias), so no old row is skipped.
+    The centres of both tables coincide. A shorter table averages rows (antialias), so no old row is skipped.
     """
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
@@ -40,15 +40,15 @@ class Linear1D(Resample):
 
 @dataclasses.dataclass
 class Bicubic(Resample):
-    """Positions of image patches, row by row, after `prefix` positions that stay as they are.
+    """Bicubic interpolation of positions of image patches, row by row, after `prefix` positions that are unchanged.
 
     Keys's cubic kernel (1981, a = -1/2) between the centres of patches, weights normalised at the border; for a smaller
     grid the kernel is widened by the ratio (antialias), so no old row is skipped.
 
     Attributes:
       prefix: positions before the first patch (1 for a class token).
-      columns: patches in a row here; None = a square grid.
-      columns_there: the same in the run that is taken over.
+      columns: patches in a row here. If None, the grid is square.
+      columns_there: the same in the source run.
     """
 
     prefix: int = config_field(1, at_least=0)
@@ -79,19 +79,19 @@ class Bicubic(Resample):
 
 @dataclasses.dataclass
 class Transfer:
-    """How `init_from` finds this run's parameters in the other one.
+    """How `init_from` maps this run's parameters to those of the source run.
 
     Attributes:
-      prefixes: {prefix of paths here: prefix there, or None to start fresh}. A prefix is one or more whole steps of a
-        path, "" is that of all paths; the longest one holds. Paths without any are the same there.
-      resample: what fits a table of learned positions to another image size or length; None refuses another size.
+      prefixes: {prefix of paths here: prefix there, or None to initialise}. A prefix is one or more whole steps of a
+        path, "" is the prefix of all paths; the longest one applies. Paths without a prefix are the same there.
+      resample: resizes a table of learned positions to another image size or length. If None, another size is an error.
     """
 
     prefixes: dict[str, str | None] = dataclasses.field(default_factory=dict)
     resample: Resample | None = None
 
     def there(self, path: str) -> str | None:
-        """The path in the other run; None for a fresh start."""
+        """The path in the source run; None for a parameter that is initialised."""
         prefix = max((p for p in self.prefixes if _under(path, p)), key=len, default=None)
         if prefix is None:
             return path
@@ -100,7 +100,7 @@ class Transfer:
 
 
 class Stored(NamedTuple):
-    """An array of a checkpoint: where it lies there, and what it is."""
+    """An array of a checkpoint: its path there, its shape and its dtype."""
 
     at: str
     shape: tuple[int, ...]
@@ -116,7 +116,7 @@ Variables = dict[str, dict[str, Stored]]  # arrays by collection ("params" and t
 def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variables:
     """The model's arrays in a checkpoint, from the shapes and dtypes of all its arrays by their paths.
 
-    It is one to us whether a parameter was trained or frozen; an average of it (`Experiment.ema`) takes its place.
+    Trained and frozen parameters are not distinguished; an average of one (`Experiment.ema`) replaces it.
     """
     found: Variables = {"params": {}}
     for kind in ("frozen", "params", "model_state", "ema"):
@@ -131,12 +131,12 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
 
 
 class Row(NamedTuple):
-    """What becomes of one array.
+    """What is done with one array.
 
     Attributes:
-      fate: one of FATES; "new" starts fresh, for what is "dropped" this run has no place.
-      path: here, and for what is dropped there.
-      here, there: None for what is dropped, or new.
+      action: one of ACTIONS; "new" arrays are initialised, "dropped" ones are not part of this run.
+      path: here; for a dropped array, there.
+      here, there: `here` is None for a dropped array, `there` for a new one.
     """
 
     action: str
@@ -146,23 +146,23 @@ class Row(NamedTuple):
 
     @property
     def array(self) -> Stored:
-        """The array here; of what is dropped, that there."""
+        """The array here; for a dropped one, the array there."""
         array = self.here or self.there
         assert array is not None
         return array
 
     @property
     def size(self) -> int:
-        """How many numbers that is."""
+        """The number of elements."""
         return math.prod(self.array.shape)
 
 
 def plan(transfer: Transfer, here: Variables, there: Variables, tables: Iterable[str], source: str) -> list[Row]:
-    """What becomes of every array of this run and of the other one.
+    """What is done with every array of this run and of the source run.
 
     Args:
-      tables: paths of parameters whose rows are positions: what `transfer.resample` is for.
-      source: the other run, in the words of messages.
+      tables: paths of parameters whose rows are positions, which `transfer.resample` applies to.
+      source: the source run, as text for messages.
 
     Raises:
       UserError: a prefix that matches nothing, an array of another shape or dtype, or nothing to load at all.
@@ -178,7 +178,7 @@ def plan(transfer: Transfer, here: Variables, there: Variables, tables: Iterable
                 continue
             used.add(name)
             rows.append(
-                Row(_fate(transfer, path, array, others[name], path in tables, source), path, array, others[name])
+                Row(_action(transfer, path, array, others[name], path in tables, source), path, array, others[name])
             )
         rows += [Row("dropped", path, None, array) for path, array in others.items() if path not in used]
     rows += [Row("dropped", p, None, a) for c in there.keys() - here.keys() for p, a in there[c].items()]
@@ -194,7 +194,7 @@ def plan(transfer: Transfer, here: Variables, there: Variables, tables: Iterable
     return rows
 
 
-def _fate(transfer: Transfer, path: str, here: Stored, there: Stored, is_table: bool, source: str) -> str:
+def _action(transfer: Transfer, path: str, here: Stored, there: Stored, is_table: bool, source: str) -> str:
     if (here.shape, here.dtype) == (there.shape, there.dtype):
         return "loaded"
     resizable = is_table and here.dtype == there.dtype and here.shape[1:] == there.shape[1:]

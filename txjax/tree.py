@@ -1,4 +1,4 @@
-"""The tree of values that describes a run: walk it, check its ranges, write it as JSON and read it back, compare it."""
+"""The config tree of a run: walk it, validate it, write it as JSON and read it back, compare it."""
 
 import dataclasses
 import importlib.util
@@ -22,14 +22,14 @@ _NAMED_TEXT = re.compile(r"""(\w+)(['"]?\s*[=:]\s*)(['"]).*?\3""")  # `api_key="
 
 
 def config_fields(component: Any) -> list[dataclasses.Field]:
-    """The fields of a component that a user sets. (`parent` and `name` of a Linen module are Flax's own.)"""
+    """The fields of a component that a user sets. (`parent` and `name` of a Linen module are Flax's.)"""
     fields = [f for f in dataclasses.fields(component) if f.init]
     own = {"parent", "name"} if any(f.name == "parent" for f in fields) else set()
     return [f for f in fields if f.name not in own]
 
 
 def children(node: Any) -> Iterator[tuple[str, Any]]:
-    """What lies one step below `node`, with the text that leads there: `.width`, `[0]`, `.valid`."""
+    """The children of `node`, with the step of the path to each: `.width`, `[0]`, `.valid`."""
     if dataclasses.is_dataclass(node):
         for field in config_fields(node):
             yield f".{field.name}", getattr(node, field.name)
@@ -42,19 +42,19 @@ def children(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def walk(node: Any, path: str = "config") -> Iterator[tuple[str, Any]]:
-    """Every value of the tree with its dotted path, parents first."""
+    """All values of the tree with their dotted paths, parents first."""
     yield path, node
     for step, child in children(node):
         yield from walk(child, path + step)
 
 
 def identity(node: Any) -> tuple[Any, ...]:
-    """All that a tree's classes and values say, hashable: equal for equal trees, and for no others (1 is not 1.0)."""
+    """A hashable key of a tree's classes and values: equal for equal trees, and for no others (1 is not 1.0)."""
 
-    def said(value: Any) -> Any:
+    def leaf(value: Any) -> Any:
         return None if dataclasses.is_dataclass(value) or isinstance(value, dict | tuple | list) else value
 
-    return tuple((path, type(value), said(value)) for path, value in walk(node, ""))
+    return tuple((path, type(value), leaf(value)) for path, value in walk(node, ""))
 
 
 def field_types(node: Any) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def field_types(node: Any) -> dict[str, Any]:
 
 
 def check_fields(tree: Any, root: str = "config") -> None:
-    """Every plain value has its field's type, is finite and lies in the range that the field states.
+    """Checks that every plain value has its field's type, is finite and is in the field's range.
 
     Raises:
-      UserError: for the first that doesn't.
+      UserError: for the first invalid value.
     """
     for path, node in walk(tree, root):
         if isinstance(node, float) and not math.isfinite(node):
@@ -91,8 +91,8 @@ def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
             )
         return
     words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
-    held = {"above": value > bound, "at_least": value >= bound, "at_most": value <= bound, "below": value < bound}
-    if not held[limit]:
+    within = {"above": value > bound, "at_least": value >= bound, "at_most": value <= bound, "below": value < bound}
+    if not within[limit]:
         raise UserError(where, f"{words[limit]} {bound}", value)
 
 
@@ -108,14 +108,14 @@ def _check_type(where: str, value: Any, field_types: Any) -> None:
 
 
 def type_name(field_types: Any) -> str:
-    """A type, as a person says it."""
+    """A type in plain English, for messages."""
     names = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
     options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
     return " or ".join(names.get(option, getattr(option, "__name__", str(option))) for option in options)
 
 
 def to_json(node: Any) -> Any:
-    """The tree as plain JSON values: a component is its class path and its fields. Secrets are left out."""
+    """The tree as plain JSON values: a component is its class path and its fields. Secrets are hidden."""
     if dataclasses.is_dataclass(node):
         fields = _without_secrets({f.name: getattr(node, f.name) for f in config_fields(node)})
         return {_CLASS: _class_path(node), **fields}
@@ -129,10 +129,10 @@ def to_json(node: Any) -> Any:
 
 
 def fill_defaults(value: Any, like: Any) -> Any:
-    """JSON that an older release wrote, with the fields that it did not have yet at their defaults.
+    """JSON of an older release, with fields that were added since at their defaults.
 
     Args:
-      like: a tree of today; where it has components of other classes nothing is added.
+      like: a tree of this release; components of other classes are unchanged.
     """
     if isinstance(like, tuple | list) and isinstance(value, list):
         return [fill_defaults(*pair) for pair in zip(value, like, strict=False)] + value[len(like) :]
@@ -164,18 +164,18 @@ def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def hide_secrets(words: list[str]) -> list[str]:
-    """A command line, without the values of flags whose names are those of secrets."""
-    told: list[str] = []
+    """A command line, with the values of flags that are secrets by name hidden."""
+    shown: list[str] = []
     for word in words:
         name, equals, value = word.partition("=")
-        before = told[-1] if told else ""
+        before = shown[-1] if shown else ""
         if word.startswith("--") and equals and _SECRET.search(name) and value:
-            told.append(f"{name}={_HIDDEN}")
+            shown.append(f"{name}={_HIDDEN}")
         elif before.startswith("--") and "=" not in before and _SECRET.search(before) and not word.startswith("--"):
-            told.append(_HIDDEN)
+            shown.append(_HIDDEN)
         else:
-            told.append(_NAMED_TEXT.sub(_without_secret, word))
-    return told
+            shown.append(_NAMED_TEXT.sub(_without_secret, word))
+    return shown
 
 
 def _without_secret(found: re.Match[str]) -> str:
@@ -184,12 +184,12 @@ def _without_secret(found: re.Match[str]) -> str:
 
 
 def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") -> Any:
-    """The tree that `to_json` wrote. Lists come back as tuples.
+    """The tree that `to_json` wrote. Lists become tuples.
 
-    Nothing is imported but txjax and the modules that the user names in `trusted`: a file never chooses what runs.
+    Only txjax and the modules in `trusted` are imported, whatever the file names.
 
     Raises:
-      UserError: a class that isn't a dataclass of those, or fields that it doesn't have.
+      UserError: a class that isn't a dataclass of these modules, or fields that it doesn't have.
     """
     if isinstance(value, list):
         return tuple(from_json(v, trusted, f"{where}[{i}]") for i, v in enumerate(value))
@@ -217,7 +217,7 @@ def from_json(value: Any, trusted: tuple[str, ...] = (), where: str = "config") 
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value that was read can stand where a component, or components in a tuple or a dict, are declared."""
+    """Whether a value that was read fits a field of components, or of a tuple or dict of components."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, option) for option in inner)
@@ -256,21 +256,21 @@ def _importable(module: str) -> bool:
 
 
 def read_json(path: Path, hint: str = "") -> dict[str, Any]:
-    """The object that a JSON file of a run holds.
+    """The object in a JSON file of a run.
 
     Args:
-      hint: what to do where it holds none.
+      hint: for the message of an invalid file.
 
     Raises:
-      UserError: the file can't be read, or it is cut off or damaged.
+      UserError: the file can't be read, or it is truncated or damaged.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
     except (ValueError, RecursionError) as error:
-        told = f"the file is damaged: {str(error)[:100]}"
-        raise UserError(str(path), "JSON", hint="; ".join(filter(None, (told, hint)))) from None
+        problem = f"the file is damaged: {str(error)[:100]}"
+        raise UserError(str(path), "JSON", hint="; ".join(filter(None, (problem, hint)))) from None
     if not isinstance(found, dict):
         raise UserError(str(path), "a JSON object", type(found).__name__, hint=hint)
     return found
@@ -288,7 +288,7 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def diff(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
-    """Where two JSON trees differ: (dotted path, value in a, value in b); `...` where one has no such path."""
+    """The differences of two JSON trees: (dotted path, value in a, value in b); `...` for a missing path."""
     left, right = flatten(a), flatten(b)
     paths = [*left, *(p for p in right if p not in left)]
     return [(p, left.get(p, ...), right.get(p, ...)) for p in paths if left.get(p, ...) != right.get(p, ...)]

@@ -1,4 +1,4 @@
-"""The words that every part of txjax shares: a batch, a mean, a training state, a user's mistake.
+"""Types that all of txjax shares: a batch, a mean, a training state, a user error.
 
 Dimension letters, everywhere: B batch, L length, D width, H heads, K head size, F mlp, V vocab, N patches.
 """
@@ -18,7 +18,7 @@ import numpy as np
 Batch = dict[str, jax.Array]
 PyTree = Any
 
-# Every key that a batch may hold: its shape, its dtype, and what it means. A dataset's `spec` is checked against it.
+# Every key that a batch may have: its shape, its dtype, and its meaning. A dataset's `spec` is checked against it.
 BATCH_KEYS: dict[str, tuple[str, str, str]] = {
     "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
     "tokens": ("B L", "int32", "input token ids"),
@@ -52,7 +52,7 @@ class Mean:
 
     @staticmethod
     def of(values: jax.Array, weights: jax.Array | None = None) -> Mean:
-        """The mean of `values` (any shape) under `weights` (the same shape; all ones if None)."""
+        """The mean of `values` (any shape) with `weights` (the same shape). If None, all weights are 1."""
         values = values.astype(jnp.float32)
         if weights is None:
             return Mean(values.sum(), jnp.float32(values.size))
@@ -64,19 +64,19 @@ class Mean:
 
     @property
     def value(self) -> jax.Array:
-        """total / count, and 0 where nothing was counted."""
+        """total / count, or 0 if count is 0."""
         return jnp.where(self.count > 0, self.total / jnp.where(self.count > 0, self.count, 1.0), 0.0)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ObjectiveOutput:
-    """What an objective says of one (micro)batch.
+    """The output of an objective for one (micro)batch.
 
     Attributes:
-      losses: the terms of the loss. The loss that is minimised is the sum of their values; kept apart
+      losses: the terms of the loss. The loss that is minimised is the sum of their values; they are separate
         because terms may count different things (masked tokens, sentence pairs). Counts never depend on parameters.
-      metrics: everything else worth a number, by name.
+      metrics: all other metrics, by name.
       model_state: the model's mutable collections after the call ({} where it has none).
     """
 
@@ -88,7 +88,7 @@ class ObjectiveOutput:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """All that a step reads and writes. There is no rng in it: a step's key is fold_in(key(seed), step).
+    """The state that a train step reads and writes. It has no rng: a step's key is fold_in(key(seed), step).
 
     Attributes:
       step: int32 [], updates done.
@@ -97,7 +97,7 @@ class TrainState:
       model_state: the model's mutable collections (BatchNorm statistics and the like).
       opt_state: the optimizer's state, sharded like `params`.
       skipped: int32 [2], updates dropped for a non-finite loss or gradient: in a row until now, and in all.
-      ema: averages of `params`, float32, under the same paths; {} where the run keeps none.
+      ema: averages of `params`, float32, under the same paths; {} if the run has none.
     """
 
     step: jax.Array
@@ -110,7 +110,7 @@ class TrainState:
 
 
 class UserError(ValueError):
-    """A mistake that its user can mend: printed as one line, exit code 2, no traceback.
+    """A user error, which the user can fix: printed as one line, exit code 2, no traceback.
 
     `UserError("config.model.widht", "a field of Decoder", near=["width"])` reads
     `config.model.widht: expected a field of Decoder; did you mean width?`
@@ -119,7 +119,11 @@ class UserError(ValueError):
     def __init__(
         self, field: str, expected: str, got: object = dataclasses.MISSING, near: Iterable[str] = (), hint: str = ""
     ):
-        self.field, self.expected, self.got, self.near, self.hint = field, expected, got, tuple(near), hint
+        self.field = field
+        self.expected = expected
+        self.got = got
+        self.near = tuple(near)
+        self.hint = hint
         parts = [f"{field}: expected {expected}" + ("" if got is dataclasses.MISSING else f", got {got!r}")]
         if self.near:
             parts.append("did you mean " + " or ".join(self.near) + "?")
@@ -128,14 +132,14 @@ class UserError(ValueError):
         super().__init__("; ".join(parts))
 
     def inside(self, place: str, root: str) -> UserError:
-        """The same mistake of a component that calls itself `root`, named by its place in the tree."""
+        """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""
         head, dot, rest = self.field.partition(".")
         field = place + dot + rest if head == root else self.field
         return UserError(field, self.expected, self.got, self.near, self.hint)
 
 
 class RunError(RuntimeError):
-    """Why a run can't go on, where no flag would mend it: printed as one line.
+    """An error that stops a run and that no flag can fix: printed as one line.
 
     Attributes:
       code: the exit code.
@@ -145,14 +149,14 @@ class RunError(RuntimeError):
 
 
 def require(module: str, package: str, field: str, extra: str = "vision") -> None:
-    """Raises UserError, with the command that mends it, unless `module` is installed, which that extra brings."""
+    """Raises UserError, with the command that installs the extra, unless `module` is installed."""
     if importlib.util.find_spec(module) is None:
         hint = f"run in the checkout of txjax: pip install '.[{extra}]'"
         raise UserError(field, f"the package {package} to be installed", hint=hint)
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
-    """Up to three of `choices` that `name` may have meant: the nearest, those that have it as a word, others."""
+    """Up to three of `choices` similar to `name`: the closest match, those that have it as a word, other matches."""
     names = list(choices)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return list(dict.fromkeys([*close[:1], *(choice for choice in names if is_word_of(name, choice)), *close]))[:3]
@@ -182,12 +186,12 @@ def config_field(
     traced: bool = False,
     off: float | None = None,
 ) -> Any:
-    """A dataclass field that states the range of its values; `tree.check_fields` enforces it.
+    """A dataclass field with the range of its values, which `tree.check_fields` validates.
 
     Args:
-      traced: the train step can be traced with the number as an argument, so that runs which differ in it can be one
-        program (`train.traced`).
-      off: the number at which the program leaves something out. At it and elsewhere are two programs.
+      traced: whether the train step can be traced with the number as an argument, so that runs which differ in it can
+        share one program (`train.traced`).
+      off: the number at which the program omits an operation, so that it differs from the program for other numbers.
     """
     limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
     metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "traced": traced, "off": off}
@@ -197,7 +201,7 @@ def config_field(
 
 
 def is_on(value: float) -> bool:
-    """Whether a number that 0 switches off (`config_field(off=0)`) is on; one that is an argument of a program is."""
+    """Whether a number that disables something at 0 (`config_field(off=0)`) is not 0; True if it is traced."""
     return isinstance(value, jax.Array) or value != 0
 
 

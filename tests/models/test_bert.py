@@ -1,4 +1,4 @@
-"""The encoder: both directions, padding that nobody sees, and its two heads."""
+"""The encoder: attention in both directions, masked padding, and its two heads."""
 
 import numpy as np
 import pytest

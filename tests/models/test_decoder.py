@@ -31,12 +31,12 @@ def test_no_token_sees_a_later_one() -> None:
 
 
 @pytest.mark.parametrize("positions", [Rotary(), Learned(max_length=L), Alibi()])
-def test_packed_documents_are_as_if_alone(positions: Positions) -> None:
+def test_packed_documents_equal_separate_ones(positions: Positions) -> None:
     model = decoder(positions=positions)
     segments = np.asarray([[1, 1, 1, 2, 2, 2]], np.int32)
-    places = np.asarray([[0, 1, 2, 0, 1, 2]], np.int32)
+    indices = np.asarray([[0, 1, 2, 0, 1, 2]], np.int32)
     params, apply = variables(model, TOKENS), forward(model)
-    packed = apply(params, TOKENS[:1], segments, places)
+    packed = apply(params, TOKENS[:1], segments, indices)
     np.testing.assert_allclose(packed[:, :3], apply(params, TOKENS[:1, :3]), atol=1e-5)
     np.testing.assert_allclose(packed[:, 3:], apply(params, TOKENS[:1, 3:]), atol=1e-5)
 
@@ -62,9 +62,9 @@ def test_prompts_of_different_lengths_are_padded_on_the_left() -> None:
     params = variables(model, TOKENS)["params"]
     padded = np.asarray([TOKENS[0, :4], [0, 0, *TOKENS[1, :2]]], np.int32)
     segments = np.asarray([[1, 1, 1, 1], [0, 0, 1, 1]], np.int32)
-    places = np.asarray([[0, 1, 2, 3], [0, 0, 0, 1]], np.int32)
+    indices = np.asarray([[0, 1, 2, 3], [0, 0, 0, 1]], np.int32)
     step = jax.jit(lambda cache, *args: model.apply({"params": params, "cache": cache}, *args, mutable=["cache"]))
-    _, state = step(empty_cache(model, params, 2, L), padded, segments, places)
+    _, state = step(empty_cache(model, params, 2, L), padded, segments, indices)
     following = np.asarray([[TOKENS[0, 4]], [TOKENS[1, 2]]])
     logits, _ = step(state["cache"], following, np.ones((2, 1), np.int32), np.asarray([[4], [2]], np.int32))
     whole = forward(model)({"params": params}, TOKENS)
@@ -103,8 +103,12 @@ def test_a_mesh_changes_nothing() -> None:
 
 def test_fields_may_change_after_construction() -> None:
     for model in (gpt(vocab=V, width=8, depth=1, heads=2), llama(vocab=V, width=8, depth=1, heads=2)):
-        model.depth, model.width, model.kv_heads = 3, 12, 1
-        model.norm, model.mlp.hidden, model.stack.unroll = RMSNorm(), 5, 3
+        model.depth = 3
+        model.width = 12
+        model.kv_heads = 1
+        model.norm = RMSNorm()
+        model.mlp.hidden = 5
+        model.stack.unroll = 3
         params = shapes(model, TOKENS)["params"]
         assert params["layers"]["block"]["mlp"]["up"]["kernel"].shape == (3, 12, 5)
         assert params["layers"]["block"]["attention"]["key"]["kernel"].shape == (3, 12, 1, 6)

@@ -1,4 +1,4 @@
-"""ViT and MAE: what they see, in which order, and that the encoder is the same."""
+"""ViT and MAE: visible patches, their order, and the shared encoder."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def test_the_encoder_s_input_is_as_short_as_what_is_kept() -> None:
     assert "f32[2,2,3,3]" in program and "f32[2,3,7,7]" in program and "f32[2,2,7,7]" not in program
 
 
-def test_kept_patches_go_back_to_their_places() -> None:
+def test_kept_patches_return_to_their_positions() -> None:
     model = mae()
     params, apply = variables(model, IMAGE), jax.jit(model.apply)
     np.testing.assert_allclose(apply(params, IMAGE, KEEP[:, ::-1]), apply(params, IMAGE, KEEP), atol=1e-5)
@@ -112,6 +112,6 @@ def test_images_of_another_size() -> None:
         shapes(vit(image_size=(6, 4)), IMAGE)
 
 
-def test_a_patch_that_does_not_fit() -> None:
+def test_invalid_patch_size() -> None:
     with pytest.raises(UserError, match=r"config\.model\.patch: expected a divisor of the image's 4 x 6 pixels, got 4"):
         shapes(vit(patch=4), IMAGE)

@@ -1,4 +1,4 @@
-"""Attention against the equation, head by head and row by row."""
+"""Attention against its equation, head by head and row by row."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,12 @@ from txjax.types import UserError
 
 from made import call, numbers, variables
 
-B, L, S, H, G, K = 2, 4, 5, 4, 2, 3
+B = 2
+L = 4
+S = 5
+H = 4
+G = 2
+K = 3
 
 
 def by_hand(query, key, value, allowed, bias) -> np.ndarray:
@@ -40,7 +45,7 @@ def test_grouped_attention_with_mask_and_bias(groups: int) -> None:
     np.testing.assert_allclose(got, by_hand(query, key, value, allowed[:, 0], bias), atol=1e-5)
 
 
-def test_a_row_with_nothing_to_see_stays_finite() -> None:
+def test_a_fully_masked_row_is_finite() -> None:
     query, key, rows = arrays((1, 2, 1, K), (1, 2, 1, K), (1, 2, 1, K))
     mask = Mask(allowed=jnp.zeros((1, 1, 2, 2), bool))
 
@@ -58,7 +63,7 @@ def test_large_scores_do_not_overflow() -> None:
     np.testing.assert_allclose(got[0], value[0][best], atol=1e-5)
 
 
-def test_bfloat16_comes_back_and_is_near() -> None:
+def test_bfloat16_output_is_close_to_float32() -> None:
     query, key, value = arrays((B, L, H, K), (B, L, H, K), (B, L, H, K))
     got = dot_product_attention(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
     assert got.dtype == jnp.bfloat16
@@ -87,7 +92,7 @@ def test_the_module_is_its_four_projections() -> None:
         np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-def test_a_window_is_one_more_limit_and_a_memory_has_its_own() -> None:
+def test_window_and_memory_mask() -> None:
     x, memory = arrays((B, L, 8), (B, S, 8))
     near, far = (
         Attention(heads=2, window=window, initial=Init(), residual_scale=1.0, scaling=Scaling()) for window in (2, None)

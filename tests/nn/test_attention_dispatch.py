@@ -1,4 +1,4 @@
-"""Each kernel gives what the reference gives, gradients too; each call gets the kernel that it should."""
+"""Attention kernels against the reference, gradients too, and the choice of kernel for each call."""
 
 import os
 import subprocess
@@ -21,16 +21,18 @@ from txjax.nn.splash import splash
 import runs
 from made import numbers
 
-B, H, G = 2, 4, 2
+B = 2
+H = 4
+G = 2
 
 
 def arrays(length: int, size: int, batch: int = B) -> list[jax.Array]:
-    """Queries, keys, values, and weights of the output's numbers."""
+    """Queries, keys, values, and weights of the output's elements."""
     return [jnp.asarray(numbers(batch, length, n, size, seed=i)) for i, n in enumerate((H, G, G, H))]
 
 
 def documents(length: int, batch: int = B) -> jax.Array:
-    """Three documents and padding in each row, of other lengths in each."""
+    """Three documents and padding in each row, of lengths that differ between rows."""
     rng = np.random.default_rng(3)
     return jnp.asarray(np.sort(rng.integers(0, 4, (batch, length)), -1)[:, ::-1].astype(np.int32))
 
@@ -51,7 +53,7 @@ def interpreted(*args: Any) -> jax.Array:
     return splash(*args, interpret=True)
 
 
-def test_queries_and_keys_of_other_lengths_are_each_filled_up() -> None:
+def test_queries_and_keys_of_different_lengths_are_padded() -> None:
     query, key, value, weights = arrays(130, 8)
     given = query, jnp.tile(key, (1, 2, 1, 1)), jnp.tile(value, (1, 2, 1, 1)), weights
     close(graded(interpreted, Mask(), *given), graded(reference_attention, Mask(), *given))
@@ -65,20 +67,20 @@ def close(a: Any, b: Any) -> None:
     ("length", "size", "mask"),
     [
         (256, 64, Mask.within(documents(256), causal=True)),
-        (200, 16, Mask(causal=True, window=20)),  # filled up to 256
+        (200, 16, Mask(causal=True, window=20)),  # padded to 256
         (130, 8, Mask.within(documents(130))),
         (128, 128, Mask(window=30)),
         (128, 8, Mask()),
     ],
 )
-def test_splash_is_the_formula(length: int, size: int, mask: Mask) -> None:
+def test_splash_equals_the_reference(length: int, size: int, mask: Mask) -> None:
     given = arrays(length, size)
     close(graded(interpreted, mask, *given), graded(reference_attention, mask, *given))
 
 
 @pytest.mark.mesh
 @pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
-def test_splash_on_a_mesh_is_the_formula(rules: dict) -> None:
+def test_splash_on_a_mesh_equals_the_reference(rules: dict) -> None:
     mask, given = Mask.within(documents(256), causal=True), arrays(256, 8)
     with sharding.use_mesh(sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2, rules=rules)):
         got = graded(interpreted, mask, *given)
@@ -95,7 +97,7 @@ def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
         ("cpu", 256, "bfloat16", Mask(), None, None, "reference", "no other kernel for cpu"),
         ("tpu", 256, "bfloat16", Mask(causal=True), None, None, "splash", "tpu"),
         ("tpu", 257, "float32", Mask.within(documents(257)), None, None, "splash", "tpu"),
-        ("tpu", 127, "bfloat16", Mask(), None, None, "reference", "fewer than 128 places"),
+        ("tpu", 127, "bfloat16", Mask(), None, None, "reference", "fewer than 128 positions"),
         ("tpu", 256, "float16", Mask(), None, None, "reference", "float16 is neither"),
         ("tpu", 256, "bfloat16", Mask(), 1, None, "reference", "a bias"),
         ("tpu", 256, "bfloat16", Mask(), None, 1, "reference", "dropped out"),
@@ -105,7 +107,7 @@ def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
         ("gpu", 256, "bfloat16", Mask(window=4), None, None, "reference", "not causal"),
     ],
 )
-def test_each_call_has_its_kernel_and_a_reason(
+def test_choice_of_kernel_and_its_reason(
     platform: str, length: int, dtype: str, mask: Mask, bias: Any, dropout: Any, kernel: str, why: str
 ) -> None:
     x = struct(length, dtype)
@@ -115,13 +117,13 @@ def test_each_call_has_its_kernel_and_a_reason(
     assert choice.query == choice.key == x.shape
 
 
-def test_a_causal_mask_wants_as_many_queries_as_keys() -> None:
+def test_a_causal_mask_needs_as_many_queries_as_keys() -> None:
     with backend.target_platform("tpu"):
         assert choose(struct(128), struct(256), Mask(causal=True)).kernel == "reference"
         assert choose(struct(128), struct(256), Mask()).kernel == "splash"
 
 
-def test_the_choices_of_a_trace_are_told() -> None:
+def test_choices_are_recorded_while_tracing() -> None:
     with attention_dispatch.choices() as seen:
         for platform in ("cpu", "tpu"):
             with backend.target_platform(platform):
@@ -130,7 +132,7 @@ def test_the_choices_of_a_trace_are_told() -> None:
 
 
 def scopes(jaxpr: Any) -> list[str]:
-    """The scopes of all products, those in inner functions too."""
+    """The scopes of all products, also in inner functions."""
     found = []
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "dot_general":
@@ -141,7 +143,7 @@ def scopes(jaxpr: Any) -> list[str]:
     return found
 
 
-def test_products_say_how_many_pairs_the_mask_lets_through() -> None:
+def test_scopes_count_the_pairs_that_a_mask_allows() -> None:
     def loss(x: jax.Array) -> jax.Array:
         return dot_product_attention(x, x, x, Mask(causal=True, window=3)).sum()
 
@@ -158,7 +160,7 @@ from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
 from txjax.nn.attention_dispatch import choose
 
-def told(length, segments, mesh=None):
+def print_calls(length, segments, mesh=None):
     def loss(query, key, value, segments):
         mask = Mask.within(segments, causal=True)
         return dot_product_attention(query, key, value, mask).astype(jnp.float32).sum()
@@ -170,18 +172,18 @@ def told(length, segments, mesh=None):
     print(*sorted(set(re.findall(r"__cudnn.fmha(\\w+)", program))))
 
 with backend.target_platform("gpu"):
-    told(256, False)
-    told(256, True)
-    told(197, False)
+    print_calls(256, False)
+    print_calls(256, True)
+    print_calls(197, False)
     with sharding.use_mesh(sharding.Mesh(data=2, tensor=2)):
-        told(256, False)
+        print_calls(256, False)
     wide = jax.ShapeDtypeStruct((2, 256, 4, 300), jnp.bfloat16)
     print(choose(wide, wide, Mask()).why)
 """
 
 
 def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
-    """Lowered for a GPU by a process that finds a cuDNN: all of it that JAX asks for here is its version."""
+    """Lowered for a GPU by a process with a stub of cuDNN: JAX only reads its version."""
     plugin = tmp_path / "jax_cuda13_plugin"
     plugin.mkdir()
     (plugin / "__init__.py").touch()
@@ -196,7 +198,7 @@ def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
 
 
 MESHES = {
-    "one device's share": (sharding.Mesh(data=8), 257, 80),
+    "one device's shard": (sharding.Mesh(data=8), 257, 80),
     "every axis": (sharding.Mesh(data=1, fsdp=2, tensor=2, sequence=2), 512, 64),
 }
 
@@ -220,10 +222,10 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
     for part in ("fwd", "dq", "dkv"):
         assert f"splash_mha_{part}_segmented" in program
     gathered = program.count(" all-gather(") + program.count(" all-gather-start(")
-    assert gathered == (0 if name == "one device's share" else 3)  # keys, values and their segments
+    assert gathered == (0 if name == "one device's shard" else 3)  # keys, values and their segments
 
 
-def test_the_kernel_runs_once_where_remat_keeps_what_attention_gives(topology: Any) -> None:
+def test_the_kernel_runs_once_if_remat_saves_its_output(topology: Any) -> None:
     def calls(remat: str) -> int:
         def loss(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
             return dot_product_attention(query, key, value, Mask(causal=True)).astype(jnp.float32).sum()
@@ -246,5 +248,5 @@ def topology() -> Any:
     from jax.experimental import topologies
 
     os.environ["TPU_SKIP_MDS_QUERY"] = "1"
-    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # other tests may have it, too
+    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # other tests may have loaded it
     return topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x4")

@@ -1,4 +1,4 @@
-"""Keys on other devices: gathered or passed around a ring, the result is that of one device, gradients too."""
+"""Context parallelism: with all-gathered keys or a ring, results and gradients equal those of one device."""
 
 import dataclasses
 import re
@@ -18,7 +18,11 @@ from made import numbers
 
 pytestmark = pytest.mark.mesh
 
-B, L, H, G, K = 4, 16, 4, 2, 8
+B = 4
+L = 16
+H = 4
+G = 2
+K = 8
 SEGMENTS = jnp.asarray(np.sort(np.random.default_rng(3).integers(0, 4, (B, L)), -1)[:, ::-1].astype(np.int32))
 GIVEN = [jnp.asarray(numbers(B, L, n, K, seed=i)) for i, n in enumerate((H, G, G, H))]
 MESH = sharding.Mesh(data=1, fsdp=2, sequence=4)
@@ -48,7 +52,7 @@ def close(a: Any, b: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_a_ring_is_the_formula(name: str) -> None:
+def test_ring_equals_the_reference(name: str) -> None:
     with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
         got = graded(RingAttention(), MASKS[name])
     assert {choice.kernel for choice in seen} == {"ring"}
@@ -56,7 +60,7 @@ def test_a_ring_is_the_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("keys", [AllGatherKV(), RingAttention()])
-def test_heads_are_split_too(keys: ContextParallel) -> None:
+def test_heads_are_sharded_too(keys: ContextParallel) -> None:
     mask = MASKS["documents"]
     with sharding.use_mesh(sharding.Mesh(data=2, sequence=2, tensor=2)):
         got = graded(keys, mask)
@@ -70,15 +74,15 @@ def test_gathered_keys_take_a_bias() -> None:
     close(got, graded(reference_attention, Mask(causal=True), bias))
 
 
-def test_rows_that_see_nothing_stay_finite() -> None:
+def test_fully_masked_rows_are_finite() -> None:
     alone = Mask(query_segments=SEGMENTS + 10, key_segments=SEGMENTS)
     with sharding.use_mesh(MESH):
         got = graded(RingAttention(), alone)
     close(got, graded(reference_attention, alone))
 
 
-def test_a_ring_never_holds_all_keys() -> None:
-    """Its program passes keys on and gathers nothing; that of gathered keys does the opposite."""
+def test_a_ring_never_gathers_keys() -> None:
+    """Its program permutes keys and gathers nothing; that of `AllGatherKV` does the opposite."""
 
     def loss(keys: ContextParallel, query: Any, key: Any, value: Any) -> Any:
         return keys(query, key, value, Mask(causal=True)).sum()
@@ -93,7 +97,7 @@ def test_a_ring_never_holds_all_keys() -> None:
     assert kinds == {RingAttention: {"collective-permute"}, AllGatherKV: {"all-gather"}}
 
 
-def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
+def test_arguments_that_a_ring_does_not_support() -> None:
     with sharding.use_mesh(MESH):
         for more, what in (
             ({"bias": jnp.zeros((1, H, L, L))}, "a bias"),
@@ -105,7 +109,7 @@ def test_what_a_ring_cannot_take_is_refused_by_name() -> None:
                 RingAttention()(*GIVEN[:3], Mask(), **more)
 
 
-def test_what_does_not_divide_is_gathered() -> None:
+def test_lengths_that_do_not_divide_are_gathered() -> None:
     query, key, value = (x[:, :15] for x in GIVEN[:3])
     with sharding.use_mesh(MESH), attention_dispatch.choices() as seen:
         got = jax.jit(lambda *given: RingAttention()(*given, Mask(causal=True)))(query, key, value)

@@ -1,4 +1,4 @@
-"""Wherever a rate is set: units are zero with that probability, over 1 - rate otherwise (Srivastava et al. 2014)."""
+"""Dropout inside layers: units are zero with the probability rate, else over 1 - rate (Srivastava et al. 2014)."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Sc
 
 
 @pytest.mark.parametrize(
-    ("module", "told"),
+    ("module", "argument"),
     [
         (MLP(**DRAWN), lambda train: train),
         (GatedMLP(**DRAWN), lambda train: train),
@@ -27,15 +27,15 @@ DRAWN: dict[str, Any] = {"initial": Init(), "residual_scale": 1.0, "scaling": Sc
     ],
     ids=["hidden layer", "gated hidden layer", "attention weights"],
 )
-def test_inside_a_layer(module: Any, told: Any) -> None:
-    held = variables(module, X, told(False))
+def test_inside_a_layer(module: Any, argument: Any) -> None:
+    weights = variables(module, X, argument(False))
 
     def dropped(rate: float, seed: int = 0) -> np.ndarray:
-        """What comes out of the dropout."""
+        """The output of the dropout layer."""
         rngs = {"dropout": jax.random.key(seed, impl="rbg")}
         found = lambda m, _: isinstance(m, nn.Dropout)  # noqa: E731
         how = {"rngs": rngs, "capture_intermediates": found, "mutable": ["intermediates"]}
-        _, state = module.clone(dropout=rate).apply(held, X, told(True), **how)
+        _, state = module.clone(dropout=rate).apply(weights, X, argument(True), **how)
         (leaf,) = jax.tree.leaves(state)
         return np.asarray(leaf)
 

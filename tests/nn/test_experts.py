@@ -1,4 +1,4 @@
-"""A mixture of experts against the papers' formulas, token by token in numpy."""
+"""The mixture of experts against the papers' formulas, token by token in numpy."""
 
 import dataclasses
 from typing import Any
@@ -19,7 +19,12 @@ from txjax.types import UserError
 
 from made import call, numbers, variables
 
-B, L, D, F, E, K = 4, 6, 5, 7, 4, 2
+B = 4
+L = 6
+D = 5
+F = 7
+E = 4
+K = 2
 X = numbers(B, L, D)
 
 
@@ -33,11 +38,13 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def by_hand(p: dict, x: np.ndarray, top: int, gated: bool, room: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """One example [L D]: the output, and what is told."""
+    """The output and the auxiliary outputs of one example [L D]."""
     scores = x @ p["router"]["kernel"]
     probabilities = softmax(scores)
     chosen = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top]
-    out, taken, dropped = np.zeros_like(x), np.zeros(E, int), 0
+    out = np.zeros_like(x)
+    taken = np.zeros(E, int)
+    dropped = 0
     for choice in range(top):  # all first choices, then all second ones
         for token in range(len(x)):
             e = chosen[token, choice]
@@ -65,35 +72,35 @@ def by_hand(p: dict, x: np.ndarray, top: int, gated: bool, room: int) -> tuple[n
 def test_formula(kind: type[Experts], top: int, routing: Routing, room: int | None) -> None:
     experts = mixture(kind, top=top, routing=routing)
     params = variables(experts, X, False)
-    got, told = call(jax.jit(lambda p, x: experts.apply(p, x, True, mutable=AUX_COLLECTIONS)), params, X)
-    told = {**told["losses"], **told["metrics"]}
-    assert set(told) == {"experts_balance", "experts_z", "experts_dropped", "experts_load"}
+    got, aux = call(jax.jit(lambda p, x: experts.apply(p, x, True, mutable=AUX_COLLECTIONS)), params, X)
+    aux = {**aux["losses"], **aux["metrics"]}
+    assert set(aux) == {"experts_balance", "experts_z", "experts_dropped", "experts_load"}
     room = room or int(np.ceil(0.6 * top * L / E))
     for i in range(B):
         want, means = by_hand(params["params"], X[i], top, kind is GatedExperts, room)
         np.testing.assert_allclose(got[i], want, atol=1e-5)
         for name, mean in means.items():
-            np.testing.assert_allclose(told[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
-    assert (np.asarray(told["experts_dropped"]).max() > 0) == (room < L)  # the small rooms do fill up
+            np.testing.assert_allclose(aux[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
+    assert (np.asarray(aux["experts_dropped"]).max() > 0) == (room < L)  # small capacities do overflow
 
 
 @pytest.mark.parametrize("routing", [Capacity(factor=0.6), Dropless()])
-def test_padding_meets_no_expert_and_counts_nowhere(routing: Routing) -> None:
-    """An example with padding in it gives what the rest of it gives alone; the room is that of the whole length."""
+def test_padding_is_not_routed_and_not_counted(routing: Routing) -> None:
+    """An example with padding gives the outputs of its other tokens alone, at the capacity of the whole length."""
     experts = mixture(routing=routing, use_bias=True)
     params = variables(experts, X, False)
     real = np.random.default_rng(1).random((B, L)) < 0.6
     real[0] = False  # nothing but padding
     apply = jax.jit(lambda p, x, real: experts.apply(p, x, True, real, mutable=AUX_COLLECTIONS))
-    got, told = call(apply, params, X, real)
-    told = {**told["losses"], **told["metrics"]}
+    got, aux = call(apply, params, X, real)
+    aux = {**aux["losses"], **aux["metrics"]}
     room = int(np.ceil(0.6 * K * L / E)) if isinstance(routing, Capacity) else L
-    assert not np.any(np.asarray(got)[~real]) and not any(np.any(values[0]) for values in told.values())
+    assert not np.any(np.asarray(got)[~real]) and not any(np.any(values[0]) for values in aux.values())
     for i in range(1, B):
         want, means = by_hand(params["params"], X[i][real[i]], K, False, room)
         np.testing.assert_allclose(got[i][real[i]], want, atol=1e-5)
         for name, mean in means.items():
-            np.testing.assert_allclose(told[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
+            np.testing.assert_allclose(aux[name][i], np.atleast_1d(mean), rtol=1e-5, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.mesh

@@ -1,4 +1,4 @@
-"""Linear, Embed and the heads against numpy; what they say of their parameters."""
+"""Linear, Embed and the heads against numpy, and the dtypes and initialisation of their parameters."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Logits that are computed late, in part, or a chunk at a time are the logits all the same."""
+"""Lazy logits, in part or in chunks, equal the logits computed at once."""
 
 from typing import Any
 
@@ -12,9 +12,14 @@ from txjax.nn import Logits
 
 from made import numbers, on_jax
 
-B, L, D, V = 8, 11, 4, 24
+B = 8
+L = 11
+D = 4
+V = 24
 TARGETS = jnp.asarray(np.random.default_rng(0).integers(0, V, (B, L)), jnp.int32)
-X, W, BIAS = numbers(B, L, D), numbers(D, V, seed=1), numbers(V, seed=2)
+X = numbers(B, L, D)
+W = numbers(D, V, seed=1)
+BIAS = numbers(V, seed=2)
 LOGITS, DENSE = Logits(*on_jax((X, W, BIAS))), X @ W + BIAS
 
 
@@ -26,8 +31,8 @@ def scores(logits: jax.Array, targets: jax.Array) -> dict[str, jax.Array]:
 def test_dense_and_parts_of_it() -> None:
     np.testing.assert_allclose(LOGITS.dense(), DENSE, atol=1e-5)
     np.testing.assert_allclose(LOGITS[:, -1].dense(), DENSE[:, -1], atol=1e-5)
-    places = np.asarray([[3, 0]] * B)
-    np.testing.assert_allclose(LOGITS.take(jnp.asarray(places)).dense(), DENSE[:, [3, 0]], atol=1e-5)
+    positions = np.asarray([[3, 0]] * B)
+    np.testing.assert_allclose(LOGITS.take(jnp.asarray(positions)).dense(), DENSE[:, [3, 0]], atol=1e-5)
     np.testing.assert_array_equal(Logits.of(DENSE)[:, -1].dense(), DENSE[:, -1])
     assert Logits.of(LOGITS) is LOGITS
     half = Logits(LOGITS.features.astype(jnp.bfloat16), LOGITS.kernel)
@@ -66,7 +71,7 @@ def test_chunks_on_a_mesh(mesh: sharding.Mesh) -> None:
 
 
 def test_gradients_of_chunks_are_summed_in_float32() -> None:
-    """Of a bfloat16 sum of so many ones nothing would be left after 256."""
+    """A bfloat16 sum of so many ones would stop at 256."""
     length = 2048
     logits = Logits(jnp.ones((1, length, 1), jnp.bfloat16), jnp.zeros((1, 2)))
 
@@ -77,7 +82,7 @@ def test_gradients_of_chunks_are_summed_in_float32() -> None:
 
 
 def equations(jaxpr: Any) -> Any:
-    """All operations, those of inner functions too."""
+    """All operations, also of inner functions."""
     for eqn in jaxpr.eqns:
         yield eqn
         for value in jax.tree.leaves(eqn.params, is_leaf=lambda v: hasattr(v, "eqns") or hasattr(v, "jaxpr")):
@@ -100,7 +105,7 @@ def largest(chunk: int | None) -> int:
     return max(variable.aval.size for eqn in traced(chunk) for variable in eqn.outvars)
 
 
-def test_no_pass_holds_more_logits_than_a_chunk() -> None:
+def test_no_pass_has_more_logits_in_memory_than_a_chunk() -> None:
     assert largest(None) == 2 * 64 * 1000
     assert largest(8) == 2 * 8 * 1000
 

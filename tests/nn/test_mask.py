@@ -1,4 +1,4 @@
-"""Masks against the words that describe them, place by place."""
+"""Masks against their definitions, pair by pair."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def test_causal_and_windows(causal: bool, window: int | None, shape: tuple[int, 
 def test_an_offset_moves_the_queries() -> None:
     mask = Mask(causal=True, window=2, offset=jnp.asarray(3))
     np.testing.assert_array_equal(jax.jit(lambda m: m.dense(2, 6))(mask)[0, 0], allowed(2, 6, True, 2, offset=3))
-    assert mask.pairs(2, 6) == 12  # nobody knows the offset before the program runs
+    assert mask.pairs(2, 6) == 12  # the offset is not known before the program runs
 
 
 def test_segments_and_arrays_limit_further() -> None:
@@ -50,6 +50,6 @@ def test_segments_and_arrays_limit_further() -> None:
     )
 
 
-def test_segments_of_one_side_are_a_mistake_of_ours() -> None:
+def test_segments_of_one_side_only_are_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match="one side"):
         Mask(query_segments=jnp.asarray(SEGMENTS)).dense(6, 6)

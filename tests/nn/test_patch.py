@@ -1,4 +1,4 @@
-"""Patches lie row by row, and go back."""
+"""Patches are row by row, and `unpatchify` inverts `patchify`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,6 @@ def test_patches_are_the_image_s_tiles() -> None:
     np.testing.assert_array_equal(unpatchify(patches, 2, 4, 6), image)
 
 
-def test_a_patch_that_does_not_fit() -> None:
+def test_invalid_patch_size() -> None:
     with pytest.raises(UserError, match=r"config\.model\.patch: expected a divisor of the image's 4 x 6 pixels, got 4"):
         patchify(jnp.zeros((1, 4, 6, 3)), 4)

@@ -1,4 +1,4 @@
-"""A stack in stages is the stack: whatever travels with an example travels on."""
+"""The pipeline against one loop over the layers, with contexts, dropout and auxiliary outputs of each example."""
 
 from typing import Any
 
@@ -19,7 +19,9 @@ from made import numbers, variables
 
 pytestmark = pytest.mark.mesh
 
-B, L, D = 8, 3, 4
+B = 8
+L = 3
+D = 4
 X = jnp.asarray(numbers(B, L, D))
 
 
@@ -36,7 +38,7 @@ def stack(**how: Any) -> Stack:
     ],
 )
 def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
-    """With a memory, a mask and turns of each example's own; gradients too."""
+    """With a memory, a mask and rotations for each example; gradients too."""
     draw = np.random.default_rng(1)
     turns = tuple(jnp.asarray(f(draw.normal(size=(B, L, 1)))).astype(jnp.float32) for f in (np.cos, np.sin))
     memory, seen = (
@@ -57,8 +59,8 @@ def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5), got, want)
 
 
-def test_the_clock() -> None:
-    """Each item meets each group of layers once, in order, one tick after the group before."""
+def test_schedule_ticks() -> None:
+    """Each item is at each group of layers once, in order, one tick after the previous group."""
     plan = Schedule(depth=12, stages=3, parts=4, rounds=2)
     assert plan.ticks == 2 * 4 + 2 and plan.idle == 2 / 10
     assert Schedule(12, 3, 16).idle == 2 / 18  # (stages - 1) / (parts + stages - 1): GPipe, 2.3
@@ -68,7 +70,7 @@ def test_the_clock() -> None:
     np.testing.assert_array_equal(plan.join(plan.cut(x)), x)
 
 
-def test_what_does_not_fit_is_told() -> None:
+def test_invalid_schedules_and_batch_sizes() -> None:
     with sharding.use_mesh(Mesh(data=2, pipeline=4)):
         with pytest.raises(UserError, match=r"config.model.depth: expected a multiple of .* = 4 \* 2, got 4"):
             variables(stack(rounds=2), X, LayerContext(memory=X))

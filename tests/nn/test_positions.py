@@ -23,24 +23,24 @@ from txjax.types import UserError
 
 from made import call, numbers, variables
 
-PLACES = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
+POSITIONS = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
 X = numbers(2, 5, 8)
 
 
 def test_learned_adds_a_row_a_position() -> None:
     learned = Learned(max_length=100)
-    params = variables(learned, X, PLACES, method="add")
+    params = variables(learned, X, POSITIONS, method="add")
     table = params["params"]["table"]["embedding"]
-    got = call(learned.apply, params, X, PLACES, method="add")
-    np.testing.assert_allclose(got, X + table[PLACES], rtol=1e-6)
+    got = call(learned.apply, params, X, POSITIONS, method="add")
+    np.testing.assert_allclose(got, X + table[POSITIONS], rtol=1e-6)
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 5, got 4"):
-        variables(Learned(max_length=4), X, PLACES, method="add")
+        variables(Learned(max_length=4), X, POSITIONS, method="add")
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.02])
 def test_sinusoidal(amplitude: float) -> None:
-    got = (np.asarray(call(Sinusoidal(amplitude=amplitude).add, X, PLACES)) - X) / amplitude
-    for batch, row in enumerate(PLACES):
+    got = (np.asarray(call(Sinusoidal(amplitude=amplitude).add, X, POSITIONS)) - X) / amplitude
+    for batch, row in enumerate(POSITIONS):
         for place, position in enumerate(row):
             for i in range(4):
                 angle = position / 10000 ** (2 * i / 8)
@@ -61,12 +61,12 @@ def test_sinusoidal_2d_is_column_then_row_and_zero_for_the_class_token() -> None
         np.testing.assert_allclose(got[1 + patch], want, atol=1e-6)
 
 
-def test_rotary_turns_pairs_as_complex_numbers() -> None:
+def test_rotary_rotates_pairs_as_complex_numbers() -> None:
     x = numbers(2, 5, 3, 8)
-    got = np.asarray(call(rotate, x, call(Rotary(theta=500.0).rotation, PLACES, 8)))
+    got = np.asarray(call(rotate, x, call(Rotary(theta=500.0).rotation, POSITIONS, 8)))
     pairs = x[..., :4] + 1j * x[..., 4:]
     frequencies = 500.0 ** (-2 * np.arange(4) / 8)
-    turned = pairs * np.exp(1j * PLACES[:, :, None, None] * frequencies)
+    turned = pairs * np.exp(1j * POSITIONS[:, :, None, None] * frequencies)
     np.testing.assert_allclose(got[..., :4] + 1j * got[..., 4:], turned, atol=2e-5)
 
 
@@ -88,10 +88,10 @@ def test_alibi_slopes_of_the_paper() -> None:
 
 
 def test_alibi_falls_with_distance() -> None:
-    got = np.asarray(call(Alibi().bias, PLACES, PLACES[:, :3], 2))
+    got = np.asarray(call(Alibi().bias, POSITIONS, POSITIONS[:, :3], 2))
     assert got.shape == (2, 2, 5, 3)
     for b, h, q, k in np.ndindex(*got.shape):
-        assert got[b, h, q, k] == -(2.0 ** (-4 * (h + 1))) * abs(int(PLACES[b, q]) - int(PLACES[b, k]))
+        assert got[b, h, q, k] == -(2.0 ** (-4 * (h + 1))) * abs(int(POSITIONS[b, q]) - int(POSITIONS[b, k]))
 
 
 def bucket_by_hand(distance: int, buckets: int, max_distance: int, direction: str) -> int:
@@ -118,16 +118,18 @@ def test_t5_buckets(direction: str) -> None:
 
 def test_t5_bias_is_the_table_by_bucket() -> None:
     table = numbers(32, 2)
-    got = np.asarray(call(T5Relative().apply, {"params": {"table": table}}, PLACES, PLACES, 2, method="bias"))
+    got = np.asarray(call(T5Relative().apply, {"params": {"table": table}}, POSITIONS, POSITIONS, 2, method="bias"))
     for b, h, q, k in np.ndindex(2, 2, 5, 5):
-        bucket = bucket_by_hand(int(PLACES[b, k]) - int(PLACES[b, q]), 32, 128, "past")
+        bucket = bucket_by_hand(int(POSITIONS[b, k]) - int(POSITIONS[b, q]), 32, 128, "past")
         assert got[b, h, q, k] == table[bucket, h]
 
 
 def test_no_positions_change_nothing() -> None:
-    none, x, places = NoPositions(), jnp.asarray(X), jnp.asarray(PLACES)
-    assert none.add(x, places) is x
-    assert none.rotation(places, 8) is None and none.bias(places, places, 2) is None
+    no_positions = NoPositions()
+    x = jnp.asarray(X)
+    positions = jnp.asarray(POSITIONS)
+    assert no_positions.add(x, positions) is x
+    assert no_positions.rotation(positions, 8) is None and no_positions.bias(positions, positions, 2) is None
 
 
 @pytest.mark.parametrize("positions", [Sinusoidal(), Sinusoidal2D()])
@@ -136,6 +138,6 @@ def test_widths_that_do_not_split(positions: Positions) -> None:
         positions.add(jnp.zeros((1, 2, 7)), jnp.zeros((1, 2), jnp.int32), Grid(2, 0))
 
 
-def test_rotary_wants_an_even_head() -> None:
+def test_rotary_needs_an_even_head_size() -> None:
     with pytest.raises(UserError, match=r"config\.model\.heads"):
-        call(Rotary().rotation, PLACES, 5)
+        call(Rotary().rotation, POSITIONS, 5)

@@ -1,4 +1,4 @@
-"""Products in eight bits: the formula, what is rounded and what is not, and training that hardly notices."""
+"""Products in eight bits: the formula, which products are quantised, and a training loss close to that without."""
 
 import importlib.util
 from collections import Counter
@@ -20,7 +20,7 @@ from txjax.types import UserError, flat_paths
 import experiments
 from made import numbers, variables
 
-# qwix 0.1.8 asks for a name that flax 0.12.8 keeps under protest.
+# qwix 0.1.8 uses a name that flax 0.12.8 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:'VariableState' was removed:DeprecationWarning")
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 64, (8, 17)), jnp.int32)
@@ -42,7 +42,7 @@ def decoder(quantize: Quantize | None, **fields: Any) -> Decoder:
 
 
 def products(jaxpr: Any) -> Counter:
-    """How many products of matrices there are of each pair of types."""
+    """The number of matrix products by their pair of dtypes."""
     found: Counter = Counter()
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "dot_general":
@@ -61,7 +61,7 @@ def upright(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def both(quantize: Quantize | None) -> Any:
-    """A Linear's output and its gradients, its kernel and its input."""
+    """A Linear's output, and the gradients of its kernel and its input."""
     linear, x = Linear((5,), ("mlp",), use_bias=False), upright(numbers(3, 4, 8), -1)
     params = {"params": {"kernel": upright(numbers(8, 5, seed=2), 0)}}
 
@@ -74,7 +74,7 @@ def both(quantize: Quantize | None) -> Any:
     return np.asarray(y), weight["params"]["kernel"], incoming, params["params"]["kernel"], x
 
 
-def test_int8_is_the_formula() -> None:
+def test_int8_equals_the_formula() -> None:
     """127.5 steps to the largest magnitude, of a token's activations and of a kernel's column."""
     y, weight, incoming, kernel, x = both(Quantize())
     a, b = np.abs(x).max(-1, keepdims=True) / 127.5, np.abs(kernel).max(0, keepdims=True) / 127.5

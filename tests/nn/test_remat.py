@@ -1,4 +1,4 @@
-"""Every policy gives the same gradients, and keeps what its name says where it says."""
+"""Every remat policy gives the same gradients, and saves what its name says, on the device or the host."""
 
 import functools
 import math
@@ -14,7 +14,11 @@ from txjax.parametrization import Scaling
 
 from made import numbers, variables
 
-B, L, D, F, DEPTH = 3, 16, 8, 20, 12
+B = 3
+L = 16
+D = 8
+F = 20
+DEPTH = 12
 # Numbers a token and layer: one key head of 4 serves two query heads.
 SIZES = {"stream": D, "query": D, "key": 4, "value": 4, "attended": D, "attention": D, "hidden": F}
 KEPT = {
@@ -54,21 +58,21 @@ def test_gradients_are_those_without(remat: str) -> None:
 
 
 @pytest.mark.parametrize("remat", [name for name in REMAT if name != "none"])
-def test_a_policy_keeps_what_it_says(remat: str) -> None:
+def test_a_policy_saves_what_its_name_says(remat: str) -> None:
     traced = jax.jit(lambda p: jax.vjp(loss(remat)[1], p)[1]).trace(params())
     kept = [x for x in jax.tree.leaves(traced.out_info) if x.shape[:2] in ((DEPTH, B), (DEPTH, B * L))]
     assert sum(math.prod(x.shape) for x in kept) == DEPTH * B * L * KEPT[remat]
     assert ("<host>" in str(traced.jaxpr)) == REMAT[remat].host
 
 
-def test_less_is_kept_down_the_table() -> None:
-    """Where a policy asks for the host's memory nothing is said: a CPU's own is the host's."""
+def test_policies_are_in_order_of_memory() -> None:
+    """Policies that offload to host memory are excluded: a CPU's memory is the host's."""
     sizes = {name: program(name).memory_analysis().temp_size_in_bytes for name in REMAT if not REMAT[name].host}
     assert list(sizes.values()) == sorted(sizes.values(), reverse=True), sizes
 
 
-def test_names_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a policy the program is line by line the one without names."""
+def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a policy the program's text equals that without names."""
     named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
     for module in ("attention", "mlp", "stack"):
         monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)

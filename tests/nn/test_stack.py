@@ -1,4 +1,4 @@
-"""Blocks and stacks: one layout and one result, however the loop is run."""
+"""Blocks and stacks: layout and results don't depend on scan, unroll or remat."""
 
 from typing import Any
 
@@ -121,9 +121,11 @@ def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
     np.testing.assert_array_equal(noisy, apply(params, X, LayerContext(train=True), rngs=rngs))
 
 
-def test_stochastic_depth_leaves_whole_branches_out() -> None:
-    """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales what it keeps."""
-    examples, rate, depth = 1000, 0.5, 3
+def test_stochastic_depth_drops_whole_branches() -> None:
+    """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales kept branches."""
+    examples = 1000
+    rate = 0.5
+    depth = 3
     block = PreNorm(**parts(mlp=MLP(initial=Init(), residual_scale=1.0, scaling=Scaling())), drop_path=rate)
     params = variables(block, X[:1], LayerContext())
     x = jnp.broadcast_to(X[:1], (examples, *X.shape[1:]))

@@ -1,4 +1,4 @@
-"""Attention by tokamax agrees with the reference, as far as its CPU form goes; only a config chooses it."""
+"""Attention by tokamax against the reference, on CPU; only a config chooses it."""
 
 import importlib.util
 from typing import Any
@@ -19,7 +19,7 @@ from made import numbers
 X = jax.ShapeDtypeStruct((2, 64, 4, 16), jnp.bfloat16)
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tokamax_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "tokamax" else found(name))
     with pytest.raises(
@@ -48,7 +48,7 @@ def graded(kernel: str, mask: Mask) -> Any:
         Mask.within(jnp.sort(jnp.arange(128).reshape(2, 64) // 20 % 3, 1), causal=True),
     ],
 )
-def test_tokamax_is_the_reference(mask: Mask) -> None:
+def test_tokamax_equals_the_reference(mask: Mask) -> None:
     pytest.importorskip("tokamax")
     with (
         sharding.use_mesh(sharding.Mesh(data=2, tensor=4)),
@@ -63,7 +63,7 @@ def test_tokamax_is_the_reference(mask: Mask) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), ours, theirs)
 
 
-def test_what_tokamax_cannot_take_the_reference_computes() -> None:
+def test_the_reference_computes_calls_that_tokamax_does_not_support() -> None:
     pytest.importorskip("tokamax")
     with backend.target_platform("gpu"):  # which is not here
         choice = choose(X, X, Mask(causal=True), kernel="tokamax")

@@ -1,4 +1,4 @@
-"""Cross entropy and its additions against their formulas; which of them an evaluation sees."""
+"""Cross entropy and its added terms against their formulas, in training and in evaluations."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,9 @@ from txjax.types import UserError
 
 from made import Echo, call, numbers
 
-B, L, V = 3, 4, 5
+B = 3
+L = 4
+V = 5
 LOGITS = 3 * numbers(B, L, V)
 TARGETS = np.random.default_rng(1).integers(0, V, (B, L)).astype(np.int32)
 WEIGHTS = np.asarray([[1, 1, 1, 1], [1, 2, 0, 0], [0, 0, 0, 0]], np.float32)
@@ -106,7 +108,9 @@ def test_regression_is_the_squared_error_of_the_value() -> None:
 
 
 def test_mixed_labels_of_images() -> None:
-    logits, label, other = LOGITS[:2, 0], TARGETS[:2, 0], TARGETS[:2, 1]
+    logits = LOGITS[:2, 0]
+    label = TARGETS[:2, 0]
+    other = TARGETS[:2, 1]
     batch = {"id": np.arange(2), "image": TARGETS, "weights": np.asarray([1, 0.5], np.float32)}
     batch |= {"label": label, "other_label": other, "mix": np.asarray([0.25, 1], np.float32)}
     outcome = call(Classification(), Echo(logits), {"params": {}}, batch, jax.random.key(0), True)
@@ -115,13 +119,13 @@ def test_mixed_labels_of_images() -> None:
     np.testing.assert_allclose(outcome.losses["classification"].total, want, rtol=1e-5)
 
 
-def test_what_is_no_classifier_is_refused_by_name() -> None:
+def test_models_that_are_no_classifiers_are_refused() -> None:
     batch = {"id": np.arange(B), "tokens": TARGETS, "label": TARGETS[:, 0], "weights": WEIGHTS[:, 0]}
-    with pytest.raises(UserError, match=r"config\.model: expected one that gives .*Classification.* 'Echo'"):
+    with pytest.raises(UserError, match=r"config\.model: expected a model that returns .*Classification.* 'Echo'"):
         call(Classification(), Echo(LOGITS), {"params": {}}, batch, jax.random.key(0), False)
 
 
-def test_a_need_may_be_met_in_two_ways() -> None:
+def test_alternative_required_keys() -> None:
     assert not missing_keys(Classification.required_keys, ["id", "tokens", "label", "weights"])
     assert not missing_keys(Classification.required_keys, ["id", "image", "label", "weights"])
     assert missing_keys(Classification.required_keys, ["id", "label", "weights"]) == ["image | tokens"]

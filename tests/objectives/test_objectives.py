@@ -1,4 +1,4 @@
-"""Losses and metrics against their formulas, on models that return what they are told."""
+"""Losses and metrics against their formulas, with stub models that return given outputs."""
 
 from typing import Any
 
@@ -13,7 +13,9 @@ from txjax.types import UserError
 from made import Echo, call, numbers
 
 KEY = jax.random.key(0)
-B, L, V = 3, 4, 5
+B = 3
+L = 4
+V = 5
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -51,17 +53,19 @@ def test_collections_and_dropout_keys() -> None:
 
 
 def corrupt(objective: MaskedToken, ids: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> Any:
-    """The tokens with some hidden, and where one was chosen: bool [B L]."""
+    """The tokens after masking, and which were chosen: bool [B L]."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(KEY, ids)
-    hidden, places, among = jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
+    hidden, positions, among = jax.tree.map(np.asarray, jax.jit(jax.vmap(objective.corrupt))(keys, tokens, weights))
     chosen = np.zeros(tokens.shape, bool)
-    np.put_along_axis(chosen, places, among, -1)
-    assert chosen.sum() == among.sum()  # no place twice
+    np.put_along_axis(chosen, positions, among, -1)
+    assert chosen.sum() == among.sum()  # no position twice
     return hidden, chosen
 
 
 def test_masked_tokens_are_15_percent_80_10_10() -> None:
-    n, length, vocab = 500, 200, 1000
+    n = 500
+    length = 200
+    vocab = 1000
     objective = MaskedToken(mask_id=vocab, vocab=vocab)
     tokens = np.random.default_rng(0).integers(0, vocab, (n, length)).astype(np.int32)
     weights = np.ones((n, length), np.float32)
@@ -73,7 +77,7 @@ def test_masked_tokens_are_15_percent_80_10_10() -> None:
     assert abs(masked.mean() - 0.8) < 0.02 and abs(same.mean() - 0.1) < 0.015
     random = hidden[chosen][~masked & ~same]
     assert abs(random.mean() / (vocab / 2) - 1) < 0.1 and random.max() < vocab
-    # Every place is as likely as every other: 75 of 500 expected, standard deviation 8.
+    # Every position is equally likely: 75 of 500 expected, standard deviation 8.
     assert abs(chosen[:, 100:].sum(0) - 75).max() < 40
 
     again, _ = corrupt(objective, np.arange(n)[::-1].copy(), tokens[::-1].copy(), weights)

@@ -1,4 +1,4 @@
-"""Groups cover every parameter exactly once, or say which they don't."""
+"""Parameter groups: each parameter is in exactly one, else an error names those that are not."""
 
 import pytest
 

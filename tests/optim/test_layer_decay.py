@@ -41,7 +41,7 @@ def layer_id(name: str, layers: int) -> int:
     return int(name.split(".")[1]) + 1 if name.startswith("blocks") else layers + 1
 
 
-# Where the published names lie here.
+# Published names -> paths here.
 PUBLISHED = {
     "patch_embed/kernel": "patch_embed.proj.weight",
     "patch_embed/bias": "patch_embed.proj.bias",
@@ -78,8 +78,8 @@ def test_the_parts_of_bert():
 
 
 @pytest.mark.parametrize("kind", [AdamW, Lion, SGD, LARS, Adafactor, Muon], ids=lambda k: k.__name__)
-def test_it_is_exact_for_every_optimizer(kind):
-    """The update with decay is the update without, times the factor: what the moments see doesn't change."""
+def test_layer_decay_is_exact_for_every_optimizer(kind):
+    """The update with decay is the update without, times the factor: the moments are the same."""
     shapes, axes = traced(VIT, IMAGE)
     params, grads = (jax.tree.map(lambda x, s=seed: jnp.asarray(numbers(*x.shape, seed=s)), shapes) for seed in (1, 2))
     groups = (Group("head/.*", lr=0.5), Group("(?!head/).*"))

@@ -39,7 +39,7 @@ PARAMS, GRADS = draw(0), [draw(1), draw(2)]
 
 
 def run(optimizer: Optimizer, grads: list, params: dict = PARAMS) -> tuple[list[dict[str, np.ndarray]], dict]:
-    """Minus the update, divided by the learning rate, of each step; parameters stay where they are."""
+    """Minus the update, divided by the learning rate, of each step; parameters are not updated."""
     transform = optimizer.build(10, AXES)
     state = transform.init(params)
     steps = []
@@ -108,7 +108,7 @@ def adafactor(grads: list[np.ndarray], p: np.ndarray) -> np.ndarray:
     return u / max(1, np.sqrt((u**2).mean())) * max(1e-3, np.sqrt((p**2).mean()))
 
 
-# Each path: is it stacked, and the matrix that one layer of it is.
+# Path -> whether it is stacked, and the matrix of one layer.
 MATRICES = {
     "embed/embedding": (False, (5, 6)),
     "layers/query/kernel": (True, (6, 8)),
@@ -129,7 +129,9 @@ def by_layer(path: str, arrays: list[np.ndarray], function) -> np.ndarray:  # ty
 
 def test_adafactor() -> None:
     steps, state = run(Adafactor(**RAW), GRADS)
-    first, second, params = leaves(GRADS[0]), leaves(GRADS[1]), leaves(PARAMS)
+    first = leaves(GRADS[0])
+    second = leaves(GRADS[1])
+    params = leaves(PARAMS)
     expected = {
         path: by_layer(path, [first[path], second[path], params[path]], lambda a, b, p: adafactor([a, b], p))
         for path in params
@@ -155,7 +157,9 @@ def test_adafactor_is_that_of_optax_for_each_matrix() -> None:
             direction, state = reference.update(jnp.asarray(g), state, jnp.asarray(p))
         return np.asarray(direction)
 
-    first, second, params = leaves(GRADS[0]), leaves(GRADS[1]), leaves(PARAMS)
+    first = leaves(GRADS[0])
+    second = leaves(GRADS[1])
+    params = leaves(PARAMS)
     matrices = [path for path in params if path.endswith(("kernel", "embedding"))]
     expected = {path: by_layer(path, [first[path], second[path], params[path]], last) for path in matrices}
     close({path: steps[1][path] for path in matrices}, expected)
@@ -172,7 +176,7 @@ def test_lars() -> None:
     """The decay is inside the norm, and so in the momentum; a matrix of zeros moves as with SGD."""
     params = {**PARAMS, "embed": {"embedding": jnp.zeros((5, 6))}}
     steps, _ = run(LARS(**RAW | {"weight_decay": 0.3}, momentum=0.5, trust=0.01), GRADS, params)
-    held = leaves(params)
+    arrays = leaves(params)
 
     def trusted(g: np.ndarray, p: np.ndarray) -> np.ndarray:
         u = g + 0.3 * p
@@ -180,7 +184,7 @@ def test_lars() -> None:
 
     first, second = (
         {
-            path: by_layer(path, [g, held[path]], trusted) if path.endswith(("kernel", "embedding")) else g
+            path: by_layer(path, [g, arrays[path]], trusted) if path.endswith(("kernel", "embedding")) else g
             for path, g in leaves(grads).items()
         }
         for grads in GRADS
@@ -217,7 +221,7 @@ def test_muon_moves_matrices_about_as_far_as_adamw() -> None:
         assert 0.12 < np.sqrt((steps[0][path] ** 2).mean()) < 0.25
 
 
-def test_muon_wants_hidden_matrices() -> None:
+def test_muon_needs_hidden_matrices() -> None:
     with pytest.raises(UserError, match="without hidden matrices, got 'Muon'; did you mean AdamW"):
         Muon().build(1000, {"scale": ("embed",), "embedding": ("vocab", "embed")})
 
@@ -271,8 +275,8 @@ def test_state_mirrors_the_parameters_in_float32(optimizer: Optimizer) -> None:
 
 
 @pytest.mark.parametrize("kind", [AdamW, Lion, Muon])
-def test_a_momentum_may_wait_in_bfloat16(kind: type[Optimizer]) -> None:
-    """The first step doesn't see it; the second sees a rounded momentum."""
+def test_momentum_in_bfloat16(kind: type[Optimizer]) -> None:
+    """The first step is the same; the second uses a rounded momentum."""
     (first, second), state = run(kind(**RAW), GRADS)
     (near_first, near_second), rounded = run(kind(**RAW, momentum_dtype="bfloat16"), GRADS)
     close(near_first, first)

@@ -10,7 +10,9 @@ import pytest
 from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
 from txjax.types import UserError
 
-PEAK, STEPS, WARMUP = 0.5, 20, 4
+PEAK = 0.5
+STEPS = 20
+WARMUP = 4
 
 FORMULAS = {
     "constant": (Constant(WARMUP), lambda s: PEAK),
@@ -35,7 +37,7 @@ def test_formula(name: str) -> None:
 
 @pytest.mark.parametrize("schedule", [Cosine(), Linear(), Constant(), WarmupStableDecay(), InverseSquareRoot()])
 @pytest.mark.parametrize("warmup", [1, 10])
-def test_no_update_is_wasted(schedule: Schedule, warmup: int) -> None:
+def test_first_and_last_update_of_the_warmup(schedule: Schedule, warmup: int) -> None:
     schedule.warmup_steps = warmup
     rates = jax.vmap(schedule(PEAK, 10))(jnp.arange(10))
     assert rates.min() > 0
@@ -52,7 +54,7 @@ def test_stable_phase_does_not_depend_on_the_length_of_the_run() -> None:
     assert WarmupStableDecay(0)(PEAK, 20)(17) < PEAK  # a fifth of 20 is 4
 
 
-def test_a_schedule_that_does_not_fit() -> None:
+def test_invalid_schedules() -> None:
     with pytest.raises(UserError, match=r"schedule.warmup_steps: expected at most config.num_steps = 5, got 100"):
         Cosine()(PEAK, 5)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Spikes: which updates are dropped follows the formula, written again in numpy; what is dropped leaves no trace."""
+"""Spikes: updates are dropped by the formula, written again in numpy, and dropped updates change nothing."""
 
 import math
 from types import SimpleNamespace
@@ -65,7 +65,7 @@ def test_nothing_is_dropped_before_the_window_is_full():
     assert int(metrics["skipped"][1]) == 0
 
 
-def test_spikes_without_end_stop_the_run(tmp_path, capsys):
+def test_consecutive_spikes_stop_the_run(tmp_path, capsys):
     text = runs.CONFIG.replace("AdamW, Constant", "AdamW, Constant, Spikes")
     path = tmp_path / "spiky.py"
     spikes = "spikes=Spikes(factor=1.000001, window=2), max_skips=3, num_steps=40,"

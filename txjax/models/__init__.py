@@ -1,4 +1,4 @@
-"""The models: each is its own configuration."""
+"""Models: a model's fields are its config."""
 
 from txjax.models.text.bert import Bert, NextSentence
 from txjax.models.text.classifier import BertClassifier, DecoderClassifier

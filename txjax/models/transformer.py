@@ -1,4 +1,4 @@
-"""What all models share: the sizes and parts of a stack of blocks."""
+"""The base of all models: the sizes and parts of a stack of blocks."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,21 +33,21 @@ _SIZES = ("width", "depth", "heads", "kv_heads")
 
 
 class Transformer(nn.Module, kw_only=True):
-    """The fields of every model. Parts are templates: the model hands them its sizes when it is called.
+    """The fields of every model. Parts are templates: the model sets their sizes when it is called.
 
     Attributes:
       width: size D of the residual stream.
       depth: blocks.
       heads: query heads.
-      kv_heads: key and value heads; None = `heads`, 1 = multi-query attention (Shazeer 2019).
-      positions: how tokens know where they are.
+      kv_heads: key and value heads; 1 is multi-query attention (Shazeer 2019). If None, `heads`.
+      positions: the position encoding.
       norm, attention, mlp, block: the parts of a layer.
       stack: how the layers are run (`remat`, `unroll`).
-      initial: how kernels are drawn, at the base of the parametrization where that has one.
-      parametrization: what else follows from the sizes: nothing (`Standard`), or a learning rate that keeps its meaning
-        at any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
+      initial: the initialiser of kernels, at the parametrization's base size if it has one.
+      parametrization: how other numbers scale with the sizes: not at all (`Standard`), or so that a learning rate
+        transfers to any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
       dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
-      quantize: products of the layers in eight bits; None = in `dtype`.
+      quantize: eight-bit products of the layers. If None, products are in `dtype`.
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
     """
 
@@ -69,9 +69,9 @@ class Transformer(nn.Module, kw_only=True):
 
     @nn.nowrap
     def layers(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
-        """Embeddings through dropout, the stack of blocks, and the norm that ends a pre-norm stack.
+        """Applies dropout to embeddings, then the stack of blocks, and the final norm of a pre-norm stack.
 
-        Parameters: `layers/block` and, where the blocks want one, `norm_final`.
+        Parameters: `layers/block` and, if the blocks have `final_norm`, `norm_final`.
         """
         size = head_size(self.width, self.heads, self.attention.head_size)
         context = LayerContext(
@@ -83,7 +83,7 @@ class Transformer(nn.Module, kw_only=True):
         )
         scaling = self.layer_scaling()
         if scaling.alpha and not self.block.final_norm:
-            hint = "no published rule has depth in a stream that every block normalises; MuP() takes any block"
+            hint = "no published rule covers depth with a block that normalises the residual stream; MuP() takes any"
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
         residual_scale = self.initial.residual_scale(round(self.depth / scaling.depth))
@@ -107,25 +107,25 @@ class Transformer(nn.Module, kw_only=True):
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
-        """What follows from the model's sizes, for the optimizer; None where learning rates don't follow them."""
+        """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         size = head_size(self.width, self.heads, self.attention.head_size)
         return self.parametrization.scaling(self.width, size, self.depth)
 
     @nn.nowrap
     def layer_scaling(self) -> Scaling:
-        """What follows from the model's sizes, for its layers: the identity where nothing does."""
+        """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:
-        """The fields of this class but its sizes: what a second Transformer inside the model has in common with it."""
+        """The fields of this class except its sizes, for a second Transformer inside the model."""
         names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
         values = {name: getattr(self, name) for name in names}
         return {k: v.clone(parent=None, name=None) if isinstance(v, nn.Module) else v for k, v in values.items()}
 
 
 def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:
-    """Width, depth and heads of a published size. Raises UserError for one that isn't."""
+    """Width, depth and heads of a published size. Raises UserError for an unknown one."""
     if size not in sizes:
         raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
     return dict(zip(("width", "depth", "heads"), sizes[size], strict=True))

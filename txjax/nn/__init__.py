@@ -1,4 +1,4 @@
-"""The parts that Transformers are made of; one idea a file."""
+"""Layers of Transformers: one idea a file."""
 
 from txjax.nn.attention import Attention, LayerContext, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention

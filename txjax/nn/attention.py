@@ -1,4 +1,4 @@
-"""Attention: what every layer receives, and the module."""
+"""The attention module, and the context that every layer receives."""
 
 import dataclasses
 
@@ -23,16 +23,16 @@ PROJECTIONS = ("query", "key", "value", "out")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerContext:
-    """What every layer of a stack receives, computed once.
+    """Inputs that all layers of a stack share, computed once a forward pass.
 
     Attributes:
       mask: which keys a query sees.
-      bias: float32 [B|1 H L S], added to the scores; None = nothing.
-      rotation: cosines and sines of `Positions.rotation`; None = queries and keys as they are.
+      bias: float32 [B|1 H L S], added to the scores. If None, nothing is added.
+      rotation: cosines and sines of `Positions.rotation`. If None, queries and keys are not rotated.
       memory: [B M D], what cross-attention reads.
-      memory_mask: which of the memory it sees.
-      index: int32 [], the row of the cache where this call's keys go; None = no cache.
-      train: dropout is active.
+      memory_mask: which positions of the memory a query sees.
+      index: int32 [], the row of the cache where this call's keys are written. If None, there is no cache.
+      train: whether dropout is active.
     """
 
     mask: Mask = NO_MASK
@@ -45,12 +45,12 @@ class LayerContext:
 
     @property
     def real(self) -> Bool[Array, "#B L"] | None:
-        """Which tokens are not padding; None = all."""
+        """Which tokens are not padding. If None, all are real."""
         return None if self.mask.segments is None else self.mask.segments[0] > 0
 
 
 def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array, "B L H K"]:
-    """Turns channels i and i + K/2 by the angles of `rotation`, in float32."""
+    """Rotates channels i and i + K/2 by the angles of `rotation`, in float32."""
     if rotation is None:
         return x
     cos, sin = (part[:, :, None, :] for part in rotation)
@@ -59,30 +59,30 @@ def rotate(x: Float[Array, "B L H K"], rotation: Rotation | None) -> Float[Array
 
 
 def head_size(width: int, heads: int, given: int | None = None) -> int:
-    """The size of one head. Raises UserError where `heads` doesn't divide `width`."""
+    """The size of one head. Raises UserError if `heads` doesn't divide `width`."""
     if given is None and width % heads:
         raise UserError("config.model.heads", f"a divisor of the width {width}", heads)
     return given or width // heads
 
 
 class Attention(nn.Module):
-    """Multi-head attention, over the input itself or over a memory.
+    """Multi-head self-attention, or cross-attention to a memory.
 
     Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it.
-    With `context.index`, keys and values are kept in the collection "cache".
+    With `context.index`, keys and values are written to the collection "cache".
 
     Attributes:
       heads: query heads, set by the model.
-      kv_heads: key and value heads; set by the model, None = `heads`.
-      head_size: None = width / heads.
-      use_bias: projections have biases, those that `biases` names.
-      biases: of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
-      window: a token sees only those less than this many places away (Beltagy et al. 2020); None = no limit.
-      context_parallel: how queries meet the keys of other devices, where the mesh splits the length: `AllGatherKV`,
+      kv_heads: key and value heads, set by the model. If None, `heads`.
+      head_size: If None, width / heads.
+      use_bias: whether the projections in `biases` have biases.
+      biases: some of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
+      window: a token attends to those less than this many positions away (Beltagy et al. 2020). If None, no limit.
+      context_parallel: how queries get the keys of other devices if the mesh shards the length: `AllGatherKV`,
         `RingAttention`.
       dropout: of the attention weights.
-      initial, residual_scale: how kernels are drawn, and the output kernel's factor; set by the model.
-      scaling: what the model's size asks for; set by the model.
+      initial, residual_scale: how kernels are initialised, and the output kernel's factor; set by the model.
+      scaling: factors that follow from the model's size; set by the model.
     """
 
     heads: int | None = None
@@ -98,7 +98,7 @@ class Attention(nn.Module):
     scaling: Scaling | None = None
 
     def has_bias(self, projection: str) -> bool:
-        """Whether one of `PROJECTIONS` has a bias. Raises UserError where `biases` names something else."""
+        """Whether one of `PROJECTIONS` has a bias. Raises UserError if `biases` names anything else."""
         for name in self.biases:
             if name not in PROJECTIONS:
                 expected = "some of " + ", ".join(PROJECTIONS)
@@ -109,7 +109,7 @@ class Attention(nn.Module):
     def __call__(
         self, x: Float[Array, "B L D"], context: LayerContext, memory: Float[Array, "B S D"] | None = None
     ) -> Float[Array, "B L D"]:
-        """Attention of x over itself under `context`, or over `memory` under its mask alone."""
+        """Self-attention of x under `context`, or cross-attention to `memory` under `context.memory_mask` alone."""
         assert self.heads and self.initial and self.residual_scale and self.scaling
         width, groups = x.shape[-1], self.kv_heads or self.heads
         size = head_size(width, self.heads, self.head_size)

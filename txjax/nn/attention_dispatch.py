@@ -1,6 +1,6 @@
-"""The one door to attention: which kernel computes a call is chosen by backend, dtype and shape, or by name.
+"""Attention dispatch: the kernel of each call is chosen by backend, dtype and shape, or by name.
 
-`docs/kernels.md` says which kernel takes what.
+`docs/kernels.md` lists which kernel supports what.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from txjax.nn.tokamax import not_tokamax, tokamax
 
 
 class Choice(NamedTuple):
-    """Which kernel computes a call, and why.
+    """The kernel that computes a call, and the reason.
 
     Attributes:
       kernel: "splash", "cudnn", "tokamax", "reference" or "ring".
-      why: in words.
+      why: the reason, as text.
       query, key: shapes [B L H K] and [B S G K].
     """
 
@@ -35,21 +35,21 @@ class Choice(NamedTuple):
     key: tuple[int, ...]
 
 
-# The kernel, and what says why it doesn't take a call (None: it does).
+# The kernel, and the function that returns why it doesn't support a call (None: it does).
 KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., str | None]]] = {
     "splash": (splash, not_splash),
     "cudnn": (cudnn, not_cudnn),
     "tokamax": (tokamax, not_tokamax),
 }
 _BY_PLATFORM = {"tpu": "splash", "gpu": "cudnn"}
-NAMED = ("reference", "tokamax")  # those that a config may ask for: they run on every platform
+NAMED = ("reference", "tokamax")  # kernels that a config may name: they run on every platform
 
 _chosen: contextvars.ContextVar[list[Choice] | None] = contextvars.ContextVar("chosen", default=None)
 
 
 @contextlib.contextmanager
 def choices() -> Iterator[list[Choice]]:
-    """The choices for all calls that are traced inside, in their order; the list fills up as they come."""
+    """The choices for all calls traced inside, in order; the list is filled while tracing."""
     chosen: list[Choice] = []
     token = _chosen.set(chosen)
     try:
@@ -68,7 +68,7 @@ def choose(
 ) -> Choice:
     """The kernel for a call of `dot_product_attention` with these arguments; arrays may be ShapeDtypeStructs."""
     platform = backend.platform()
-    shapes, asked = (query.shape, key.shape), "the config asks for it"
+    shapes, asked = (query.shape, key.shape), "the config names it"
     name = kernel or _BY_PLATFORM.get(platform)
     if name is None or name == "reference":
         return Choice("reference", asked if name else f"no other kernel for {platform}", *shapes)
@@ -80,7 +80,7 @@ def choose(
 
 @contextlib.contextmanager
 def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
-    """The call's operations are traced inside: it is among the `choices`, and the scope counts its pairs."""
+    """Adds a call, whose operations are traced inside, to `choices`; the scope's name counts its pairs."""
     if (chosen := _chosen.get()) is not None:
         chosen.append(choice)
     length, source = choice.query[1], choice.key[1]
@@ -89,7 +89,7 @@ def record_choice(choice: Choice, mask: Mask) -> Iterator[None]:
 
 
 def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str | None:
-    """Why no kernel but the reference takes a call."""
+    """The reason why only the reference supports a call; None if others may."""
     if bias is not None:
         return "a bias is added to the scores"
     if dropout is not None:
@@ -116,11 +116,11 @@ def dot_product_attention(
 
     Args:
       bias: float32, added to the scores.
-      dropout: of the weights; None = none.
-      kernel: one of `NAMED`. If None, the platform's. Where it can't take the call the reference computes it.
+      dropout: of the weights. If None, no dropout.
+      kernel: one of `NAMED`. If None, the platform's. If it doesn't support the call, the reference computes it.
 
-    The operations stand in a scope `pairs_N_of_M`: the mask's static part lets N of the M = L * S pairs of a query
-    and a key through. Who counts FLOPs can count those alone.
+    The operations are in a scope `pairs_N_of_M`: the mask's static part allows N of the M = L * S pairs of a query
+    and a key, so that FLOPs can be counted for those alone.
     """
     choice = choose(query, key, mask, bias, dropout, kernel)
     with record_choice(choice, mask):

@@ -1,4 +1,4 @@
-"""What a module gives the objective beside its output: terms of the loss, and metrics."""
+"""Auxiliary outputs of modules: terms of the loss, and metrics."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ AUX_COLLECTIONS = ("losses", "metrics")
 
 
 def sow_aux(module: nn.Module, kind: str, name: str, values: Float[Array, "B N"]) -> None:
-    """Hands numbers for each example to the objective, which takes their means over the examples of the batch.
+    """Sows numbers for each example; the objective takes their means over the examples of the batch.
 
     Args:
       kind: "losses": a term that training adds to the loss, the sum over all layers that sow it; "metrics": the mean

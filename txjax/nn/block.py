@@ -17,7 +17,7 @@ from txjax.types import UserError, config_field
 
 
 def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
-    """A copy of a module with the fields that the model sets, not yet part of any model.
+    """A copy of a module, without a parent, with the fields that the model sets.
 
     Raises:
       UserError: the config sets one of them at `where` too.
@@ -29,18 +29,18 @@ def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
 
 
 class Block(nn.Module):
-    """The parts of a layer; the model fills them in. A subclass says how they meet in `branch`.
+    """The parts of a layer, set by the model. A subclass combines them in `branch`.
 
     Attributes:
       attention: self-attention.
-      cross: attention over `context.memory`; None = no such branch.
+      cross: attention to `context.memory`. If None, there is no such branch.
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
       dropout: of every branch's output.
-      scaling: what every branch's output is multiplied by; set by the model.
-      drop_path: stochastic depth (Huang et al. 2016): the last layer leaves a branch out for this share of the
-        examples, the layers before it for less, down to none in the first; what stays is scaled up to make good for it.
-      final_norm: a stack of these blocks wants a norm after the last one.
+      scaling: has the factor of every branch's output; set by the model.
+      drop_path: stochastic depth (Huang et al. 2016): the fraction of examples for which the last layer drops a
+        branch. It falls linearly to 0 in the first layer; kept branches are scaled up so that the mean is unchanged.
+      final_norm: whether a stack of these blocks is followed by a norm.
     """
 
     attention: Attention | None = None
@@ -53,19 +53,19 @@ class Block(nn.Module):
     final_norm: ClassVar[bool]
 
     def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
-        """The stream after a branch of `layer`."""
+        """The residual stream after a branch of `layer`."""
         raise NotImplementedError
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
     ) -> Float[Array, "B L D"]:
-        """The stream after this layer: the same shape and dtype. `depth_fraction`: 0 the first, 1 the last layer."""
+        """The residual stream after this layer, same shape and dtype. `depth_fraction`: 0 first, 1 last layer."""
         assert self.attention and self.mlp and self.norm and self.scaling and self.dropout is not None
         norm, factor = self.norm, self.scaling.branch()
         drop = nn.Dropout(self.dropout, deterministic=not context.train)
 
-        def leave_out(y: jax.Array) -> jax.Array:
+        def drop_branch(y: jax.Array) -> jax.Array:
             if not (self.drop_path and context.train):
                 return y
             stay = 1 - self.drop_path * jnp.asarray(depth_fraction, jnp.float32)
@@ -74,7 +74,7 @@ class Block(nn.Module):
 
         def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
             def scaled(y: jax.Array) -> jax.Array:
-                return scale(leave_out(drop(layer(y))), factor)
+                return scale(drop_branch(drop(layer(y))), factor)
 
             return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), scaled)
 

@@ -1,7 +1,7 @@
-"""Decoding token by token: what earlier calls leave in the collection "cache" for later ones.
+"""The KV cache of step-by-step decoding, in the collection "cache".
 
 A module caches when it is applied with `mutable=["cache"]`. Rows are written at an index that counts the tokens
-so far; nothing checks that it stays below the cache's length, which is the caller's to keep.
+so far. The caller must keep it below the cache's length; it is not checked.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from txjax.nn.mask import NO_MASK, Mask
 def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
     """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
 
-    A cache that isn't there yet is made as long as the rows.
+    A cache that doesn't exist yet is created as long as the rows.
     """
     cache = module.variable("cache", name, jnp.zeros_like, rows)
     cache.value = jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis=1)
@@ -26,13 +26,13 @@ def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """The tokens of a call, and the tokens that they look back on (with a cache, those of earlier calls too).
+    """Positions and mask of a call's tokens and of their keys (with a cache, tokens of earlier calls too).
 
     Attributes:
       positions: int32 [B|1 L], of the call's tokens.
       key_positions: int32 [B|1 S], of all tokens.
-      mask: which of all tokens a token of the call looks at.
-      index: int32 [], the row of the cache where the call's tokens go; None = no cache.
+      mask: which of all tokens a token of the call attends to.
+      index: int32 [], the row of the cache where the call's tokens are written. If None, there is no cache.
     """
 
     positions: Int[Array, "#B L"]
@@ -49,16 +49,16 @@ def causal_window(
 ) -> Window:
     """The window of a causal `module`'s call on tokens of `shape` [B L]: no token sees a later one, or another segment.
 
-    Without positions, tokens count from the first one in the window; without segments, all are of segment 1.
+    If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
     """
-    places = jnp.arange(shape[1], dtype=jnp.int32)[None]
+    indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
     if not module.is_mutable_collection("cache") or module.is_initializing():
-        positions = places if positions is None else positions
+        positions = indices if positions is None else positions
         return Window(positions, positions, Mask.within(segments, causal=True))
     counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
     index, counter.value = counter.value, counter.value + shape[1]
-    places = index + places
-    positions = jnp.broadcast_to(places if positions is None else positions, shape)
+    indices = index + indices
+    positions = jnp.broadcast_to(indices if positions is None else positions, shape)
     segments = jnp.ones(shape, jnp.int32) if segments is None else segments
     key_positions = update_cache(module, "key_positions", positions, index)
     key_segments = update_cache(module, "key_segments", segments, index)

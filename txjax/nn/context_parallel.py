@@ -1,4 +1,4 @@
-"""How queries meet the keys and values that other devices hold, where the mesh splits the length."""
+"""Context parallelism: attention to keys and values of other devices, if the mesh shards the length."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from txjax.types import UserError, config_field
 
 @dataclasses.dataclass
 class ContextParallel:
-    """Each device has the queries of its part of the length; a variant brings it the keys. None changes the result."""
+    """Base of ways to bring keys to each device's shard of the queries. No variant changes the result."""
 
     def __call__(
         self,
@@ -28,16 +28,16 @@ class ContextParallel:
         bias: Float[Array, "#B H L S"] | None = None,
         dropout: Callable[[jax.Array], jax.Array] | None = None,
     ) -> Float[Array, "B L H K"]:
-        """Attention, as `nn.dot_product_attention` has it."""
+        """Attention as in `nn.dot_product_attention`."""
         raise NotImplementedError
 
 
 @dataclasses.dataclass
 class AllGatherKV(ContextParallel):
-    """All keys and values on every device, for one layer at a time. Any kernel, bias and mask.
+    """All-gathers keys and values, one layer at a time. Any kernel, bias and mask.
 
     Attributes:
-      kernel: "reference" or "tokamax", for a comparison. If None, the backend's own. Where it can't take a call, the
+      kernel: "reference" or "tokamax", for a comparison. If None, the backend's own. If it doesn't support a call, the
         reference computes it (`docs/kernels.md`).
     """
 
@@ -59,10 +59,10 @@ class AllGatherKV(ContextParallel):
 
 @dataclasses.dataclass
 class RingAttention(AllGatherKV):
-    """Keys and values go round from device to device (Liu et al. 2023): none ever holds more than its part.
+    """Passes keys and values around a ring of devices (Liu et al. 2023): none holds more than its shard.
 
-    By the reference, on every backend. Where there is no ring to go (one part, a length that isn't divided, decoding)
-    they are gathered.
+    Computed by the reference on every backend. Without a ring (one shard, a length that the shards don't divide,
+    decoding) they are all-gathered.
     """
 
     def __call__(
@@ -74,7 +74,7 @@ class RingAttention(AllGatherKV):
         bias: Float[Array, "#B H L S"] | None = None,
         dropout: Callable[[jax.Array], jax.Array] | None = None,
     ) -> Float[Array, "B L H K"]:
-        """Raises UserError for a bias, dropout, or a mask that is an array: only `AllGatherKV` has them whole."""
+        """Raises UserError for a bias, dropout, or a mask that is an array: only `AllGatherKV` supports them."""
         count = num_shards("length")
         if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
             return super().__call__(query, key, value, mask, bias, dropout)

@@ -1,4 +1,4 @@
-"""cuDNN's flash attention, through `jax.nn.dot_product_attention`, for NVIDIA's GPUs."""
+"""cuDNN's flash attention for NVIDIA GPUs, through `jax.nn.dot_product_attention`."""
 
 import functools
 from typing import Any
@@ -15,7 +15,7 @@ from txjax.sharding import num_shards
 
 
 def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
-    """Why the kernel isn't used for a call; None where it is."""
+    """The reason why the kernel doesn't support a call; None if it does."""
     if query.dtype not in (jnp.bfloat16, jnp.float16):
         return f"{query.dtype} is neither bfloat16 nor float16"
     if mask.window is not None and not mask.causal:
@@ -34,10 +34,10 @@ def cudnn(
     value: Float[Array, "B S G K"],
     mask: Mask,
 ) -> Float[Array, "B L H K"]:
-    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in on-chip memory (Dao et al. 2022).
 
-    Segments become an array [B 1 L S]: the kernel knows no better. Odd lengths, which its backward pass doesn't take,
-    get one place more, of a segment of its own.
+    Segments become a mask [B 1 L S], the only form that the kernel supports. Odd lengths, which its backward pass
+    doesn't support, are padded by one position, in a segment of its own.
     """
     length = query.shape[1]
     query, key, value, mask = filled(query, key, value, mask, 2, 2)

@@ -1,4 +1,4 @@
-"""Token embeddings, and the heads that turn features into logits over the vocabulary."""
+"""Token embeddings, and heads from features to logits over the vocabulary."""
 
 import flax.linen as nn
 import jax
@@ -18,7 +18,7 @@ class Embed(nn.Module):
     """A table of vectors: parameter `embedding` [V D] float32.
 
     Attributes:
-      std: standard deviation at first (Radford et al. 2019 and Devlin et al. 2019: 0.02).
+      std: standard deviation at initialisation (Radford et al. 2019 and Devlin et al. 2019: 0.02).
       axis: logical name of the table's rows.
     """
 
@@ -32,19 +32,19 @@ class Embed(nn.Module):
         self.embedding = parameter(self, "embedding", draw, (self.vocab, self.width), (self.axis, "embed"))
 
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike = jnp.float32) -> Float[Array, "*batch D"]:
-        """The rows of these numbers."""
-        # Gathered along the width first: XLA has no good way from rows that are split so to a split batch.
+        """The rows of these ids."""
+        # The width is all-gathered first: XLA has no efficient way from rows sharded along it to a sharded batch.
         return constrain(self.embedding.astype(dtype), self.axis, "width")[ids]
 
 
 class Head(nn.Module):
-    """Turns features into logits over the vocabulary of `embed`.
+    """Base of heads from features to logits over the vocabulary of `embed`.
 
-    New kernels are drawn by `initial`; `scaling` says what the model's size asks for.
+    New kernels are drawn by `initial`; `scaling` has the factors that follow from the model's size.
     """
 
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
-        """Logits [B L V], not yet computed."""
+        """Lazy logits [B L V]."""
         raise NotImplementedError
 
 
@@ -53,14 +53,14 @@ def _ready(x: jax.Array, scaling: Scaling) -> jax.Array:
 
 
 class Tied(Head):
-    """Logits by the embedding's own table (Press and Wolf 2017)."""
+    """Logits by the embedding's table (Press and Wolf 2017)."""
 
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
         return Logits(_ready(x, scaling), embed.embedding.T)
 
 
 class TiedBias(Head):
-    """Logits by the embedding's table and a bias a word (Devlin et al. 2019). Parameter `bias` [V]."""
+    """Logits by the embedding's table and a bias for each token id (Devlin et al. 2019). Parameter `bias` [V]."""
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:
@@ -69,7 +69,7 @@ class TiedBias(Head):
 
 
 class Untied(Head):
-    """Logits by a kernel of their own. Parameters `linear`."""
+    """Logits by a separate kernel. Parameters `linear`."""
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], embed: Embed, initial: Init, scaling: Scaling) -> Logits:

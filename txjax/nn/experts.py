@@ -1,4 +1,4 @@
-"""A mixture of experts: many feed-forward networks, of which every token meets a few."""
+"""Mixture of experts: feed-forward networks of which each token is routed to a few."""
 
 import dataclasses
 import math
@@ -20,12 +20,12 @@ from txjax.types import UserError, config_field
 
 
 class Rows(NamedTuple):
-    """Tokens in front of their experts.
+    """Tokens dispatched to their experts.
 
     Attributes:
       x: [... D].
       product: (x [... in], kernel [E in out]) -> [... out], each token by its own expert's matrix.
-      spread: bias [E out] -> what is added to [... out].
+      spread: bias [E out] -> the bias of each token's expert, broadcastable to [... out].
     """
 
     x: jax.Array
@@ -38,29 +38,29 @@ Compute = Callable[[Rows], jax.Array]
 
 @dataclasses.dataclass
 class Routing:
-    """How tokens come to the experts that they chose, and back."""
+    """Base of ways to dispatch tokens to their chosen experts and to combine the results."""
 
     def __call__(
         self, x: Float[Array, "B L D"], chosen: Int[Array, "B L K"], experts: int, compute: Compute
     ) -> tuple[Float[Array, "B L K D"], Bool[Array, "B L K"]]:
-        """What each chosen expert makes of each token, zeros where it has no room; where it has.
+        """The output of each chosen expert for each token, zeros for dropped tokens; and which were not dropped.
 
         Args:
-          chosen: experts by their numbers; one that isn't among them computes nothing.
+          chosen: indices of experts; an index out of range is not computed.
         """
         raise NotImplementedError
 
 
 @dataclasses.dataclass
 class Capacity(Routing):
-    """Every expert has room for factor * K * L / E tokens of each example (Lepikhin et al. 2020, 2.2).
+    """Each expert has capacity for factor * K * L / E tokens of each example (Lepikhin et al. 2020, 2.2).
 
-    First choices come before second ones, then earlier tokens before later ones; who finds no room passes by the
-    residual stream alone. An example competes with itself alone, so that neither batch nor mesh changes what becomes
-    of it. But a token's fate may hang on later ones' first choices.
+    First choices come before second ones, then earlier tokens before later ones. Tokens over capacity are dropped:
+    only the residual stream carries them. Capacity is per example, so neither batch nor mesh changes the result.
+    Whether a token is dropped may depend on first choices of later tokens.
 
     Attributes:
-      factor: 1 has room for all where the load is even.
+      factor: the capacity factor; at 1 no token is dropped if the load is even.
     """
 
     factor: float = config_field(1.25, above=0)
@@ -74,10 +74,10 @@ class Capacity(Routing):
 
 @dataclasses.dataclass
 class Dropless(Routing):
-    """Every token meets all experts that it chose: sorted by expert, one product a group (Gale et al. 2022).
+    """No token is dropped: tokens are sorted by expert, one product a group (Gale et al. 2022).
 
-    On a mesh that splits the batch or the experts each expert has room for the whole example instead, which costs
-    E / K times the products.
+    On a mesh that shards the batch or the experts, each expert has capacity for the whole example instead, which
+    costs E / K times the products.
     """
 
     def __call__(
@@ -101,13 +101,13 @@ class Dropless(Routing):
 def _in_slots(
     x: jax.Array, chosen: jax.Array, experts: int, room: int, compute: Compute
 ) -> tuple[jax.Array, jax.Array]:
-    """Routing with `room` slots for the tokens of each example at each expert."""
+    """Routing with a capacity of `room` tokens of each example at each expert."""
     batch, length, choices = chosen.shape
     wanted = chosen.transpose(0, 2, 1).reshape(batch, -1)  # first choices first
     picks = jax.nn.one_hot(wanted, experts, dtype=jnp.int32)
     place = (picks * jnp.cumsum(picks, axis=1)).sum(-1) - 1
     fits = (place < room) & (wanted < experts)
-    slot = jnp.where(fits, wanted * room + place, experts * room)  # beyond the last one: nowhere
+    slot = jnp.where(fits, wanted * room + place, experts * room)  # beyond the last one: dropped
 
     def send(x: jax.Array, slot: jax.Array) -> jax.Array:
         empty = jnp.zeros((experts * room, x.shape[-1]), x.dtype)
@@ -135,7 +135,7 @@ class _Linears(nn.Module):
     """One `Linear` for each expert. Parameters (float32): `kernel` [E in out], `bias` [E out].
 
     Attributes:
-      experts: how many.
+      experts: number of experts.
       features: size of the output.
       axes: logical names of input and output.
       use_bias, initial, scaling, scale: as in `Linear`.
@@ -164,23 +164,23 @@ class _Linears(nn.Module):
 
 
 class Experts(MLP):
-    """sum_k gate_k(x) * expert_k(x) over the `top` experts that a router prefers for x (Shazeer et al. 2017, 2).
+    """sum_k gate_k(x) * expert_k(x) over the router's `top` experts for x (Shazeer et al. 2017, 2).
 
-    The gates are the router's probabilities, for `top` above 1 over their sum (Lepikhin et al. 2020, algorithm 1). The
+    The gates are the router's probabilities, divided by their sum if `top` > 1 (Lepikhin et al. 2020, algorithm 1). The
     router computes in float32. Each expert is an `MLP` of the inherited sizes. Parameters: `router` [D E], `up`
-    [E D F], `down` [E F D]. A pass beside the experts is the residual stream.
+    [E D F], `down` [E F D].
 
-    Padding meets no expert and counts nowhere. Two terms of the loss, means over examples, summed over the layers:
-    `experts_balance`, balance * E * sum_e f_e P_e, f_e the share of an example's choices that fall on expert e and P_e
-    its mean probability there (Fedus et al. 2022, equation 4; `balance` where the load is even); `experts_z`, router_z
-    * the mean square of the logarithm of the router's partition function (Zoph et al. 2022, equation 5). Metrics:
-    `experts_dropped`, the share of choices that found no room, and `experts_load_e`, f_e.
+    Padding is not routed and not counted. Two terms of the loss, means over examples, summed over the layers:
+    `experts_balance`, balance * E * sum_e f_e P_e, f_e the fraction of an example's choices that fall on expert e and
+    P_e its mean probability there (Fedus et al. 2022, equation 4; equal to `balance` if the load is even); `experts_z`,
+    router_z * the mean square of the logarithm of the router's partition function (Zoph et al. 2022, equation 5).
+    Metrics: `experts_dropped`, the fraction of choices over capacity, and `experts_load_e`, f_e.
 
     Attributes:
-      experts: how many, E.
-      top: how many of them a token meets, K.
+      experts: number of experts, E.
+      top: experts for each token, K.
       routing: `Capacity` or `Dropless`.
-      balance, router_z: what the two terms are multiplied by; 0 leaves the term out.
+      balance, router_z: factors of the two terms; 0 omits the term.
     """
 
     experts: int = config_field(8, at_least=1)
@@ -204,7 +204,7 @@ class Experts(MLP):
         gates, chosen = jax.lax.top_k(probabilities, self.top)
         gates = gates / gates.sum(-1, keepdims=True) if self.top > 1 else gates
         real = jnp.broadcast_to(True if real is None else real, x.shape[:2])
-        chosen = jnp.where(real[..., None], chosen, self.experts)  # padding meets none
+        chosen = jnp.where(real[..., None], chosen, self.experts)  # padding is not routed
 
         def compute(rows: Rows) -> jax.Array:
             def enter(name: str) -> jax.Array:
@@ -235,4 +235,4 @@ class Experts(MLP):
 
 
 class GatedExperts(GatedMLP, Experts):
-    """`Experts` each of which is a `GatedMLP` (Jiang et al. 2024). Parameters: `gate` [E D F] too."""
+    """`Experts` in which each expert is a `GatedMLP` (Jiang et al. 2024). Also has the parameter `gate` [E D F]."""

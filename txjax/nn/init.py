@@ -1,4 +1,4 @@
-"""How fresh kernels are drawn: a standard deviation from the fans, and a factor for the ends of residual branches."""
+"""Initialisers of kernels: a standard deviation from the fans, and a factor for the ends of residual branches."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from txjax.types import config_field
 class Init:
     """Normal with standard deviation 1 / sqrt(fan-in), so that outputs are as large as inputs (LeCun et al. 1998).
 
-    It is the one of the parametrization's base; `Scaling` says what else a kernel's size asks for.
+    It holds at the parametrization's base size; `Scaling` has the factors for other sizes.
     """
 
     def std(self, fan_in: float, fan_out: float) -> float:
@@ -18,7 +18,7 @@ class Init:
         return fan_in**-0.5
 
     def residual_scale(self, depth: int) -> float:
-        """What the kernels that write into the residual stream are multiplied by, in a stack of `depth` blocks."""
+        """The factor of kernels that write into the residual stream, in a stack of `depth` blocks."""
         return 1.0
 
     def kernel(self, fan_in: int, fan_out: int, role: Role, scaling: Scaling) -> float:
@@ -46,7 +46,7 @@ class Normal(Init):
 
 @dataclasses.dataclass
 class GPT2(Normal):
-    """`Normal`, less by sqrt(residual branches) where a branch ends, two a block (Radford et al. 2019, 2.3)."""
+    """`Normal`, divided by sqrt(residual branches) at the end of a branch, two a block (Radford et al. 2019, 2.3)."""
 
     def residual_scale(self, depth: int) -> float:
         return (2 * depth) ** -0.5

@@ -1,4 +1,4 @@
-"""The one dense layer. Sharding, adapters, fan-in rules and FLOP counts all look here."""
+"""The dense layer that all modules use: sharding, adapters, fan-in rules and FLOP counts depend on it."""
 
 import dataclasses
 import functools
@@ -26,17 +26,17 @@ def parameter(
     shape: tuple[int, ...],
     axes: tuple[str | None, ...],
 ) -> jax.Array:
-    """A float32 parameter of `module`, with the logical names of its axes. Every parameter is born here."""
+    """A float32 parameter of `module`, with the logical names of its axes. Every parameter is created here."""
     return jnp.asarray(module.param(name, nn.with_logical_partitioning(draw, axes), shape, jnp.float32))
 
 
 def align(values: jax.Array, x: jax.Array) -> jax.Array:
-    """`values` in the dtype and with the rank of `x`, its own dimensions last."""
+    """`values` cast to the dtype and expanded to the rank of `x`, its own dimensions last."""
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
 
 
 def scale(x: jax.Array, factor: float) -> jax.Array:
-    """x * factor in the dtype of x; by 1, no operation at all."""
+    """x * factor in the dtype of x; for a factor of 1, no operation."""
     return x if factor == 1 else x * factor
 
 
@@ -50,13 +50,13 @@ def project(
 ) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
 
-    A kernel that is split along with the batch is gathered for the forward and again for the backward pass, in the
-    dtype of `x`; its gradient is added up into shares.
+    A kernel sharded over the batch's mesh axes is all-gathered for the forward and again for the backward pass, in the
+    dtype of `x`; its gradient is reduce-scattered.
 
     Args:
-      dtype: of the result; that of `x` if None. The kernel is cast to the dtype of `x`.
-      axes: logical names of the kernel's axes; None = it is whole.
-      product: of two matrices in place of `jnp.matmul`, with its arguments and a gradient of its own.
+      dtype: of the result. If None, that of `x`. The kernel is cast to the dtype of `x`.
+      axes: logical names of the kernel's axes. If None, it is not sharded.
+      product: of two matrices, instead of `jnp.matmul`, with the same arguments and its own gradient.
     """
     how = dims, jnp.dtype(dtype or x.dtype)
     axes = axes or (None,) * kernel.ndim
@@ -66,7 +66,7 @@ def project(
 
 
 def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: Product = jnp.matmul) -> jax.Array:
-    """Of matrices: XLA on CPU is slow at the gradient of a kernel with more dimensions."""
+    """`project` as a product of matrices: XLA on CPU is slow at the gradient of a kernel with more dimensions."""
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
     matrix = kernel.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
     return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
@@ -74,7 +74,7 @@ def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: P
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
 def _gather_and_multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes) -> jax.Array:
-    """What waits for the backward pass is the kernel's share, not the gathered kernel."""
+    """The residual for the backward pass is the kernel's shard, not the gathered kernel."""
     return _multiply(x, _cast(kernel, x.dtype, axes), dims, dtype)
 
 
@@ -82,8 +82,8 @@ def _forward(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes)
     return _gather_and_multiply(x, kernel, dims, dtype, axes), (x, kernel)
 
 
-def _backward(dims: int, dtype: Any, axes: Axes, held: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
-    x, kernel = held
+def _backward(dims: int, dtype: Any, axes: Axes, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+    x, kernel = residuals
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
     of_x = jax.linear_transpose(lambda x: _multiply(x, whole, dims, dtype), x)(gradient)
     of_whole = jax.linear_transpose(lambda whole: _multiply(x, whole, dims, dtype), whole)(gradient)
@@ -97,7 +97,7 @@ def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
     return unshard_param(kernel.astype(dtype), *axes)
 
 
-# A constraint's own gradient would want the gradient's sum whole on every device, and not in shares.
+# The gradient of a sharding constraint would all-reduce the kernel's gradient, not reduce-scatter it.
 _gathered = jax.custom_vjp(_cast, nondiff_argnums=(1, 2))
 _gathered.defvjp(
     lambda kernel, dtype, axes: (_cast(kernel, dtype, axes), jnp.zeros((), kernel.dtype)),
@@ -114,10 +114,10 @@ class Linear(nn.Module):
       features: sizes of the output dimensions.
       axes: logical names of the output dimensions.
       in_axes: logical names of the input dimensions that are contracted: the last len(in_axes) of x.
-      use_bias: adds a learned bias (zero at first).
-      initial: how the kernel is drawn from its fan-in and fan-out.
-      scale: what the kernel is multiplied by at first.
-      scaling: what the model's size asks for: of the kernel's draw, and of its product.
+      use_bias: whether there is a learned bias, initialised to zero.
+      initial: the kernel's initialiser, from its fan-in and fan-out.
+      scale: factor of the kernel at initialisation.
+      scaling: factors that follow from the model's size, of the kernel's initialisation and of its product.
     """
 
     features: tuple[int, ...]
@@ -132,7 +132,7 @@ class Linear(nn.Module):
     def __call__(
         self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Product | None = None
     ) -> Float[Array, "..."]:
-        """[..., *in] -> [..., *features] in `dtype`, or that of x. `product`: see `project`."""
+        """[..., *in] -> [..., *features] in `dtype`. If None, in the dtype of x. `product`: see `project`."""
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))

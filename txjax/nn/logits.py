@@ -1,4 +1,4 @@
-"""Logits that are not computed before somebody knows how little of them is needed."""
+"""Lazy logits: only the positions that are needed are computed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from txjax.sharding import constrain
 def _product(x: Float[Array, "M D"], kernel: Float[Array, "D V"]) -> Float[Array, "M V"]:
     """x . kernel in float32, of inputs in the dtype of x.
 
-    Its backward products sum in float32 and have inputs in the dtype of x too. Left to itself, the float32 gradient
-    of the logits makes them float32 products, which accelerators are slower at.
+    Its backward products also accumulate in float32 and have inputs in the dtype of x. By default the float32 gradient
+    of the logits would make them float32 products, which are slower on accelerators.
     """
     return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
 
@@ -29,8 +29,8 @@ def _forward(x: jax.Array, kernel: jax.Array) -> tuple[jax.Array, Any]:
     return _product(x, kernel), (x, kernel)
 
 
-def _backward(held: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, kernel = held
+def _backward(residuals: Any, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, kernel = residuals
     gradient = gradient.astype(x.dtype)
     of_x = jnp.matmul(gradient, kernel.astype(x.dtype).T, preferred_element_type=jnp.float32)
     of_kernel = jnp.matmul(x.T, gradient, preferred_element_type=jnp.float32)
@@ -45,15 +45,15 @@ _Leaf = Any  # an array, or what stands for one in a tree of shapes or shardings
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Logits:
-    """features . kernel + bias over the vocabulary, not yet computed.
+    """features . kernel + bias over the vocabulary, computed on demand.
 
-    Of all arrays of a language model the logits [B L V] are the largest. So choose positions first (`logits[:, -1]`,
-    `take`), and where only a few numbers a position are wanted, let `reduce` find them in chunks.
+    The logits [B L V] are the largest array of a language model. So choose positions first (`logits[:, -1]`,
+    `take`), and compute a few numbers a position in chunks with `reduce`.
 
     Attributes:
       features: [*batch D], in the dtype of the product's inputs.
-      kernel: float32 [D V]; None = the features are the logits.
-      bias: float32 [V]; None = nothing.
+      kernel: float32 [D V]. If None, the features are the logits.
+      bias: float32 [V]. If None, nothing is added.
     """
 
     features: _Leaf
@@ -62,7 +62,7 @@ class Logits:
 
     @staticmethod
     def of(output: Any) -> Logits:
-        """What a model gave, as logits: they may be Logits or an array."""
+        """A model's output, Logits or an array, as Logits."""
         return output if isinstance(output, Logits) else Logits(jnp.asarray(output))
 
     def dense(self) -> Float[Array, "*batch V"]:
@@ -78,9 +78,9 @@ class Logits:
         """The logits at some of the positions: an index of the dimensions before V."""
         return dataclasses.replace(self, features=self.features[index])
 
-    def take(self, places: Int[Array, "*batch P"]) -> Logits:
-        """The logits [*batch P V] at these places of each row of positions."""
-        features = jnp.take_along_axis(self.features, places[..., None], axis=-2)
+    def take(self, positions: Int[Array, "*batch P"]) -> Logits:
+        """The logits [*batch P V] at these positions of each row."""
+        features = jnp.take_along_axis(self.features, positions[..., None], axis=-2)
         return dataclasses.replace(self, features=features)
 
     def reduce(self, function: Callable[..., Any], *rows: jax.Array, chunk: int | None = None) -> Any:
@@ -88,7 +88,7 @@ class Logits:
 
         Args:
           chunk: positions of each row that are computed at a time; the backward pass computes them again, so that
-            neither pass holds more logits than [*batch without its last dimension, chunk, V]. None = all at once.
+            neither pass has more logits in memory than [*batch without its last dimension, chunk, V]. If None, all.
         """
         length = self.features.shape[-2]
         if chunk is None or chunk >= length:
@@ -97,12 +97,12 @@ class Logits:
         axis = self.features.ndim - 2
 
         def cut(x: jax.Array) -> jax.Array:
-            """[*batch ...] -> [turns *batch' chunk ...], the last positions filled up with zeros."""
+            """[*batch ...] -> [turns *batch' chunk ...], padded with zeros."""
             filled = [(0, turns * chunk - length if i == axis else 0) for i in range(x.ndim)]
             x = jnp.pad(x, filled).reshape(*x.shape[:axis], turns, chunk, *x.shape[axis + 1 :])
             return jnp.moveaxis(x, axis, 0)
 
-        # Gathered once, not in every turn. It is cast in the turns: the gradients of all turns are summed in float32.
+        # All-gathered once, not in every turn; cast in each turn, so that the turns' gradients are summed in float32.
         kernel = None if self.kernel is None else constrain(self.kernel, "width", "vocab")
 
         @jax.checkpoint

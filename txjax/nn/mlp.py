@@ -1,4 +1,4 @@
-"""The feed-forward half of a block."""
+"""The feed-forward networks of a block."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +17,9 @@ from txjax.types import config_field
 
 
 def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """x times the normal distribution's share below x (Hendrycks and Gimpel 2016).
+    """x times the normal distribution function of x (Hendrycks and Gimpel 2016).
 
-    By erf, which XLA computes in one pass over x; the erfc of `jax.nn.gelu` takes it several. They agree to 1e-6.
+    Uses erf, one pass over x in XLA; the erfc of `jax.nn.gelu` takes several. They agree to 1e-6.
     """
     return 0.5 * x * (1 + jax.lax.erf(x * 0.5**0.5))
 
@@ -38,11 +38,11 @@ class MLP(nn.Module):
 
     Attributes:
       ratio: hidden size over width.
-      hidden: hidden size itself; None = by `ratio`.
-      use_bias: the projections have biases.
+      hidden: hidden size. If None, from `ratio`.
+      use_bias: whether the projections have biases.
       dropout: of the hidden layer.
-      initial, residual_scale: how kernels are drawn, and the last kernel's factor; set by the model.
-      scaling: what the model's size asks for; set by the model.
+      initial, residual_scale: how kernels are initialised, and the last kernel's factor; set by the model.
+      scaling: factors that follow from the model's size; set by the model.
     """
 
     ratio: float = config_field(4.0, above=0)
@@ -59,14 +59,14 @@ class MLP(nn.Module):
         return self.hidden or int(self.ratio * width)
 
     def inner(self, enter: Callable[[str], jax.Array]) -> Float[Array, "... F"]:
-        """The hidden layer, of projections into it by their names."""
+        """The hidden layer, from the input projections by name."""
         return ACTIVATIONS[self.activation](enter("up"))
 
     @nn.compact
     def __call__(
         self, x: Float[Array, "B L D"], train: bool, real: Bool[Array, "#B L"] | None = None
     ) -> Float[Array, "B L D"]:
-        """The same shape and dtype as x; dropout is active where `train`. `real`: which are not padding; None = all."""
+        """The output, shape and dtype of x; dropout if `train`. `real`: tokens that are not padding. If None, all."""
         assert self.initial and self.residual_scale and self.scaling
         drawn: dict[str, Any] = {"use_bias": self.use_bias, "initial": self.initial, "scaling": self.scaling}
         inside = (self.hidden_size(x.shape[-1]),)
@@ -83,7 +83,7 @@ class GatedMLP(MLP):
     """down(activation(gate(x)) * up(x)): SwiGLU with "silu" (Shazeer 2020). Parameters `gate`, `up`, `down`.
 
     Attributes:
-      ratio: by default 8/3, which gives an `MLP` of ratio 4 its number of parameters.
+      ratio: by default 8/3, as many parameters as an `MLP` of ratio 4.
       multiple_of: the hidden size by `ratio` is rounded up to a multiple of this (Llama 7B: 256).
     """
 

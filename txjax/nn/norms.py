@@ -1,4 +1,4 @@
-"""Norms over the width: computed in float32, returned in the dtype that came."""
+"""Norms over the width: computed in float32, returned in the input's dtype."""
 
 import flax.linen as nn
 import jax
@@ -10,12 +10,12 @@ from txjax.types import config_field
 
 
 class Norm(nn.Module):
-    """What every norm is: x [..., D] -> the same shape and dtype, computed in float32."""
+    """Base of norms: x [..., D] -> the same shape and dtype, computed in float32."""
 
     eps: float = config_field(1e-6, above=0, traced=True)
 
     def vector(self, name: str, draw: nn.initializers.Initializer, x: jax.Array) -> jax.Array:
-        """A learned vector over the width of `x`, ready to be combined with it."""
+        """A learned vector over the width of `x`, broadcastable to it."""
         return align(parameter(self, name, draw, x.shape[-1:], ("embed",)), x)
 
 
@@ -23,7 +23,7 @@ class LayerNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * scale + bias (Ba et al. 2016).
 
     Attributes:
-      use_bias: adds a learned bias (zero at first).
+      use_bias: whether there is a learned bias, initialised to zero.
     """
 
     use_bias: bool = True

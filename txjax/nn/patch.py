@@ -1,4 +1,4 @@
-"""Images as sequences of square patches, row by row."""
+"""Images to sequences of square patches, row by row, and back."""
 
 from jaxtyping import Array, Float
 
@@ -15,6 +15,6 @@ def patchify(image: Float[Array, "B H W C"], patch: int) -> Float[Array, "B N {p
 
 
 def unpatchify(patches: Float[Array, "B N pixels"], patch: int, height: int, width: int) -> Float[Array, "B H W C"]:
-    """The image of `height` x `width` pixels that `patchify` took apart."""
+    """The inverse of `patchify`, for an image of `height` x `width` pixels."""
     tiles = patches.reshape(patches.shape[0], height // patch, width // patch, patch, patch, -1)
     return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(patches.shape[0], height, width, -1)

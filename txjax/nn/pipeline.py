@@ -1,4 +1,4 @@
-"""Layers that live on different devices, with parts of the batch passing through them in turn."""
+"""Pipeline parallelism: layers on different devices, with microbatches passing through them in turn."""
 
 import dataclasses
 from collections.abc import Callable
@@ -20,17 +20,17 @@ Layer = Callable[[PyTree, jax.Array, PyTree, jax.Array], tuple[jax.Array, PyTree
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Who computes what, when (GPipe, Huang et al. 2019; with rounds: Narayanan et al. 2021, 2.2).
+    """The pipeline schedule (GPipe, Huang et al. 2019; with rounds: Narayanan et al. 2021, 2.2).
 
-    The layers are cut into stages * rounds groups of neighbours; group g is stage g % stages' own. At tick t, stage s
-    has item t - s: item i is part i % parts of the batch in round i // parts. So a step takes
-    rounds * parts + stages - 1 ticks, in stages - 1 of which a stage has nothing to do.
+    The layers are cut into stages * rounds groups of consecutive layers; group g is on stage g % stages. At tick t,
+    stage s has item t - s: item i is microbatch i % parts in round i // parts. So a step takes
+    rounds * parts + stages - 1 ticks, of which a stage is idle for stages - 1.
 
     Attributes:
       depth: layers.
-      stages: places where layers live.
-      parts: parts of the batch.
-      rounds: how often each part comes by each stage.
+      stages: shards of the layers.
+      parts: microbatches.
+      rounds: how often each microbatch passes each stage.
     """
 
     depth: int
@@ -52,16 +52,16 @@ class Schedule:
 
     @property
     def ticks(self) -> int:
-        """Turns of the clock."""
+        """Ticks of a step."""
         return self.rounds * self.parts + self.stages - 1
 
     @property
     def idle(self) -> float:
-        """The share of a stage's ticks in which it has nothing to do: the bubble."""
+        """The fraction of its ticks for which a stage is idle: the bubble."""
         return (self.stages - 1) / self.ticks
 
     def cut(self, x: jax.Array) -> jax.Array:
-        """[B ...] -> [parts B/parts ...], each part a stride, so that no example leaves its devices."""
+        """[B ...] -> [parts B/parts ...], each part strided, so that no example moves to another device."""
         return x.reshape(-1, self.parts, *x.shape[1:]).swapaxes(0, 1)
 
     def join(self, x: jax.Array) -> jax.Array:
@@ -81,11 +81,11 @@ class Schedule:
 def pipelined(
     stack: nn.Module, x: Float[Array, "B L D"], context: PyTree, schedule: Schedule, unroll: int, policy: Policy | None
 ) -> Float[Array, "B L D"]:
-    """The stream after all blocks of an initialised `Stack`. Dropout is drawn for each part of the batch by itself.
+    """The residual stream after all blocks of an initialised `Stack`. Dropout is drawn for each microbatch.
 
     Args:
       context, schedule, unroll: see `flow`.
-      policy: which results the backward pass finds in memory; None = all.
+      policy: which results are saved for the backward pass. If None, all.
     """
     block = stack.block.clone(parent=None, name=None)
     sown = [name for name in AUX_COLLECTIONS if stack.is_mutable_collection(name)]
@@ -110,14 +110,14 @@ def pipelined(
 def flow(
     layer: Layer, layers: PyTree, x: Float[Array, "B L D"], context: PyTree, schedule: Schedule, unroll: int = 1
 ) -> tuple[Float[Array, "B L D"], PyTree]:
-    """x through all layers, and what each layer sows for each example: arrays [depth B ...].
+    """x after all layers, and what each layer sows for each example: arrays [depth B ...].
 
-    One program for all devices: an array of what every stage has in hand, [stages b L D], moves on by one stage a tick.
+    One SPMD program: the inputs of all stages are one array, [stages b L D], which is shifted by one stage a tick.
 
     Args:
       layer: one layer.
       layers: its arrays, each with a leading dimension for the depth.
-      context: arrays; those with a leading dimension B are cut like x, and each part of x meets its own.
+      context: arrays; those with a leading dimension B are cut into microbatches like x.
       unroll: layers in one turn of a stage's loop.
     """
     plan = schedule
@@ -134,7 +134,7 @@ def flow(
     given, form = jax.tree.flatten(context)
     cut = [batch > 1 and a.ndim > 0 and len(a) == batch for a in given]
     with sharding.within("layers"):
-        # Every stage gets all parts and takes what it needs when it needs it.
+        # Every stage gets all microbatches and indexes them by tick.
         waiting = constrain(plan.cut(constrain(x, "batch")), None, *_STREAM)
         given = [plan.cut(constrain(a, "batch")) if c else a for a, c in zip(given, cut, strict=True)]
 
@@ -145,17 +145,17 @@ def flow(
         return jax.lax.scan(lambda x, one: layer(one, constrain(x, *_STREAM), mine, part), x, own, unroll=unroll)
 
     def tick(carry: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], PyTree]:
-        held, waiting = carry
-        held = jnp.where(_only(stages == 0, held), _take(waiting, now % plan.parts)[None], held)
-        # A stage without an item computes what nobody reads.
+        inputs, waiting = carry
+        inputs = jnp.where(_only(stages == 0, inputs), _take(waiting, now % plan.parts)[None], inputs)
+        # The output of a stage without an item is not used.
         items = jnp.clip(now - stages, 0, plan.rounds * plan.parts - 1)
-        held, sown = sharding.each(stage, "layers")(grouped, held, items)
-        done = jnp.where(_only(stages == plan.stages - 1, held), held, 0).sum(0)
+        inputs, sown = sharding.each(stage, "layers")(grouped, inputs, items)
+        done = jnp.where(_only(stages == plan.stages - 1, inputs), inputs, 0).sum(0)
         put = jax.lax.dynamic_update_index_in_dim(waiting, done, (now - plan.stages + 1) % plan.parts, 0)
-        return (jnp.roll(held, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), sown
+        return (jnp.roll(inputs, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), sown
 
-    held = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
-    (_, waiting), sown = jax.lax.scan(tick, (held, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
+    inputs = jnp.zeros((plan.stages, *waiting.shape[1:]), x.dtype)
+    (_, waiting), sown = jax.lax.scan(tick, (inputs, waiting), jnp.arange(plan.ticks, dtype=jnp.int32))
     with sharding.within("layers"):
         out = constrain(plan.join(waiting), *_STREAM)
     return constrain(out, *_STREAM), jax.tree.map(lambda a: _in_order(a, plan), sown)
@@ -173,7 +173,7 @@ def _only(chosen: Bool[Array, "S"], x: jax.Array) -> jax.Array:
 
 
 def _in_order(sown: jax.Array, plan: Schedule) -> jax.Array:
-    """What stages sowed at their ticks, [ticks stages depth/groups b ...] -> [depth B ...]."""
+    """What was sown by tick and stage, [ticks stages depth/groups b ...] -> by layer and example, [depth B ...]."""
     rounds, stages, parts = jnp.ogrid[: plan.rounds, : plan.stages, : plan.parts]
     sown = jnp.moveaxis(sown[rounds * plan.parts + parts + stages, stages], 2, 3)
     return jax.vmap(plan.join)(sown.reshape(plan.depth, plan.parts, *sown.shape[4:]))

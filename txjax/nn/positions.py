@@ -1,4 +1,4 @@
-"""Where a token stands: added to its embedding, turned into its queries and keys, or added to its attention scores."""
+"""Position encodings: added to embeddings, by rotation of queries and keys, or added to attention scores."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half =
 
 
 class Grid(NamedTuple):
-    """The lay of an image's tokens: `prefix` tokens (the class token), then patches row by row.
+    """The order of an image's tokens: `prefix` tokens (the class token), then patches row by row.
 
     Attributes:
       columns: patches in a row.
@@ -29,29 +29,29 @@ class Grid(NamedTuple):
 
 
 class Positions(nn.Module):
-    """A position can act in three places; a variant overrides one of these methods, and the rest do nothing.
+    """Base of position encodings; a variant overrides one of the three methods, and the others do nothing.
 
-    Each is called once a forward pass, outside the layers. Positions are int32 [B L], or [1 L] where all
-    examples have the same.
+    Each is called once a forward pass, outside the layers. Positions are int32 [B L], or [1 L] if they are the same
+    for all examples.
     """
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
-        """The embeddings with their positions in them. `grid`: how an image's tokens lie, None for text."""
+        """The embeddings plus those of their positions. `grid`: the order of an image's tokens, None for text."""
         return x
 
     def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
-        """Cosines and sines that turn queries and keys, float32 [B L K/2]."""
+        """Cosines and sines that rotate queries and keys, float32 [B L K/2]."""
         return None
 
     def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
-        """What is added to the scores, float32."""
+        """The bias added to the scores, float32."""
         return None
 
 
 class NoPositions(Positions):
-    """None at all (a causal decoder can still count: Haviv et al. 2022)."""
+    """No position encoding (a causal decoder can still learn positions: Haviv et al. 2022)."""
 
 
 class Learned(Positions):
@@ -81,8 +81,8 @@ class Sinusoidal(Positions):
     """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
 
     Attributes:
-      amplitude: of the waves. 1 suits embeddings of unit variance, as the paper's are; where they begin at 0.02, it
-        drowns them.
+      amplitude: of the waves. 1 is for embeddings of unit variance, as in the paper; it is too large for embeddings
+        initialised with a standard deviation of 0.02.
     """
 
     theta: float = config_field(10000.0, above=1, traced=True)
@@ -117,7 +117,7 @@ class Sinusoidal2D(Positions):
 
 
 class Rotary(Positions):
-    """Turns channels i and i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairing)."""
+    """Rotates channels i, i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairs)."""
 
     theta: float = config_field(10000.0, above=1, traced=True)
 
@@ -134,14 +134,14 @@ def distances(queries: Int[Array, "B Q"], keys: Int[Array, "B S"]) -> Int[Array,
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """2^(-8i/heads) for i = 1..heads; heads beyond a power of two take every other slope of the next power."""
+    """2^(-8i/heads) for i = 1..heads; heads beyond a power of two get every other slope of the next power."""
     power = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
     return slopes + [2 ** (-4 * i / power) for i in range(1, 2 * (heads - power), 2)]
 
 
 class Alibi(Positions):
-    """Scores fall linearly with the distance |query - key|, at a slope a head (Press et al. 2022)."""
+    """A bias of -slope * |query - key|, with a slope for each head (Press et al. 2022)."""
 
     def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
         slopes = jnp.asarray(alibi_slopes(heads), jnp.float32)[None, :, None, None]
@@ -164,13 +164,13 @@ def t5_bucket(distance: jax.Array, buckets: int, max_distance: int, direction: s
 
 
 class T5Relative(Positions):
-    """A learned bias a head and bucket of distances, shared by all layers (Raffel et al. 2020, 2.1).
+    """A learned bias for each head and bucket of distances, shared by all layers (Raffel et al. 2020, 2.1).
 
     Parameter `table` [buckets heads].
 
     Attributes:
-      buckets: kinds of distance.
-      max_distance: from here on all distances are one bucket.
+      buckets: number of buckets.
+      max_distance: distances from here on share one bucket.
       direction: "past" for decoders, "both" for encoders (half the buckets each way).
     """
 

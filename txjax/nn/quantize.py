@@ -1,4 +1,4 @@
-"""Products of matrices in eight bits, forward and backward, by the library qwix. Parameters stay float32."""
+"""Matrix products in eight bits, forward and backward, with the library qwix. Parameters stay float32."""
 
 import contextlib
 import dataclasses
@@ -18,15 +18,15 @@ _FIELD = "config.model.quantize"
 
 @dataclasses.dataclass
 class Quantize:
-    """Which products of the layers are rounded to eight bits, and how.
+    """Which products of the layers are quantised to eight bits, and how.
 
-    Both sides of a product get a scale for each row and column that is not contracted, their largest magnitude over
-    that of the type, anew at every call. The gradient passes the rounding straight through (Bengio et al. 2013).
+    Both operands of a product get a scale for each row and column that is not contracted, their largest magnitude over
+    that of the dtype, computed at every call. The gradient uses the straight-through estimator (Bengio et al. 2013).
 
     Attributes:
       dtype: of activations and kernels in the forward product.
-      gradients: of the incoming gradient in the two backward products, whose other side is then the rounded one of the
-        forward product; None = both products are computed as without quantisation.
+      gradients: dtype of the incoming gradient in the two backward products, whose other operand is then the quantised
+        one of the forward product. If None, both products are computed without quantisation.
       paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`; by default all
         but a router to experts.
     """
@@ -36,7 +36,7 @@ class Quantize:
     paths: str = "(?!.*router).*"
 
     def product(self) -> Callable[..., jax.Array]:
-        """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError where qwix is missing."""
+        """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError if qwix is not installed."""
         require("qwix", "qwix", _FIELD, extra="quantize")
         import qwix
 
@@ -44,7 +44,7 @@ class Quantize:
         provider = qwix.QtProvider([rule])
 
         def multiply(x: jax.Array, kernel: jax.Array, preferred_element_type: DTypeLike) -> jax.Array:
-            # qwix takes a side for a parameter if it has the shape of one: x must not.
+            # qwix treats an operand as a parameter if it has the shape of one: x must not.
             y = provider.dot_general(x[None], kernel, (((2,), (0,)), ((), ())))
             return y[0].astype(preferred_element_type)
 
@@ -53,10 +53,10 @@ class Quantize:
 
 @contextlib.contextmanager
 def quantized(how: Quantize | None) -> Iterator[None]:
-    """The `Linear`s that are called inside, and whose path `how` names, multiply as it says.
+    """Quantises every `Linear` that is called inside and whose path matches `how.paths`.
 
     Raises:
-      UserError: none of them has such a path.
+      UserError: no path matches.
     """
     if how is None:
         yield

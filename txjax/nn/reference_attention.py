@@ -1,4 +1,4 @@
-"""Attention as XLA computes it from the formula: any shape, any dtype, any mask, everywhere."""
+"""Reference attention, compiled by XLA: any shape, dtype, mask and backend."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.mask import Mask
 
-FAR = -1e30  # finite, so that a row with nothing to attend to gives a mean and not a NaN
+FAR = -1e30  # finite, so that a fully masked row gives a mean and not a NaN
 
 
 def reference_attention(
@@ -21,9 +21,9 @@ def reference_attention(
 ) -> Float[Array, "B L H K"]:
     """softmax(query . key / sqrt(K) + bias) . value, the softmax in float32 (Vaswani et al. 2017, equation 1).
 
-    Each of the G key heads serves H/G neighbouring query heads (Ainslie et al. 2023). The queries are scaled
-    before the product and the sum divides after it: fewer passes over the scores. Heads come before places in all
-    products: XLA on CPU is slower at any other order.
+    Each of the G key heads is shared by H/G consecutive query heads (Ainslie et al. 2023). The queries are scaled
+    before the product and the output is divided by the sum: fewer passes over the scores. Heads come before positions
+    in all products: XLA on CPU is slower at any other order.
     """
     batch, length, heads, size = query.shape
     _, source, groups, _ = key.shape

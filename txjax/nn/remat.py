@@ -1,4 +1,4 @@
-"""What the backward pass finds in memory, by name. It computes the rest again (Chen et al. 2016)."""
+"""Rematerialisation: results saved for the backward pass, by name; the rest is recomputed (Chen et al. 2016)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,26 +9,26 @@ import jax.ad_checkpoint
 
 Policy = Callable[..., Any]
 
-_ATTENTION = ("query", "key", "value", "attended")  # what attention reads, and what it gives to its output product
+_ATTENTION = ("query", "key", "value", "attended")  # inputs of attention, and the input of its output projection
 _LINEAR = ("query", "key", "value", "attention", "hidden", "mlp")  # products with parameters
 _STREAM = "stream"  # a block's input
 NAMES = (_STREAM, "attended", *_LINEAR)
 
 
 def checkpoint_name(x: jax.Array, name: str) -> jax.Array:
-    """x itself, under the name that policies know it by. It costs nothing: the compiler never sees it."""
+    """x under a name that policies refer to. It has no cost: it is not part of the compiled program."""
     assert name in NAMES, name
     return jax.ad_checkpoint.checkpoint_name(x, name)
 
 
 @dataclasses.dataclass(frozen=True)
 class Remat:
-    """One way to run a block twice.
+    """One rematerialisation policy of a block.
 
     Attributes:
-      keeps: what stays in memory, in words.
-      policy: the same for `jax.checkpoint`; None = the block runs once and all stays.
-      host: some of it waits in the host's memory.
+      keeps: what is saved, as text.
+      policy: the same for `jax.checkpoint`. If None, everything is saved and nothing is recomputed.
+      host: whether some of it is offloaded to host memory.
     """
 
     keeps: str

@@ -1,7 +1,7 @@
 """Attention around a ring of devices, forward and backward (Liu et al. 2023).
 
-Each device keeps its queries. Keys and values go round, and every device folds each part into its softmax as the part
-comes by (Milakov and Gimelshein 2018); the backward pass sends them round again, with their gradients.
+Each device keeps its queries. Keys and values are passed around the ring, and every device adds each block to its
+online softmax (Milakov and Gimelshein 2018); the backward pass passes them around again, with their gradients.
 """
 
 import functools
@@ -28,9 +28,9 @@ def ring(
     key_segments: Any,
     more: None = None,
 ) -> Float[Array, "B L H K"]:
-    """`nn.reference_attention` of all parts of the length; each array is this device's part.
+    """`nn.reference_attention` over all shards of the length; each array is this device's shard.
 
-    Inside `sharding.shard_map`.
+    Call it inside `sharding.shard_map`.
     """
     return _forward(causal, window, query, key, value, query_segments, key_segments, more)[0]
 
@@ -41,9 +41,9 @@ def _forward(
     heads = _heads_first(query, key.shape[2])
 
     def turn(carry: Any, number: jax.Array) -> tuple[Any, None]:
-        out, top, total, held = carry
-        coming = ring_permute(held, "length")  # under way while this turn computes
-        key, value, keys = held
+        out, top, total, block = carry
+        coming = ring_permute(block, "length")  # overlaps with this turn's computation
+        key, value, keys = block
         scores, _ = _scores(causal, window, heads, key, queries, keys, number)
         higher = jnp.maximum(top, scores.max(-1, keepdims=True))
         weights, old = jnp.exp(scores - higher), jnp.exp(top - higher)
@@ -57,16 +57,16 @@ def _forward(
     return result, (query, key, value, queries, keys, result, top, total)
 
 
-def _backward(causal: bool, window: int | None, held: Any, gradient: jax.Array) -> Any:
-    query, key, value, queries, keys, result, top, total = held
+def _backward(causal: bool, window: int | None, residuals: Any, gradient: jax.Array) -> Any:
+    query, key, value, queries, keys, result, top, total = residuals
     groups, dtype = key.shape[2], query.dtype
     heads, of_out = _heads_first(query, groups), _split(gradient, groups)
     inner = (of_out.astype(jnp.float32) * _split(result, groups).astype(jnp.float32)).sum(-1, keepdims=True)
 
     def turn(carry: Any, number: jax.Array) -> tuple[Any, None]:
-        of_query, of_key, of_value, held = carry
-        coming = ring_permute(held, "length")
-        key, value, keys = held
+        of_query, of_key, of_value, block = carry
+        coming = ring_permute(block, "length")
+        key, value, keys = block
         scores, seen = _scores(causal, window, heads, key, queries, keys, number)
         weights = jnp.exp(scores - top) / total
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
@@ -93,7 +93,7 @@ ring.defvjp(_forward, _backward)
 def _scores(
     causal: bool, window: int | None, heads: Any, key: Any, queries: Any, keys: Any, number: jax.Array
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Scores [B G R L S] of the keys that come by in turn `number`, and which of them are seen (None = all)."""
+    """Scores [B G R L S] of the block of keys in turn `number`, and which are not masked (None if all)."""
     length = heads.shape[3]
     source = key.shape[1]
     me = axis_index("length")
@@ -113,7 +113,7 @@ def _split(x: jax.Array, groups: int) -> jax.Array:
 
 
 def _heads_first(query: jax.Array, groups: int) -> jax.Array:
-    """The queries, scaled, as `_split` has them."""
+    """The scaled queries, in the shape of `_split`."""
     return _split(query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype), groups)
 
 

@@ -1,4 +1,4 @@
-"""What kernels have in common: each device has its own examples, heads and queries; lengths are whole blocks."""
+"""Sharding and padding of kernels' arguments: by examples, heads and queries, with lengths of whole blocks."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,17 +21,17 @@ def per_device(
     more: Any = None,
     more_specs: Any = None,
 ) -> jax.Array:
-    """function(query, key, value, query_segments, key_segments, more) [B L H K] on every device's own part.
+    """function(query, key, value, query_segments, key_segments, more) [B L H K] on every device's shard.
 
     Args:
-      source: the logical axis of the keys' places; None = every device gets all keys.
-      more, more_specs: another argument, and how it is split.
+      source: the logical axis of the keys' positions. If None, every device gets all keys.
+      more, more_specs: another argument, and its PartitionSpecs.
     """
     batch, _, heads, _ = query.shape
     groups = key.shape[2]
     queries = partition(query.shape, "batch", "length", "heads", None)
     keys = partition(key.shape, "batch", source, "kv_heads", None)
-    if len(queries) and queries[2] != keys[2]:  # each device must find the key heads of its query heads
+    if len(queries) and queries[2] != keys[2]:  # each device must have the key heads of its query heads
         key, value = (jnp.repeat(x, heads // groups, axis=2) for x in (key, value))
         keys = partition(key.shape, "batch", source, "heads", None)
     segments = [None if s is None else jnp.broadcast_to(s, (batch, s.shape[1])) for s in mask.segments or (None, None)]
@@ -46,7 +46,7 @@ def per_device(
 def filled(
     query: jax.Array, key: jax.Array, value: jax.Array, mask: Mask, of_queries: int, of_keys: int
 ) -> tuple[jax.Array, jax.Array, jax.Array, Mask]:
-    """The call with lengths that are multiples of these; what is filled in sees and is seen by nothing real."""
+    """The arguments with lengths padded to multiples of these; padding is in a segment of its own."""
     batch, length = query.shape[:2]
     source = key.shape[1]
     more = -length % of_queries, -source % of_keys

@@ -1,4 +1,4 @@
-"""Splash attention: JAX's Pallas kernel for TPUs, which skips the blocks that a mask hides."""
+"""Splash attention: JAX's Pallas kernel for TPUs, which skips masked blocks."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from txjax.nn.mask import Mask
 from txjax.nn.shards import filled, per_device
 from txjax.sharding import active, num_shards, partition
 
-LANES = 128  # the least block of places
+LANES = 128  # the smallest block of positions
 _BLOCKS = (512, 384, 256, LANES)
 
 
 def not_splash(query: Any, key: Any, mask: Mask) -> str | None:
-    """Why the kernel isn't used for a call; None where it is."""
+    """The reason why the kernel doesn't support a call; None if it does."""
     if query.dtype not in (jnp.bfloat16, jnp.float32):
         return f"{query.dtype} is neither bfloat16 nor float32"
     if min(query.shape[1], key.shape[1]) < LANES:
-        return f"fewer than {LANES} places"
+        return f"fewer than {LANES} positions"
     return None
 
 
@@ -31,12 +31,12 @@ def splash(
     mask: Mask,
     interpret: bool = False,
 ) -> Float[Array, "B L H K"]:
-    """`nn.reference_attention` without a bias, in blocks whose scores stay in the chip's own memory (Dao et al. 2022).
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in on-chip memory (Dao et al. 2022).
 
-    Lengths are filled up to whole blocks on every device, with places of a segment of their own.
+    Lengths are padded to whole blocks on every device, in a segment of their own.
 
     Args:
-      interpret: run the kernel's operations one by one, on any backend.
+      interpret: whether to run the kernel in Pallas's interpret mode, on any backend.
     """
     length, whole = query.shape[1], LANES * num_shards("length")
     query, key, value, mask = filled(query, key, value, mask, whole, whole if mask.causal or mask.window else LANES)
@@ -64,7 +64,7 @@ def _segment_ids(queries: jax.Array, keys: jax.Array) -> Any:
 
 
 def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
-    """The kernel for the static part of a mask; the mask of one head serves all."""
+    """The kernel for the static part of a mask, which all heads share."""
     from jax.experimental.pallas.ops.tpu import splash_attention as library
 
     shape, window = (length, source), mask.window
@@ -83,7 +83,7 @@ def _kernel(length: int, source: int, mask: Mask, interpret: bool) -> Any:
         head_shards=1,
         q_seq_shards=split,
         interpret=interpret,
-        residual_checkpoint_name="attended",  # its output and its sums: else the backward pass runs it again
+        residual_checkpoint_name="attended",  # its output and its sums: else the backward pass recomputes them
     )
 
 

@@ -1,4 +1,4 @@
-"""Blocks on top of each other. The only module that knows scan and rematerialisation."""
+"""The stack of blocks: scan, rematerialisation and the pipeline are used here only."""
 
 from collections.abc import Callable
 
@@ -18,19 +18,19 @@ from txjax.types import config_field
 
 
 class Stack(nn.Module):
-    """`depth` copies of `block` with parameters of their own, stacked along a leading axis "layers".
+    """`depth` copies of `block`, each with its own parameters, stacked along a leading axis "layers".
 
-    That layout, and the result, don't depend on how the loop is run.
+    Neither this layout nor the result depends on `remat`, `unroll` or the pipeline.
 
     Attributes:
       block: one layer; set by the model.
-      depth: how many; set by the model.
-      remat: what is kept for the backward pass, which computes the rest again: a name of the table `nn.REMAT`, from
-        "none" (everything is kept) to "offload_full" (each block's input, in the host's memory).
-      unroll: blocks in one turn of the loop; None leaves it to the backend (`backend.unroll`).
-      microbatches: parts of the batch that pass through the pipeline in turn, where the mesh has one; None = as many
-        as it has stages. More of them leave a stage idle for less of the time (`pipeline.Schedule.idle`).
-      rounds: how often each part comes by each stage of the pipeline. More rounds leave a stage idle for less, too.
+      depth: number of layers; set by the model.
+      remat: what is saved for the backward pass, which recomputes the rest: a name of the table `nn.REMAT`, from
+        "none" (everything is saved) to "offload_full" (each block's input, in host memory).
+      unroll: blocks in one turn of the loop. If None, the backend's default (`backend.unroll`).
+      microbatches: parts of the batch that pass through the pipeline in turn, if the mesh has one. If None, as many
+        as it has stages. More microbatches shrink the bubble (`pipeline.Schedule.idle`).
+      rounds: how often each microbatch passes each stage of the pipeline. More rounds shrink the bubble too.
     """
 
     block: Block | None = None
@@ -41,13 +41,13 @@ class Stack(nn.Module):
     rounds: int = config_field(1, at_least=1)
 
     def schedule(self, stages: int) -> Schedule:
-        """How the layers are run on this many stages. Raises UserError where they can't be."""
+        """The pipeline schedule for this many stages. Raises UserError if they don't divide the layers."""
         assert self.depth is not None
         return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
-        """The stream after all blocks: the same shape and dtype."""
+        """The residual stream after all blocks: the same shape and dtype."""
         assert self.block is not None and self.depth is not None
 
         def layer(
@@ -55,7 +55,7 @@ class Stack(nn.Module):
         ) -> tuple[jax.Array, None]:
             return block(checkpoint_name(x, "stream"), context, depth_fraction), None
 
-        # Drawing parameters takes no time but for compiling it.
+        # Initialisation takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self._policy()
         if (stages := num_shards("layers")) > 1:
@@ -78,7 +78,7 @@ class Stack(nn.Module):
         return x
 
     def _policy(self) -> Callable[..., bool] | None:
-        """What says which results the backward pass finds in memory; None: all."""
+        """The `jax.checkpoint` policy. If None, all results are saved."""
         remat = REMAT[self.remat]
         if remat.host:
             backend.need_host_memory("config.model.stack.remat")

@@ -1,6 +1,6 @@
 """Attention by the kernel library tokamax: Pallas kernels for GPUs and TPUs, and XLA elsewhere.
 
-Nobody chooses it but who names it (`AllGatherKV(kernel="tokamax")`): it has not been measured on an accelerator yet.
+It is never the default (`AllGatherKV(kernel="tokamax")` chooses it): it has not been measured on an accelerator yet.
 """
 
 import functools
@@ -20,7 +20,7 @@ from txjax.types import require
 
 
 def not_tokamax(query: Any, key: Any, mask: Mask) -> str | None:
-    """Why none of the library's kernels is used for a call; None where one is.
+    """The reasons why none of the library's kernels supports a call; None if one does.
 
     Raises:
       UserError: the library is not installed.
@@ -40,9 +40,9 @@ def tokamax(
     value: Float[Array, "B S G K"],
     mask: Mask,
 ) -> Float[Array, "B L H K"]:
-    """`reference_attention` without a bias, by the library's first kernel for this backend that takes the call.
+    """`nn.reference_attention` without a bias, by the library's first kernel for this backend that supports the call.
 
-    Segments become an array [B 1 L S]: the kernels know no better.
+    Segments become a mask [B 1 L S], the only form that the kernels support.
     """
     call = Call.of(query, key, mask)
     kernel = next(kernel for kernel in _kernels().values() if refusal(kernel, call) is None)
@@ -51,7 +51,7 @@ def tokamax(
 
 
 def _kernels() -> dict[str, Callable[..., jax.Array]]:
-    """The library's kernels for the backend by its names, the one to prefer first."""
+    """The library's kernels for the backend by name, in order of preference."""
     return {"gpu": {"mosaic": _mosaic, "triton": _triton}, "tpu": {"mosaic": _mosaic}}.get(
         backend.platform(), {"xla": _xla}
     )

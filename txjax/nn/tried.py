@@ -1,4 +1,4 @@
-"""What a kernel of another library says against a call, found out by tracing it without running anything."""
+"""Whether a kernel of another library supports a call, found by tracing it; nothing runs."""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from txjax.nn.mask import Mask
 
 
 class Call(NamedTuple):
-    """What a kernel's refusal may depend on.
+    """The properties of a call that a kernel's support may depend on.
 
     Attributes:
       query, key: shapes [B L H K] and [B S G K].
@@ -36,9 +36,9 @@ class Call(NamedTuple):
 
 @functools.cache
 def refusal(kernel: Callable[..., Any], call: Call) -> str | None:
-    """What `kernel(causal, window, query, key, value, query_segments, key_segments)` raises, forward or backward.
+    """The error of `kernel(causal, window, query, key, value, query_segments, key_segments)`, forward or backward.
 
-    If None, it takes the call. The kernel must be a function of a module: its answer is kept.
+    None if it supports the call. The kernel must be a module-level function: the result is cached.
     """
 
     def total(*arrays: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What a model is trained to do: pure functions from a batch to sums and counts."""
+"""Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
 from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, select_keys
 from txjax.objectives.classification import Classification, Regression

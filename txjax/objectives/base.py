@@ -1,4 +1,4 @@
-"""What every objective is, and what several of them need."""
+"""The base of all objectives, and their shared functions."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, flat_paths
 
 @dataclasses.dataclass
 class Objective:
-    """What is minimised: a pure function of a model, its variables and a batch.
+    """The loss and metrics, as a pure function of a model, its variables and a batch.
 
     Attributes:
       required_keys: keys that a batch must have; "image | tokens" is one of them, or both.
@@ -22,7 +22,7 @@ class Objective:
     required_keys: ClassVar[tuple[str, ...]] = ()
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        """The arguments that the model is called with; `model.init(key, **inputs)` makes its variables."""
+        """The model's arguments; `model.init(key, **inputs)` creates its variables."""
         raise NotImplementedError
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
@@ -32,24 +32,24 @@ class Objective:
           variables: {"params": ..., and the model's other collections}.
           key: of this step. Draws for an example depend on it and on the example's id alone, so that neither the
             mesh nor the split into microbatches changes them; dropout depends on the microbatch.
-          train: dropout is active and mutable collections change.
+          train: whether dropout is active and mutable collections are updated.
         """
         raise NotImplementedError
 
 
 def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """The needs (`a`, or `a | b` for either) that a batch with these keys doesn't meet."""
+    """The required keys (`a`, or `a | b` for either) that are not among `keys`."""
     given = set(keys)
     return [need for need in needs if not given & set(need.split(" | "))]
 
 
 @dataclasses.dataclass(frozen=True)
 class AuxOutputs:
-    """What a call of a model gives beside its output.
+    """Auxiliary outputs of a call of a model.
 
     Attributes:
       state: the model's collections other than the parameters.
-      losses, metrics: of what modules sowed (`nn.sow_aux`), the means over the examples that have weight.
+      losses, metrics: what modules sowed (`nn.sow_aux`), averaged over the examples that have weight.
     """
 
     state: PyTree
@@ -57,7 +57,7 @@ class AuxOutputs:
     metrics: dict[str, Mean] = dataclasses.field(default_factory=dict)
 
     def outcome(self, losses: dict[str, Mean], metrics: dict[str, Mean]) -> ObjectiveOutput:
-        """The outcome of these, the objective's own, and of what was sown."""
+        """The objective's output, from its own losses and metrics and those that were sown."""
         assert not set(losses) & set(self.losses) and not set(metrics) & set(self.metrics)
         return ObjectiveOutput(losses | self.losses, metrics | self.metrics, self.state)
 
@@ -65,7 +65,7 @@ class AuxOutputs:
 def apply_model(
     model: Any, variables: PyTree, inputs: dict[str, Any], batch: Batch, key: jax.Array, train: bool
 ) -> tuple[Any, AuxOutputs]:
-    """Calls the model: its output, and its auxiliary outputs: none outside training."""
+    """The output of a call of the model, and its auxiliary outputs (none if not `train`)."""
     state = {name: value for name, value in variables.items() if name != "params"}
     if not train:
         return model.apply(variables, **inputs, train=False), AuxOutputs(state)
@@ -84,7 +84,7 @@ def apply_model(
 
 
 def _by_name(sown: PyTree) -> dict[str, jax.Array]:
-    """What modules sowed, by its name: [layers B N], the layers of all stacks together."""
+    """Sown values by name: [layers B N], concatenated over all stacks."""
     found: dict[str, list[jax.Array]] = {}
     for path, values in flat_paths(sown).items():
         found.setdefault(path.rpartition("/")[2], []).append(values.reshape(-1, *values.shape[-2:]))
@@ -92,10 +92,10 @@ def _by_name(sown: PyTree) -> dict[str, jax.Array]:
 
 
 def select_keys(batch: Batch, *names: str) -> dict[str, jax.Array]:
-    """Those of the named arrays that the batch has."""
+    """The named arrays of the batch; missing ones are skipped."""
     return {name: batch[name] for name in names if name in batch}
 
 
 def example_keys(key: jax.Array, batch: Batch) -> jax.Array:
-    """A key for each example [B], by its id alone."""
+    """A key for each example [B], which depends on its id alone."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, batch["id"])

@@ -1,4 +1,4 @@
-"""Which class, or which number, belongs to an image or a text?"""
+"""Classification and regression of images and texts."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
 
 class _OfExamples(Objective):
-    """What one array [B classes] says of each example: of an image, or of a text."""
+    """Base of objectives on models that return one array [B classes], from images or texts."""
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image", "tokens", "segments", "positions", "types")
@@ -20,12 +20,12 @@ class _OfExamples(Objective):
     def call(
         self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool
     ) -> tuple[jax.Array, AuxOutputs]:
-        """The model's array, and its auxiliary outputs."""
+        """The model's output, and its auxiliary outputs."""
         output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         if getattr(output, "ndim", None) != 2:
             raise UserError(
                 "config.model",
-                f"one that gives an array [B classes] ({type(self).__name__} asks for it)",
+                f"a model that returns an array [B classes], for {type(self).__name__}",
                 type(model).__name__,
                 hint="ViT, BertClassifier and DecoderClassifier do",
             )
@@ -36,10 +36,10 @@ class _OfExamples(Objective):
 class Classification(_OfExamples):
     """Cross entropy of `label` in nats an example, and the accuracy, for any model from images or texts to logits.
 
-    Where the batch has `other_label` and `mix` (mixup, cutmix), both are means under these shares.
+    If the batch has `other_label` and `mix` (mixup, cutmix), both are means weighted by `mix`.
 
     Attributes:
-      loss: what training adds to the cross entropy.
+      loss: the cross entropy, and the terms that training adds to it.
     """
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
@@ -62,7 +62,7 @@ class Regression(_OfExamples):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
         if numbers.shape[1] != 1:
-            raise UserError("config.model.classes", "1, the number that Regression asks for", numbers.shape[1])
+            raise UserError("config.model.classes", "1, for Regression", numbers.shape[1])
         error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
         return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})

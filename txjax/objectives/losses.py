@@ -1,4 +1,4 @@
-"""Cross entropy, and what may be added to it."""
+"""Cross entropy, label smoothing and z-loss."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ def cross_entropy(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"
 
 
 def correct(logits: Float[Array, "*batch V"], targets: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """1 where the largest logit is the target's, else 0."""
+    """1 if the largest logit is the target's, else 0."""
     return (jnp.argmax(logits, -1) == targets).astype(jnp.float32)
 
 
@@ -31,21 +31,21 @@ def _chosen(logits: jax.Array, targets: jax.Array) -> jax.Array:
 
 @dataclasses.dataclass
 class CrossEntropy:
-    """Cross entropy in nats, and what training adds to it.
+    """Cross entropy in nats, and the terms that training adds to it.
 
-    The additions are terms of the loss on their own, and exist in training only. So the term with the objective's
-    name is always the plain cross entropy, and so is the `loss` of an evaluation; `loss` in training is the sum of
-    all terms, which is what is minimised. With e = label_smoothing, Z = sum(exp(logits)) and p = softmax(logits):
+    The added terms are separate, and exist in training only. So the term with the objective's name is always the plain
+    cross entropy, and so is the `loss` of an evaluation; `loss` in training is the sum of all terms, which is
+    minimised. With e = label_smoothing, Z = sum(exp(logits)) and p = softmax(logits):
 
         label_smoothing   e * (-mean(log p) + log p[target])
         z_loss            z_loss * log(Z)^2
 
     Attributes:
-      label_smoothing: e. The sum with the cross entropy is that of the target distribution
+      label_smoothing: e. Added to the cross entropy it gives the cross entropy of the target distribution
         (1 - e) * target + e / V (Szegedy et al. 2016, section 7).
       z_loss: keeps log Z near 0 (Chowdhery et al. 2022, section 5: 1e-4).
       chunk: positions of each row whose logits are computed at a time, so that those of a large vocabulary are never
-        all in memory; the backward pass computes them again. None = all at once.
+        all in memory; the backward pass recomputes them. If None, all at once.
     """
 
     label_smoothing: float = config_field(0.0, at_least=0, below=1, traced=True, off=0)
@@ -61,11 +61,11 @@ class CrossEntropy:
         train: bool,
         mixed: tuple[Int[Array, "*batch"], Float[Array, "*batch"]] | None = None,
     ) -> Sums:
-        """The losses (the cross entropy as the term `name`, and the additions), and the metric `accuracy`.
+        """The losses (the cross entropy as the term `name`, and the added terms), and the metric `accuracy`.
 
         Args:
-          mixed: another target, and the share of the first one; the rest is the other's (Zhang et al. 2018). Losses
-            and accuracy are the means under these shares.
+          mixed: a second target, and the weight of the first one; the second has the rest (Zhang et al. 2018). Losses
+            and accuracy are the means under these weights.
         """
         function = functools.partial(self._parts, name, train)
         parts = Logits.of(logits).reduce(function, targets, *(mixed or ()), chunk=self.chunk)
@@ -75,7 +75,7 @@ class CrossEntropy:
     def _parts(
         self, name: str, train: bool, logits: jax.Array, targets: jax.Array, other: Any = None, share: Any = None
     ) -> dict[str, jax.Array]:
-        """The numbers of each position, by name."""
+        """The terms and the accuracy at each position, by name."""
 
         def mix(values: Any) -> jax.Array:
             first = values(logits, targets)

@@ -1,4 +1,4 @@
-"""Masked image modelling: paint the patches that were hidden."""
+"""Masked image modelling: predict the pixels of masked patches."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -23,13 +23,13 @@ TARGETS = {"normalised": normalised, "pixels": lambda patches: patches}
 
 @dataclasses.dataclass
 class MaskedPatch(Objective):
-    """The loss of the masked autoencoder (He et al. 2022): squared error a hidden patch, averaged over its pixels.
+    """The loss of the masked autoencoder (He et al. 2022): squared error a masked patch, averaged over its pixels.
 
-    round(rate * N) patches of each example are hidden, uniformly; the model is called with the image and `keep`, the
-    numbers of the others. It names the side of a patch in its field `patch`.
+    round(rate * N) patches of each example are masked, uniformly; the model is called with the image and `keep`, the
+    indices of the others. The model's field `patch` is the side of a patch.
 
     Attributes:
-      rate: share of the patches that are hidden.
+      rate: fraction of the patches that are masked.
       target: "normalised" by each patch's own mean and deviation, or the "pixels" as they are.
     """
 
@@ -42,7 +42,7 @@ class MaskedPatch(Objective):
         return select_keys(batch, "image")
 
     def keep(self, key: jax.Array, batch: Batch, patches: int) -> Int[Array, "B M"]:
-        """The numbers of each example's visible patches, in increasing order."""
+        """The indices of each example's visible patches, in increasing order."""
         count = patches - round(self.rate * patches)
         if not 0 < count < patches:
             raise UserError("config.objective.rate", f"a rate that hides some, not all of {patches} patches", self.rate)

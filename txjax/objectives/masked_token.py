@@ -1,4 +1,4 @@
-"""Masked language modelling: find the tokens that were hidden."""
+"""Masked language modelling: predict the masked tokens."""
 
 import dataclasses
 import math
@@ -16,18 +16,18 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_
 
 @dataclasses.dataclass
 class MaskedToken(Objective):
-    """The masked-token loss of BERT (Devlin et al. 2019, 3.1), and its next-sentence loss where the batch has pairs.
+    """The masked-token loss of BERT (Devlin et al. 2019, 3.1), and its next-sentence loss if the batch has pairs.
 
     Of each example's tokens with weight, round(rate * count) are chosen (at least one), uniformly and without
     replacement. A chosen token becomes `mask_id` with probability `mask`, a random token with probability `random`,
-    and stays as it is otherwise. The loss is the cross entropy in nats a chosen token.
+    and is unchanged otherwise. The loss is the cross entropy in nats a chosen token.
 
     Attributes:
       mask_id: id of the mask token.
       vocab: random tokens are drawn from [0, vocab).
-      rate: share of the tokens that are chosen.
-      mask, random: what happens to a chosen token.
-      loss: what training adds to the cross entropy of the chosen tokens.
+      rate: fraction of the tokens that are chosen.
+      mask, random: probabilities that a chosen token is masked, or replaced by a random one.
+      loss: the cross entropy of the chosen tokens, and the terms that training adds to it.
     """
 
     mask_id: int = config_field(at_least=0)
@@ -45,31 +45,31 @@ class MaskedToken(Objective):
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
     ) -> tuple[Int[Array, "L"], Int[Array, "P"], Bool[Array, "P"]]:
-        """One example's tokens with the chosen ones hidden.
+        """One example's tokens with the chosen ones replaced.
 
         Returns:
-          The tokens; places, among them all that are chosen; and which of these places are chosen.
+          The tokens; positions, which include all chosen ones; and which of these positions are chosen.
         """
         choose, act, replace = jax.random.split(key, 3)
         real = weights > 0
         count = jnp.maximum(1, jnp.round(self.rate * real.sum())).astype(jnp.int32)
         most = max(1, math.ceil(self.rate * len(tokens)))  # never below `count`, however either is rounded
-        places = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))[:most].astype(jnp.int32)
-        chosen = (jnp.arange(most) < count) & real[places]
+        positions = jnp.argsort(jnp.where(real, jax.random.uniform(choose, tokens.shape), 2.0))[:most].astype(jnp.int32)
+        chosen = (jnp.arange(most) < count) & real[positions]
         action = jax.random.uniform(act, tokens.shape)
         other = jax.random.randint(replace, tokens.shape, 0, self.vocab, tokens.dtype)
         hidden = jnp.where(action < self.mask, self.mask_id, jnp.where(action < self.mask + self.random, other, tokens))
-        hidden = jnp.where(chosen, hidden[places], tokens[places])
-        return tokens.at[places].set(hidden, unique_indices=True), places, chosen
+        hidden = jnp.where(chosen, hidden[positions], tokens[positions])
+        return tokens.at[positions].set(hidden, unique_indices=True), positions, chosen
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         tokens, weights = batch["tokens"], batch["weights"]
-        corrupted, places, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
+        corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
         (logits, pair_logits), aux = apply_model(model, variables, inputs, batch, key, train)
-        # Logits of the chosen places alone: one in seven, where the rate is BERT's.
-        targets, weights = (jnp.take_along_axis(x, places, axis=1) for x in (tokens, weights))
-        logits = Logits.of(logits).take(places)
+        # Logits of the chosen positions only: one in seven at BERT's rate.
+        targets, weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
+        logits = Logits.of(logits).take(positions)
         losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
         if "next_sentence" in batch:
             if pair_logits is None:

@@ -15,7 +15,7 @@ class NextToken(Objective):
     """Cross entropy of `targets` in nats a token, and the accuracy, both under `weights`.
 
     Attributes:
-      loss: what training adds to the cross entropy, and how many logits are in memory at a time.
+      loss: the cross entropy, the terms that training adds to it, and how many logits are in memory at a time.
     """
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)

@@ -1,4 +1,4 @@
-"""Optimizers, learning rate schedules, parameter groups and averages of weights: values of a config."""
+"""Optimizers, learning rate schedules, parameter groups and averages of weights."""
 
 from txjax.optim.average import EMA
 from txjax.optim.groups import Group, assign, default_groups

@@ -1,9 +1,9 @@
-"""Adafactor for parameters that are stacked over layers: every statistic belongs to one layer.
+"""Adafactor for parameters that are stacked over layers: every statistic is per layer.
 
-optax's Adafactor gives the same directions, to rounding, of one layer's matrix [fan-in, fan-out]. It is not used here
-because it factors an array over its two largest dimensions, whatever they are: attention's kernels (embed, heads,
+optax's Adafactor gives the same directions, to rounding, for one layer's matrix [fan-in, fan-out]. It is not used here
+because it factors an array over its two largest dimensions, whichever they are: attention's kernels (embed, heads,
 head_size) would have to be reshaped to matrices first, and the statistics of such matrices have no logical axes by
-which a mesh could shard them. Here a statistic keeps the parameter's dimensions, summed ones with size 1.
+which a mesh could shard them. Here a statistic keeps the parameter's dimensions, reduced ones with size 1.
 """
 
 from typing import NamedTuple
@@ -21,13 +21,13 @@ CLIP = 1.0  # d of the paper: the largest root mean square of an update
 
 
 class AdafactorState(NamedTuple):
-    """Second moments. Each tree mirrors the parameters; a parameter has `row` and `column` or else `full`.
+    """Second moments. Each tree mirrors the parameters; a parameter has either `row` and `column`, or `full`.
 
     Attributes:
       step: int32 [], updates done.
-      row: means over the fan-out dimensions, which stay with size 1.
-      column: means over the fan-in dimensions, which stay with size 1.
-      full: the moments themselves, for all that is not a matrix.
+      row: means over the fan-out dimensions, which are kept with size 1.
+      column: means over the fan-in dimensions, which are kept with size 1.
+      full: the unfactored moments of parameters that are not matrices.
     """
 
     step: jax.Array

@@ -1,4 +1,4 @@
-"""Which parameters learn, how fast, and which of them decay: path patterns that cover every parameter exactly once."""
+"""Parameter groups: path patterns, each parameter in exactly one, with factors on learning rate and weight decay."""
 
 import dataclasses
 import re
@@ -16,8 +16,8 @@ class Group:
     Attributes:
       pattern: a regular expression that must match all of a path such as `layers/block/attention/query/kernel`.
       lr: factor on the learning rate.
-      weight_decay: factor on the weight decay (which the learning rate, with its own factor, multiplies as well).
-      trainable: False freezes the group: it gets neither gradients nor moments.
+      weight_decay: factor on the weight decay (which is multiplied by the group's learning rate as well).
+      trainable: False freezes the group: it has neither gradients nor moments.
     """
 
     pattern: str = ".*"
@@ -26,7 +26,7 @@ class Group:
     trainable: bool = True
 
     def matches(self, path: str) -> bool:
-        """Whether this group holds the parameter. Raises UserError for an invalid pattern."""
+        """Whether the parameter is in this group. Raises UserError for an invalid pattern."""
         try:
             return re.fullmatch(self.pattern, path) is not None
         except re.error as error:
@@ -34,12 +34,12 @@ class Group:
 
 
 def default_groups() -> tuple[Group, ...]:
-    """Kernels and embeddings decay; biases, the scales of norms, class tokens and the like do not."""
+    """The default groups: kernels and embeddings decay; biases, scales of norms, class tokens and the like do not."""
     return Group(r".*(kernel|embedding)"), Group(r"(?!.*(kernel|embedding)$).*", weight_decay=0.0)
 
 
 def find(groups: Sequence[Group], path: str) -> Group:
-    """The one group of this parameter. Raises UserError where none or several groups match it."""
+    """The group of this parameter. Raises UserError if none or several groups match it."""
     return _cover(groups, [path])[path]
 
 

@@ -1,4 +1,4 @@
-"""LARS for parameters that are stacked over layers: each layer's matrix has a rate of its own."""
+"""LARS for parameters that are stacked over layers: each layer's matrix has its own rate."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from txjax.types import PyTree, path_name
 
 
 def scale_by_trust(axes: PyTree, trust: float) -> optax.GradientTransformation:
-    """Updates u times trust * |p| / |u| for the matrix p of one layer, 1 where either norm is 0 (You et al. 2017).
+    """Scales updates u by trust * |p| / |u| for the matrix p of one layer, 1 if either norm is 0 (You et al. 2017).
 
-    Vectors stay as they are, and so do biases, which for attention's projections have two dimensions.
+    Vectors are unchanged, and so are biases, which for attention's projections have two dimensions.
 
     Args:
       axes: the parameters' logical axes.

@@ -1,4 +1,4 @@
-"""Smaller learning rates for lower layers, when a pretrained model is tuned."""
+"""Layer-wise learning rate decay, for fine-tuning a pretrained model."""
 
 import dataclasses
 import re
@@ -16,10 +16,10 @@ FIELD = "config.optimizer.layer_decay"
 class LayerDecay:
     """Factors on the learning rate that fall from the head to the embeddings.
 
-    With d layers, layer i (from 0) learns at decay^(d - i), what comes before the layers at decay^(d + 1), and the
-    rest, heads and the final norm, at 1: the numbering of BEiT (Bao et al. 2022) and MAE (He et al. 2022). It differs
-    from BEiT's in that a relative bias that all layers share counts as an input, not as the last layer, and from
-    ELECTRA's (Clark et al. 2020) in that the last layer is one step below the head, not two.
+    With d layers, the factor of layer i (from 0) is decay^(d - i), that of the inputs before the layers decay^(d + 1),
+    and that of the rest, heads and the final norm, 1: the numbering of BEiT (Bao et al. 2022) and MAE (He et al.
+    2022). It differs from BEiT's in that a relative bias that all layers share counts as an input, not as the last
+    layer, and from ELECTRA's (Clark et al. 2020) in that the last layer is one step below the head, not two.
 
     Attributes:
       decay: the factor from one layer to the one below.
@@ -30,7 +30,7 @@ class LayerDecay:
     inputs: str = r"(patch_embed|embed|embed_types|norm_embed|positions|pool/token)(/.*)?"
 
     def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:
-        """How many layers the model has, from all its parameters' logical axes and shapes by path.
+        """The number of layers, from all parameters' logical axes and shapes by path.
 
         Raises:
           UserError: the model has no stack of layers or several, or `inputs` matches nothing or isn't a pattern.
@@ -49,7 +49,7 @@ class LayerDecay:
         return next(iter(stacks.values()))
 
     def factor(self, path: str, axes: Axes, depth: int) -> np.ndarray:
-        """The factor of a parameter, float32, with as many dimensions: one for each layer where it is stacked."""
+        """The factor of a parameter, float32, broadcastable to it: one for each layer if it is stacked."""
         shape = [depth if name == STACKED else 1 for name in axes]
         outside = np.full(1, depth + 1 if self._is_input(path) else 0)
         below = depth - np.arange(depth) if STACKED in axes else outside

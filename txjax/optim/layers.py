@@ -1,4 +1,4 @@
-"""Parameters are stacked over layers, and some over experts: these helpers see each one's own vector or matrix."""
+"""Helpers for parameters that are stacked over layers and experts: each one's vector or matrix."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _COPIES = (STACKED, "experts")
 
 
 class Matrix(NamedTuple):
-    """Which dimensions of a parameter are a layer's fan-in and fan-out; the others are a stack of such matrices."""
+    """The dimensions of a parameter that are a layer's fan-in and fan-out; over the others it is stacked."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -26,12 +26,12 @@ class Matrix(NamedTuple):
 
 
 def per_layer(axes: Axes) -> tuple[int, ...]:
-    """The dimensions that belong to one layer, and one of its experts."""
+    """The dimensions of one layer's, and one expert's, array."""
     return tuple(i for i, name in enumerate(axes) if name not in _COPIES)
 
 
 def over_layers(function: Callable[..., jax.Array], axes: Axes) -> Callable[..., jax.Array]:
-    """A function of arrays of one layer, and one of its experts, for arrays with these logical axes."""
+    """Maps a function of one layer's, and one expert's, arrays over arrays with these logical axes."""
     for i, name in enumerate(axes):
         if name in _COPIES:  # the outermost vmap takes the last of these dimensions, so the others keep their numbers
             function = jax.vmap(function, in_axes=i, out_axes=i)
@@ -39,10 +39,10 @@ def over_layers(function: Callable[..., jax.Array], axes: Axes) -> Callable[...,
 
 
 def matrix(axes: Axes) -> Matrix | None:
-    """The matrix that these logical axes spell, None for vectors and scalars.
+    """The fan-in and fan-out dimensions of these logical axes, None for vectors and scalars.
 
-    Among more than two dimensions the width, "embed", stands alone: (embed, heads, head_size) is a matrix from embed
-    to heads * head_size. Without it the last dimension is the fan-out.
+    If the first of more than two dimensions is "embed", it alone is the fan-in: (embed, heads, head_size) is a matrix
+    from embed to heads * head_size. Otherwise the last dimension is the fan-out.
     """
     dims = per_layer(axes)
     if len(dims) < 2:
@@ -52,5 +52,5 @@ def matrix(axes: Axes) -> Matrix | None:
 
 
 def rms(x: Float[Array, "..."], dims: tuple[int, ...]) -> Float[Array, "..."]:
-    """Root mean square over `dims`, which stay as dimensions of size 1."""
+    """Root mean square over `dims`, which are kept with size 1."""
     return jnp.sqrt(jnp.mean(jnp.square(x), axis=dims, keepdims=True))

@@ -1,4 +1,4 @@
-"""Muon for parameters that are stacked over layers: each layer's matrix is made orthogonal by itself."""
+"""Muon for parameters that are stacked over layers: each layer's matrix is orthogonalised separately."""
 
 import math
 
@@ -14,7 +14,7 @@ from txjax.types import PyTree, UserError, path_name
 
 
 def hidden_matrix(path: str, axes: Axes) -> Matrix | None:
-    """The matrix that Muon may take: a kernel inside the layers. Embeddings, heads and biases are none."""
+    """The matrix of a kernel inside the layers, to which Muon applies; None for embeddings, heads and biases."""
     return matrix(axes) if path.endswith("kernel") and STACKED in axes else None
 
 
@@ -23,8 +23,8 @@ def scale_by_muon(
 ) -> optax.GradientTransformation:
     """Directions of Jordan et al. 2024 for hidden matrices, those of `rest` for all other parameters.
 
-    A direction is five quintic Newton-Schulz steps on the Nesterov momentum, times sqrt(max(fan-in, fan-out)) * rms:
-    an orthogonal matrix's entries have the root mean square 1 / sqrt(max(fan-in, fan-out)) (Liu et al. 2025).
+    A direction is five quintic Newton-Schulz steps on the Nesterov momentum, times sqrt(max(fan-in, fan-out)) * rms,
+    as the root mean square of an orthogonal matrix's entries is 1 / sqrt(max(fan-in, fan-out)) (Liu et al. 2025).
     """
     matrices = jax.tree_util.tree_map_with_path(
         lambda path, names: hidden_matrix(path_name(path), names), axes, is_leaf=is_axes

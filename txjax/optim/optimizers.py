@@ -1,13 +1,13 @@
-"""Optimizers as values: `build` turns one into an optax transformation.
+"""Optimizers as dataclasses: `build` returns an optax transformation.
 
-All share one order: clip the global norm, find a direction, add the decay, multiply by the learning rate,
+All use the same order: clip the global norm, compute a direction, add the decay, multiply by the learning rate,
 
     parameter -= lr(s) * group.lr * (direction + weight_decay * group.weight_decay * parameter),
 
 where the factor of `layer_decay` multiplies `group.lr`, and a parametrization's `Factors` multiply both factors. So
 the weight decay is decoupled from the gradient (Loshchilov & Hutter 2019, AdamW) and, as in PyTorch, multiplied by the
-learning rate. (LARS alone couples it.) States are float32 whatever the parameters are (a first moment may wait in its
-`momentum_dtype`), and mirror them: a leaf of the state that belongs to a parameter ends in the parameter's path.
+learning rate. (Only LARS couples it.) States are float32 whatever the parameters are (a first moment may be stored in
+`momentum_dtype`), and mirror them: the path of a parameter's leaf in the state ends in the parameter's path.
 """
 
 import dataclasses
@@ -34,15 +34,15 @@ MOMENTUM_DTYPES = ("float32", "bfloat16")
 
 @dataclasses.dataclass
 class Optimizer:
-    """Base of all optimizers; a subclass gives the direction.
+    """Base of all optimizers; a subclass computes the direction.
 
     Attributes:
-      peak_lr: the learning rate that the schedule rises to.
-      weight_decay: fraction of a parameter that goes in one update, times the learning rate.
-      clip: the largest global norm of a gradient; None never clips.
+      peak_lr: the learning rate at the schedule's peak.
+      weight_decay: fraction of a parameter that one update subtracts, before the learning rate multiplies it.
+      clip: the largest global norm of a gradient. If None, gradients are not clipped.
       groups: factors by parameter path; every parameter is in exactly one group.
-      layer_decay: smaller learning rates for lower layers; None = one for all.
-      rule: how learning rates follow a model's size, in `parametrization.RULES`; None = nobody knows.
+      layer_decay: smaller learning rates for lower layers. If None, all are equal.
+      rule: key in `parametrization.RULES`: how learning rates scale with a model's size. If None, no rule is known.
     """
 
     rule: ClassVar[str | None] = None
@@ -55,19 +55,19 @@ class Optimizer:
     layer_decay: LayerDecay | None = None
 
     def direction(self, axes: PyTree) -> optax.GradientTransformation:
-        """What to go down along, before decay and learning rate, given the parameters' logical axes."""
+        """The direction of descent, before decay and learning rate, given the parameters' logical axes."""
         raise NotImplementedError
 
     def ordered(self, direction: Part, decay: Part) -> tuple[Part, Part]:
-        """The direction and the decay of weights, in their order. Decoupled, the decay comes after."""
+        """The direction and the weight decay, in the order in which they are applied. Decoupled decay comes after."""
         return direction, decay
 
     def lr(self, num_steps: int) -> optax.Schedule:
-        """The learning rate of each update, from 0. Raises UserError where the schedule doesn't fit the run."""
+        """The learning rate of each update, from 0. Raises UserError if the schedule doesn't fit the run."""
         return self.schedule(self.peak_lr, num_steps)
 
     def assign(self, paths: Iterable[str]) -> dict[str, Group]:
-        """The group of every parameter of the model. Raises UserError where the groups don't cover them once."""
+        """The group of every parameter of the model. Raises UserError unless each is in exactly one."""
         return assign(self.groups, paths)
 
     def frozen(self, path: str) -> bool:
@@ -75,11 +75,11 @@ class Optimizer:
         return not self.trained(path)
 
     def trained(self, path: str) -> bool:
-        """Whether the groups train it."""
+        """Whether the groups train this parameter."""
         return find(self.groups, path).trainable
 
     def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:
-        """Layers of the model, from all its parameters by path, trainable or not; 0 where no `layer_decay` asks."""
+        """The number of layers, from all parameters by path, trainable or not; 0 without `layer_decay`."""
         return 0 if self.layer_decay is None else self.layer_decay.depth(axes, shapes)
 
     def build(
@@ -90,11 +90,11 @@ class Optimizer:
         Args:
           num_steps: updates of the whole run.
           axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
-          depth: as the method of this name says.
-          scaling: the model's sizes over those of its base; None = learning rates don't follow the size.
+          depth: the result of the method `depth`.
+          scaling: the model's sizes over those of its base. If None, learning rates don't depend on the size.
 
         Raises:
-          UserError: they should, and nobody knows how.
+          UserError: `scaling` is given and the optimizer has no `rule`.
         """
         if scaling is not None and self.rule is None:
             raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
@@ -136,7 +136,7 @@ class AdamW(Optimizer):
     """Kingma & Ba 2015, algorithm 1, with decoupled decay (Loshchilov & Hutter 2019, algorithm 2).
 
     Attributes:
-      momentum_dtype: in which the first moment is kept between updates; it is computed in float32.
+      momentum_dtype: in which the first moment is stored between updates; it is computed in float32.
     """
 
     rule: ClassVar[str | None] = "adam"
@@ -153,13 +153,13 @@ class AdamW(Optimizer):
 
 @dataclasses.dataclass
 class Lion(Optimizer):
-    """Chen et al. 2023, algorithm 2: the sign of a momentum. It wants a lower lr and a higher decay than AdamW.
+    """Chen et al. 2023, algorithm 2: the sign of a momentum. It needs a lower lr and a higher decay than AdamW.
 
     Attributes:
-      momentum_dtype: in which the momentum is kept between updates; it is computed in float32.
+      momentum_dtype: in which the momentum is stored between updates; it is computed in float32.
     """
 
-    rule: ClassVar[str | None] = "adam"  # its updates' entries don't follow the gradient's size either
+    rule: ClassVar[str | None] = "adam"  # the size of its updates doesn't depend on the gradient's size either
 
     peak_lr: float = config_field(1e-4, above=0, traced=True)
     weight_decay: float = config_field(1.0, at_least=0, traced=True)
@@ -187,12 +187,12 @@ class SGD(Optimizer):
 
 @dataclasses.dataclass
 class LARS(SGD):
-    """You et al. 2017, algorithm 1: SGD in which the step of each layer's matrix is as long as the matrix allows.
+    """You et al. 2017, algorithm 1: SGD in which the update of each layer's matrix is scaled to the matrix's norm.
 
     m = momentum * m + trust * |p| / |u| * u with u = g + weight_decay * p; for vectors and biases m = momentum * m + u.
-    So the decay is coupled: it passes through the norm and the momentum. As in the code of MAE's linear probe (He et
-    al. 2022), the norm is that of u, where the paper adds those of g and weight_decay * p, and the learning rate
-    multiplies m, where the paper has it inside.
+    So the decay is coupled: it is part of the norm and the momentum. As in the code of MAE's linear probe (He et al.
+    2022), the norm is that of u (the paper adds those of g and weight_decay * p), and the learning rate multiplies m
+    (in the paper it is inside).
 
     Attributes:
       trust: eta, the length of a matrix's update at a learning rate of 1, relative to the matrix.
@@ -215,7 +215,7 @@ class Adafactor(Optimizer):
 
     Attributes:
       decay_exponent: c in the decay 1 - t^-c of the second moments.
-      min_scale: epsilon_2, the smallest size that a parameter counts as.
+      min_scale: epsilon_2, the lower bound of a parameter's scale.
     """
 
     peak_lr: float = config_field(1e-2, above=0, traced=True)
@@ -228,13 +228,13 @@ class Adafactor(Optimizer):
 
 @dataclasses.dataclass
 class Muon(AdamW):
-    """Momentum made orthogonal for the matrices of the layers (Jordan et al. 2024), AdamW for all other parameters.
+    """Orthogonalised momentum for the matrices of the layers (Jordan et al. 2024), AdamW for all other parameters.
 
     Attributes:
       momentum_dtype: of both.
       momentum: Nesterov momentum of the matrices.
-      rms: root mean square of a matrix's direction. 0.2 is AdamW's own in practice, so that both share one peak_lr
-        and weight_decay (Liu et al. 2025, eq. 4).
+      rms: root mean square of a matrix's direction. 0.2 is AdamW's in practice, so that both share one peak_lr and
+        weight_decay (Liu et al. 2025, eq. 4).
     """
 
     rule: ClassVar[str | None] = None
@@ -247,7 +247,7 @@ class Muon(AdamW):
 
 
 def _of_scaled(direction: optax.GradientTransformation, factors: PyTree) -> optax.GradientTransformation:
-    """The direction, found of gradients times these factors. Its state is the same, and so are its paths."""
+    """The direction for gradients times these factors. Its state and its paths are the same."""
     if all(factor == 1 for factor in jax.tree.leaves(factors)):
         return direction
 
@@ -258,7 +258,7 @@ def _of_scaled(direction: optax.GradientTransformation, factors: PyTree) -> opta
 
 
 def _in_float32(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Gives `inner` float32 parameters and gradients, hence float32 states."""
+    """Casts parameters and gradients of `inner` to float32, hence its states."""
 
     def init(params: PyTree) -> PyTree:
         return inner.init(optax.tree.cast(params, jnp.float32))

@@ -1,7 +1,7 @@
 """Learning rate schedules: a warmup, then a decay.
 
-Updates are numbered from 0. With W = warmup_steps, update s uses `peak * (s + 1) / W` for s < W: the first one
-already moves, number W - 1 runs at the peak. From then on `decay(t)` with t = s - W holds, t = 0 being the peak.
+Updates are numbered from 0. With W = warmup_steps, update s uses `peak * (s + 1) / W` for s < W: it is above 0 at the
+first update and the peak at number W - 1. From then on it is `decay(t)` with t = s - W; t = 0 is the peak.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ _TRIAL = "for a short trial of the run as it is: --until=STEP, or --smoke"
 
 @dataclasses.dataclass
 class Schedule:
-    """Base of all schedules; a subclass says what follows the warmup.
+    """Base of all schedules; a subclass has the decay after the warmup.
 
     Attributes:
       warmup_steps: updates of the linear warmup, W; 0 starts at the peak.
@@ -50,7 +50,7 @@ class Schedule:
 
 @dataclasses.dataclass
 class Constant(Schedule):
-    """The peak, for ever."""
+    """The constant learning rate `peak`."""
 
     warmup_steps: int = config_field(0, at_least=0)
 
@@ -86,10 +86,10 @@ class Linear(Schedule):
 class WarmupStableDecay(Schedule):
     """The peak until the last `decay_steps` updates, then a line to `final * peak` (Hu et al. 2024, MiniCPM, eq. 1).
 
-    Until the decay begins nothing depends on the length of the run, so a longer run can go on from there.
+    Before the decay nothing depends on the length of the run, so a longer run can resume from a checkpoint of it.
 
     Attributes:
-      decay_steps: updates of the decay; None takes a fifth of those after the warmup (Hägele et al. 2024).
+      decay_steps: updates of the decay. If None, a fifth of those after the warmup (Hägele et al. 2024).
     """
 
     decay_steps: int | None = config_field(None, at_least=1)
@@ -109,7 +109,7 @@ class WarmupStableDecay(Schedule):
 
 @dataclasses.dataclass
 class InverseSquareRoot(Schedule):
-    """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3): it knows no end of the run."""
+    """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3), for a run of any length."""
 
     warmup_steps: int = config_field(100, at_least=1)
 

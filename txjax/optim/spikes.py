@@ -1,4 +1,4 @@
-"""Updates whose gradient stands out from those before are dropped."""
+"""Dropping of updates whose gradient norm is an outlier."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -14,9 +14,9 @@ class Watched(NamedTuple):
     """The state of a watched transformation.
 
     Attributes:
-      norms: of the gradients of the last updates that were applied, a ring.
-      applied: updates.
-      inner: the transformation's own.
+      norms: of the gradients of the last applied updates, a ring buffer.
+      applied: number of applied updates.
+      inner: the state of the transformation.
     """
 
     norms: Float[Array, "window"]
@@ -28,16 +28,17 @@ class Watched(NamedTuple):
 class Spikes:
     """Drops an update whose gradient's norm is more than `factor` times the median of the last `window` applied ones.
 
-    Dropped updates leave no trace, neither in the parameters nor in this median, so one NaN or one huge gradient costs
-    one update. They count in `train/skipped`; `max_skips` in a row stop the run. Nothing is dropped before the window
-    is full. (PaLM's answer to spikes, Chowdhery et al. 2022, 5.1, is to go back and skip; this skips alone.)
+    Dropped updates change neither the parameters nor this median, so one NaN or one huge gradient costs one update.
+    They count in `train/skipped`; `max_skips` in a row stop the run. Nothing is dropped before the window is full.
+    (For spikes, PaLM restarts from an earlier checkpoint and skips batches, Chowdhery et al. 2022, 5.1; this only
+    skips.)
     """
 
     factor: float = config_field(10.0, above=1, traced=True)
     window: int = config_field(64, at_least=2)
 
     def watch(self, tx: optax.GradientTransformation) -> optax.GradientTransformation:
-        """The transformation, which also keeps the norms of its gradients."""
+        """The transformation with a state that includes the norms of its gradients."""
 
         def init(params: PyTree) -> Watched:
             return Watched(jnp.zeros((self.window,)), jnp.zeros((), jnp.int32), tx.init(params))
@@ -50,5 +51,5 @@ class Spikes:
         return optax.GradientTransformation(init, update)
 
     def found(self, state: Any, norm: Float[Array, ""]) -> Bool[Array, ""]:
-        """Whether a gradient of this norm is a spike to a `watch`ed transformation in this state."""
+        """Whether a gradient of this norm is a spike, given the state of a `watch`ed transformation."""
         return (state.applied >= self.window) & (norm > self.factor * jnp.median(state.norms))

@@ -1,4 +1,4 @@
-"""How arrays are split over devices: the only room that names mesh axes."""
+"""Sharding of arrays over devices: the only package that names mesh axes."""
 
 from txjax.sharding.current import (
     active,

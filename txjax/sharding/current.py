@@ -1,4 +1,4 @@
-"""The mesh of what is being traced: what layers ask and say of it, by logical axes alone."""
+"""The active mesh while tracing: queries and constraints of layers, by logical axes only."""
 
 import contextlib
 import contextvars
@@ -25,25 +25,25 @@ def _seen(state: tuple[jax.sharding.Mesh, Mesh] | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def use_mesh(mesh: Mesh, devices: Sequence[jax.Device] | None = None) -> Iterator[jax.sharding.Mesh]:
-    """Everything traced inside sees this mesh and its rules. `devices`: see `Mesh.build`."""
+    """Makes this mesh and its rules active for everything traced inside. `devices`: see `Mesh.build`."""
     built = mesh.build(devices)
     with _seen((built, mesh)), jax.set_mesh(built):
         yield built
 
 
 def no_mesh() -> contextlib.AbstractContextManager[None]:
-    """Everything traced inside sees no mesh: the mathematics alone."""
+    """Deactivates the mesh for everything traced inside: no sharding constraints."""
     return _seen(None)
 
 
 def within(axis: str) -> contextlib.AbstractContextManager[None]:
-    """What is traced inside is one part of what `axis` splits: no rule names its mesh axes there."""
+    """Removes the mesh axes of `axis` from all rules inside, where one shard of `axis` is traced."""
     state = _active.get()
     return _seen(state and (state[0], state[1].without(axis)))
 
 
 def each(function: Callable[..., Any], axis: str, in_axes: Any = 0) -> Callable[..., Any]:
-    """`jax.vmap` over leading dimensions named `axis`: every device computes the parts that it holds."""
+    """`jax.vmap` over leading dimensions named `axis`: every device computes its own shards."""
     state = _active.get()
     split = () if state is None else state[1].table().get(axis, ())
 
@@ -55,16 +55,16 @@ def each(function: Callable[..., Any], axis: str, in_axes: Any = 0) -> Callable[
 
 
 def active() -> jax.sharding.Mesh | None:
-    """The mesh of what is being traced, None without one."""
+    """The active mesh, None without one."""
     state = _active.get()
     return state and state[0]
 
 
 def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
-    """How an activation of this shape is split on the active mesh: by nothing where there is none.
+    """The PartitionSpec of an activation of this shape on the active mesh, empty without one.
 
-    An axis that its mesh axes don't divide stays whole: unlike a parameter's, its size may change from call to call
-    (a prompt, the visible patches of an image), and all that is lost is speed.
+    An axis that its mesh axes don't divide is not sharded: unlike a parameter's, its size may change from call to call
+    (a prompt, the visible patches of an image), and this only costs speed.
     """
     state = _active.get()
     if state is None:
@@ -79,9 +79,9 @@ def partition(shape: tuple[int, ...], *axes: str | None) -> PartitionSpec:
 
 
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """States the logical axes of an activation (see `partition`); without an active mesh it does nothing.
+    """Constrains the sharding of an activation by its logical axes (see `partition`); a no-op without a mesh.
 
-    Fewer axes than x has dimensions: the last ones stay as the compiler has them.
+    Dimensions beyond `axes` are unconstrained.
     """
     built = active()
     if built is None:
@@ -91,7 +91,7 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
 
 
 def unshard_param(x: jax.Array, *axes: str | None) -> jax.Array:
-    """A parameter as a product takes it: whole along the mesh axes that split the batch too."""
+    """Constrains a parameter for a product: not sharded over the mesh axes that shard the batch too."""
     state = _active.get()
     if state is None:
         return x
@@ -100,19 +100,19 @@ def unshard_param(x: jax.Array, *axes: str | None) -> jax.Array:
 
 
 def num_shards(axis: str) -> int:
-    """In how many parts the active mesh splits a logical axis; 1 without one."""
+    """The number of shards of a logical axis on the active mesh; 1 without one."""
     state = _active.get()
     return 1 if state is None else count_shards(state[0], state[1].partition((axis,))[0])
 
 
 def shard_map(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree) -> Callable[..., Any]:
-    """The function, run by every device of the active mesh on its own parts; without one, the function itself.
+    """`jax.shard_map` of a function over the active mesh; without one, the function itself.
 
-    What XLA can't split by itself (Pallas kernels, rings) goes through here.
+    For what XLA can't partition (Pallas kernels, rings).
 
     Args:
-      in_specs: a tree like the arguments, of what `partition` says of each array.
-      out_specs: the same of the result.
+      in_specs: the `partition` of each array, in a tree like the arguments.
+      out_specs: the same for the result.
     """
     built = active()
     if built is None:
@@ -122,12 +122,12 @@ def shard_map(function: Callable[..., Any], in_specs: PyTree, out_specs: PyTree)
 
 
 def axis_index(axis: str) -> jax.Array:
-    """Which part of a logical axis this device has, int32 []. Inside `shard_map`."""
+    """The index of this device's shard of a logical axis, int32 []. Inside `shard_map`."""
     return jax.lax.axis_index(_mesh_axes(axis))
 
 
 def ring_permute(tree: PyTree, axis: str) -> PyTree:
-    """What the device with the part before this one's gives, around in a ring. Inside `shard_map`."""
+    """The arrays of the device with the previous shard, around a ring. Inside `shard_map`."""
     count = num_shards(axis)
     ring = [(device, (device + 1) % count) for device in range(count)]
     return jax.tree.map(lambda x: jax.lax.ppermute(x, _mesh_axes(axis), ring), tree)

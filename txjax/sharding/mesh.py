@@ -1,7 +1,7 @@
-"""Where arrays live: logical axes -> mesh axes by one table. Nobody else names mesh axes.
+"""The mesh, and the rules from logical axes to mesh axes. No other module names mesh axes.
 
-A parameter names its logical axes where it is born (`nn.Linear`); `Mesh.rules` says which mesh axis each
-of them is split over. A logical axis without a rule is not split.
+A parameter's logical axes are set where it is created (`nn.parameter`); `Mesh.rules` maps each of them to mesh axes. A
+logical axis without a rule is not sharded.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 
 # Logical axis -> the mesh axes it is split over.
 RULES: dict[str, tuple[str, ...]] = {
-    "members": ("data",),  # runs that train together; their batches are split by the rest of the next rule
+    "members": ("data",),  # runs that train together; their batches are sharded by the rest of the next rule
     "batch": ("data", "fsdp", "expert", "pipeline"),  # examples of activations
-    "routed": ("data", "fsdp"),  # examples of activations that are at their experts
-    "length": ("sequence",),  # places of activations
+    "routed": ("data", "fsdp"),  # examples of activations that are dispatched to experts
+    "length": ("sequence",),  # positions of activations
     "layers": ("pipeline",),
     "experts": ("expert",),
-    "embed": ("fsdp",),  # the width D of parameters (activations call it "width" and are not split along it)
+    "embed": ("fsdp",),  # the width D of parameters (activations call it "width" and are not sharded along it)
     "vocab": ("tensor",),
     "heads": ("tensor",),
     "kv_heads": ("tensor",),
@@ -37,19 +37,19 @@ Axes = tuple[str | None, ...]
 
 @dataclasses.dataclass
 class Mesh:
-    """How many devices each mesh axis has; -1 = all that are left.
+    """The number of devices of each mesh axis; -1 = all that are left.
 
     Attributes:
-      data: copies of the model, each on its share of the batch.
-      fsdp: shards of parameters and moments (Rajbhandari et al. 2020, ZeRO-3); the batch is split over it too.
+      data: replicas of the model, each on its shard of the batch.
+      fsdp: shards of parameters and moments (Rajbhandari et al. 2020, ZeRO-3); the batch is sharded over it too.
       tensor: shards of heads, mlp and vocabulary (Shoeybi et al. 2019).
       sequence: shards of every example's length (context parallelism).
-      expert: shards of the experts of a mixture (Lepikhin et al. 2020); the batch is split over it too.
-      pipeline: shards of the layers, each with the batch's parts in turn (Huang et al. 2019); outside the layers the
-        batch is split over it too.
-      moments: whose memory holds the optimizer's moments between updates: that of the devices, or of the hosts. From
-        there they are fetched for the update alone (Ren et al. 2021, ZeRO-Offload).
-      rules: changes to the table `RULES`, e.g. `{"vocab": ()}` to keep the embedding whole.
+      expert: shards of the experts of a mixture (Lepikhin et al. 2020); the batch is sharded over it too.
+      pipeline: stages of layers, through which microbatches pass in turn (Huang et al. 2019); outside the layers the
+        batch is sharded over it too.
+      moments: whether the optimizer's moments are stored on the devices between updates, or offloaded to the hosts and
+        fetched for the update only (Ren et al. 2021, ZeRO-Offload).
+      rules: overrides of the table `RULES`, e.g. `{"vocab": ()}` for an embedding that is not sharded.
     """
 
     data: int = -1
@@ -62,7 +62,7 @@ class Mesh:
     rules: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def sizes(self, num_devices: int) -> dict[str, int]:
-        """Devices along each axis. Raises UserError where the axes don't multiply to `num_devices`."""
+        """Devices along each axis. Raises UserError if the axes don't multiply to `num_devices`."""
         sizes = {axis: getattr(self, axis) for axis in AXES}
         for axis, size in sizes.items():
             if size == 0 or size < -1:
@@ -82,10 +82,10 @@ class Mesh:
         return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
 
     def build(self, devices: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
-        """The mesh over some devices, those of a topology among them; None = all of this run.
+        """The mesh over some devices, which may be those of a topology. If None, all of this run.
 
-        Where they are of several slices, which a slower network connects, each slice has whole copies of the model: the
-        slices lie along `data`. Raises UserError where they can't.
+        If they are of several slices, which a slower network connects, `data` is split over the slices, so that each
+        has whole replicas of the model. Raises UserError if the slices don't divide `data`.
         """
         devices = jax.devices() if devices is None else devices
         sizes = self.sizes(len(devices))
@@ -103,12 +103,12 @@ class Mesh:
         return jax.sharding.Mesh(placed, tuple(sizes), axis_types=types)
 
     def num_shards(self, axis: str, num_devices: int) -> int:
-        """In how many parts a logical axis is split."""
+        """The number of shards of a logical axis."""
         sizes = self.sizes(num_devices)
         return math.prod(sizes[mesh_axis] for mesh_axis in self.table().get(axis, ()))
 
     def table(self) -> dict[str, tuple[str, ...]]:
-        """Logical axis -> mesh axes, with this run's changes."""
+        """Logical axis -> mesh axes, with this run's overrides."""
         for name, axes in self.rules.items():
             for axis in axes:
                 if axis not in AXES:
@@ -118,13 +118,13 @@ class Mesh:
         return RULES | {name: tuple(axes) for name, axes in self.rules.items()}
 
     def without(self, axis: str) -> "Mesh":
-        """The mesh whose rules name none of the mesh axes that split a logical axis."""
+        """The mesh without the mesh axes of a logical axis in its rules."""
         taken = self.table().get(axis, ())
         rules = {name: tuple(a for a in axes if a not in taken) for name, axes in self.table().items()}
         return dataclasses.replace(self, rules=rules)
 
     def partition(self, axes: Axes, where: str = "array") -> PartitionSpec:
-        """The PartitionSpec of an array with these logical axes. Two axes on one mesh axis is a collision."""
+        """The PartitionSpec of an array with these logical axes. Raises UserError for two axes on one mesh axis."""
         table = self.table()
         entries = [table.get(axis, ()) if axis else () for axis in axes]
         used = [mesh_axis for entry in entries for mesh_axis in entry]
@@ -145,7 +145,7 @@ def is_axes(node: PyTree) -> bool:
 
 
 def count_shards(built: jax.sharding.Mesh, entry: str | tuple[str, ...] | None) -> int:
-    """In how many parts an entry of a PartitionSpec splits."""
+    """The number of shards by an entry of a PartitionSpec."""
     return math.prod(built.shape[axis] for axis in ((entry,) if isinstance(entry, str) else entry or ()))
 
 
@@ -176,7 +176,7 @@ def shardings(axes: PyTree, shapes: PyTree, mesh: Mesh, built: jax.sharding.Mesh
 
 
 def stacked(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:
-    """The shardings of arrays [axis ...] of which each part is placed as `placed`, a tree of NamedSharding, says."""
+    """The shardings of arrays [axis ...] whose parts along `axis` have the shardings `placed`."""
     (first,) = mesh.partition((axis,))
     return jax.tree.map(
         lambda x: NamedSharding(x.mesh, PartitionSpec(first, *x.spec), memory_kind=x.memory_kind), placed
@@ -184,5 +184,5 @@ def stacked(axis: str, placed: PyTree, mesh: Mesh) -> PyTree:
 
 
 def batch_sharding(built: jax.sharding.Mesh, mesh: Mesh) -> NamedSharding:
-    """Batches are split along their first axis."""
+    """The sharding of batches, along their first axis."""
     return NamedSharding(built, mesh.partition(("batch",)))

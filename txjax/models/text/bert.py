@@ -12,11 +12,11 @@ from txjax.parametrization import Scaling
 
 
 class NextSentence(nn.Module):
-    """Does the second sentence follow the first? (Devlin et al. 2019, 3.1.) Parameters `pooler`, `linear`."""
+    """The next-sentence prediction head (Devlin et al. 2019, 3.1). Parameters `pooler`, `linear`."""
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B 2"]:
-        """Logits of no and yes, float32, from the first token."""
+        """Logits of "does not follow" and "follows", float32, from the first token."""
         head = Linear((2,), ("classes",), in_axes=("width",), initial=initial, scaling=scaling, name="linear")
         return head(pooled(x, initial, scaling), jnp.float32)
 
@@ -29,7 +29,7 @@ class Bert(BertEncoder, kw_only=True):
 
     Attributes:
       head: how features become logits.
-      next_sentence: the head for sentence pairs; None = there is none.
+      next_sentence: the head for sentence pairs. If None, there is none.
     """
 
     head: Head = dataclasses.field(default_factory=TiedBias)
@@ -44,7 +44,7 @@ class Bert(BertEncoder, kw_only=True):
         types: Int[Array, "B L"] | None = None,
         train: bool = False,
     ) -> tuple[Logits, Float[Array, "B 2"] | None]:
-        """Logits [B L V] of the token at each place, not yet computed, and those of the next-sentence head (or None).
+        """Lazy logits [B L V] of the token at each position, and the logits of the next-sentence head (or None).
 
         The arguments are those of `BertEncoder.encode`.
         """

@@ -13,14 +13,14 @@ from txjax.types import config_field
 
 
 class BertClassifier(BertEncoder, kw_only=True):
-    """BERT fine-tuned (Devlin et al. 2019, 4.1): one vector of the sentence, dropout, a linear head.
+    """BERT with a classification head (Devlin et al. 2019, 4.1): pooling to one vector, dropout, a linear layer.
 
     Parameters: those of `BertEncoder` under the same paths as in `Bert`, `head` [D classes], and for `FirstToken`
     `pooler` [D D] (in a `Bert` with pairs: `next_sentence/pooler`). Sows `features` [B D], that vector.
 
     Attributes:
-      pool: how it is made; BERT's own is `FirstToken()`.
-      classes: how many; 1 = a number, for `objectives.Regression`; None = no head, the features come out.
+      pool: from the tokens to this vector; BERT's is `FirstToken()`.
+      classes: number of classes; 1 for `objectives.Regression`. If None, there is no head: returns the features.
     """
 
     classes: int | None = config_field(at_least=1)
@@ -49,13 +49,13 @@ class BertClassifier(BertEncoder, kw_only=True):
 
 
 class DecoderClassifier(CausalText, kw_only=True):
-    """A decoder fine-tuned (Radford et al. 2018, 3.2): a linear head on the last token that is not padding.
+    """A decoder with a classification head (Radford et al. 2018, 3.2) on the last token that is not padding.
 
     Parameters: those of `CausalText` under the same paths as in `Decoder`, and `head` [D classes]. Sows `features`
-    [B D], what the head reads.
+    [B D], the input of the head.
 
     Attributes:
-      classes: how many; 1 = a number, for `objectives.Regression`.
+      classes: number of classes; 1 for `objectives.Regression`.
     """
 
     classes: int = config_field(at_least=1)
@@ -72,7 +72,7 @@ class DecoderClassifier(CausalText, kw_only=True):
         """Logits, float32. The arguments are those of `CausalText.encode`.
 
         Args:
-          types: not read: the tokens between two sentences tell them apart.
+          types: ignored: the two sentences are separated by tokens.
         """
         x, _ = self.encode(tokens, segments, positions, train)
         real = jnp.ones_like(tokens) if segments is None else segments > 0

@@ -1,4 +1,4 @@
-"""A causal language model: GPT and Llama are two settings of it."""
+"""The causal language model: GPT and Llama are configurations of it."""
 
 import dataclasses
 from typing import Any
@@ -32,12 +32,12 @@ from txjax.types import PyTree, config_field
 
 
 class CausalText(Transformer, kw_only=True):
-    """Tokens through a stack in which none sees a later one.
+    """The causal encoder of tokens that the decoder and its classifier share.
 
     Parameters: `embed`, `layers`, `norm_final`, and those of `positions`.
 
     Attributes:
-      vocab: tokens V.
+      vocab: size of the vocabulary, V.
     """
 
     vocab: int = config_field(at_least=1)
@@ -51,11 +51,11 @@ class CausalText(Transformer, kw_only=True):
         positions: Int[Array, "B L"] | None,
         train: bool,
     ) -> tuple[Float[Array, "B L D"], Embed]:
-        """The features of the tokens, and their embedding, whose table a tied head reads.
+        """The features of the tokens, and the embedding, for a tied head.
 
         Args:
-          segments: document numbers; attention stays inside a document; padding is 0. None = one document.
-          positions: of each token in its document; None = its place in the window.
+          segments: document numbers; attention stays inside a document; padding is 0. If None, all is one document.
+          positions: of each token in its document. If None, its index in the window.
         """
         embed = Embed(self.vocab, self.width, name="embed")
         window = causal_window(self, tokens.shape, segments, positions)
@@ -64,12 +64,12 @@ class CausalText(Transformer, kw_only=True):
 
 
 class Decoder(CausalText, kw_only=True):
-    """Predicts each next token from those before it.
+    """The model that predicts each next token from those before it.
 
     Parameters: those of `CausalText`, and `head`. Sows `features` [B D], the mean over the real tokens.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow those of the calls before.
-    Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and carry the returned cache on.
+    Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
 
     Attributes:
       head: how features become logits: `Tied`, `TiedBias`, `Untied`.
@@ -85,14 +85,14 @@ class Decoder(CausalText, kw_only=True):
         positions: Int[Array, "B L"] | None = None,
         train: bool = False,
     ) -> Logits:
-        """Logits [B L V] of the token after each one, not yet computed. The arguments are those of `encode`."""
+        """Lazy logits [B L V] of the token after each one. The arguments are those of `encode`."""
         x, embed = self.encode(tokens, segments, positions, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
         return self.head(x, embed, self.initial, self.layer_scaling())
 
 
 def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:
-    """The cache of a decoder before its first token, with room for `length` tokens of `batch` texts."""
+    """The empty cache of a decoder for `length` tokens of `batch` sequences."""
     tokens = jax.ShapeDtypeStruct((batch, length), jnp.int32)
     _, state = jax.eval_shape(lambda p, t: model.apply({"params": p}, t, mutable=["cache"]), params, tokens)
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), state["cache"])
@@ -110,7 +110,7 @@ def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 102
 
 
 def llama(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> Decoder:
-    """A decoder as in Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases, a head of its own."""
+    """A decoder as in Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases, an untied head."""
     style: dict[str, Any] = dict(
         positions=Rotary(),
         norm=RMSNorm(eps=1e-5),

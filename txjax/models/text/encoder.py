@@ -1,4 +1,4 @@
-"""The bidirectional encoder of tokens that Bert and its classifier share, and ways from tokens to one vector."""
+"""The bidirectional encoder of tokens that Bert and its classifier share, and pooling of tokens to one vector."""
 
 import dataclasses
 
@@ -39,18 +39,18 @@ def pooled(x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[A
 
 @dataclasses.dataclass
 class TextPool:
-    """How the features of a sentence's tokens become one vector."""
+    """Base of pooling from the features of a sentence's tokens to one vector."""
 
     def __call__(
         self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init, scaling: Scaling
     ) -> Float[Array, "B D"]:
-        """One vector a sentence; new kernels are drawn by `initial`. Called inside the model that owns them."""
+        """One vector a sentence. New kernels are drawn by `initial` and are parameters of the calling module."""
         raise NotImplementedError
 
 
 @dataclasses.dataclass
 class FirstToken(TextPool):
-    """`pooled`. It knows what the first token is for only where pretraining taught it (next-sentence prediction)."""
+    """`pooled`. The first token is informative only if it was pretrained (next-sentence prediction)."""
 
     def __call__(
         self, x: Float[Array, "B L D"], segments: Int[Array, "B L"] | None, initial: Init, scaling: Scaling
@@ -74,8 +74,8 @@ class BertEncoder(Transformer, kw_only=True):
     Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `layers`.
 
     Attributes:
-      vocab: tokens V.
-      types: kinds of sentence in a pair.
+      vocab: size of the vocabulary, V.
+      types: number of token types (sentences of a pair).
     """
 
     vocab: int = config_field(at_least=1)
@@ -94,12 +94,12 @@ class BertEncoder(Transformer, kw_only=True):
         types: Int[Array, "B L"] | None,
         train: bool,
     ) -> tuple[Float[Array, "B L D"], Embed]:
-        """The features of the tokens, and their embedding, whose table a tied head reads.
+        """The features of the tokens, and the embedding, for a tied head.
 
         Args:
-          segments: attention stays inside a segment; padding is 0. None = all tokens are real.
-          positions: of each token; None = its place in the window.
-          types: the sentence of a pair that a token belongs to; None = the first.
+          segments: attention stays inside a segment; padding is 0. If None, no token is padding.
+          positions: of each token. If None, its index in the window.
+          types: the sentence of a pair that a token belongs to. If None, the first.
         """
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None] if positions is None else positions
         types = jnp.zeros_like(tokens) if types is None else types

@@ -1,8 +1,8 @@
-"""Published sizes of models of text. Each is a plain model: every field can be passed, or changed by a flag.
+"""Published sizes of text models. Every field can be overridden by an argument or a flag.
 
     presets.gpt2("355M", dtype="bfloat16", dropout=0.1)
 
-`docs/sizes.md` has their parameters, counted.
+`docs/sizes.md` has their parameter counts.
 """
 
 from typing import Any

@@ -14,16 +14,16 @@ from txjax.types import UserError, config_field
 
 
 class Pool(nn.Module):
-    """How an image's tokens become one vector.
+    """Base of pooling from an image's tokens to one vector.
 
     Attributes:
-      tokens: how many tokens `prepend` adds.
+      tokens: number of tokens that `prepend` adds.
     """
 
     tokens: ClassVar[int] = 0
 
     def prepend(self, x: Float[Array, "B N D"]) -> Float[Array, "B L D"]:
-        """The encoder's input: its own tokens, then the patches."""
+        """The encoder's input: the pool's tokens, then the patches."""
         return x
 
     def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
@@ -53,7 +53,7 @@ class ClassToken(Pool):
 
 
 class PooledToken(ClassToken):
-    """The class token through a dense layer and tanh, as BERT does it. Parameters `token` [D], `linear` [D D]."""
+    """The class token through a dense layer and tanh, as in BERT. Parameters `token` [D], `linear` [D D]."""
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B D"]:
@@ -68,13 +68,13 @@ def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]
 
 
 class PatchEncoder(Transformer, kw_only=True):
-    """Patches of an image, and maybe a class token, through a Transformer.
+    """The encoder of an image's patches, with a class token if `pool` has one.
 
     Parameters: `patch_embed`, `positions`, `pool`, `layers`, `norm_final`.
 
     Attributes:
       patch: side P of a patch in pixels.
-      pool: what is added to the patches, and how one vector is made of the result.
+      pool: tokens added to the patches, and pooling of the result to one vector.
       image_size: height and width that all images must have; () = any.
     """
 
@@ -86,19 +86,19 @@ class PatchEncoder(Transformer, kw_only=True):
 
     @nn.nowrap
     def grid(self, image: Float[Array, "B H W C"]) -> Grid:
-        """How the tokens of this image lie."""
+        """The order of this image's tokens."""
         return Grid(columns=image.shape[2] // self.patch, prefix=self.pool.tokens)
 
     @nn.nowrap
     def pooled(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:
-        """One vector of what `encode` gives."""
+        """The output of `encode`, pooled to one vector."""
         return self.pool(x, Normal(), self.layer_scaling())
 
     @nn.nowrap
     def encode(
         self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B L D"]:
-        """The features of the patches numbered `keep` (None = all), after those of the pool's own tokens."""
+        """The features of the pool's tokens, then of the patches with the indices `keep` (all if None)."""
         if self.image_size and image.shape[1:3] != tuple(self.image_size):
             got = f"{image.shape[1]} x {image.shape[2]} pixels"
             raise UserError("config.model.image_size", "the images' height and width, or ()", self.image_size, hint=got)

@@ -16,15 +16,15 @@ from txjax.types import config_field
 
 
 class PatchDecoder(Transformer, kw_only=True):
-    """From the features of the visible patches to the pixels of all.
+    """The decoder of MAE: from the features of the visible patches to the pixels of all.
 
     Parameters: `embed`, `mask_token`, `layers`, `norm_final`, `out`.
 
     Attributes:
-      pixels: numbers in a patch.
+      pixels: values in a patch.
       patches: patches in an image.
-      grid: how they lie.
-      whole: of the model that this one is a part of, and grows along with.
+      grid: their order.
+      whole: scaling of the model that this one is part of, by which it scales too.
     """
 
     pixels: int
@@ -40,7 +40,7 @@ class PatchDecoder(Transformer, kw_only=True):
     def __call__(
         self, x: Float[Array, "B L E"], keep: Int[Array, "B M"] | None, train: bool
     ) -> Float[Array, "B {self.patches} {self.pixels}"]:
-        """The pixels of every patch, float32. Mask tokens stand where no patch was kept (None = all were)."""
+        """The pixels of every patch, float32. Patches that are not in `keep` are mask tokens. If None, all are kept."""
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
         linear = Linear((self.width,), ("embed",), in_axes=("width",), **drawn, name="embed")
         x = linear(x)
@@ -58,11 +58,11 @@ class PatchDecoder(Transformer, kw_only=True):
 class MAE(PatchEncoder, kw_only=True):
     """The masked autoencoder (He et al. 2022): a large encoder of the visible patches, a small decoder of all.
 
-    Parameters: those of `PatchEncoder`, from which a `ViT` can start, and `decoder`. It sows the pooled features of the
-    visible patches, [B D], as `features` in the collection "intermediates".
+    Parameters: those of `PatchEncoder`, which a `ViT` can be initialised from, and `decoder`. Sows the pooled features
+    of the visible patches, [B D], as `features` in the collection "intermediates".
 
     Attributes:
-      decoder_width, decoder_depth, decoder_heads: sizes of the decoder; its parts are like the encoder's.
+      decoder_width, decoder_depth, decoder_heads: sizes of the decoder; its other fields are the encoder's.
     """
 
     positions: Positions = dataclasses.field(default_factory=Sinusoidal2D)
@@ -74,10 +74,10 @@ class MAE(PatchEncoder, kw_only=True):
     def __call__(
         self, image: Float[Array, "B H W C"], keep: Int[Array, "B M"] | None = None, train: bool = False
     ) -> Float[Array, "B N {self.patch}*{self.patch}*C"]:
-        """The pixels of every patch as the decoder sees them, float32, in the order of `nn.patchify`.
+        """The predicted pixels of every patch, float32, in the order of `nn.patchify`.
 
         Args:
-          keep: numbers of the visible patches; None = all of them.
+          keep: indices of the visible patches. If None, all are visible.
         """
         x = self.encode(image, keep, train)
         self.sow("intermediates", "features", self.pooled(x))

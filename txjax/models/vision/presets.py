@@ -1,8 +1,8 @@
-"""Published sizes of models of images. Each is a plain model: every field can be passed, or changed by a flag.
+"""Published sizes of image models. Every field can be overridden by an argument or a flag.
 
     presets.vit("B/16", classes=10, positions=Learned(max_length=577))  # for 384 x 384 pixels
 
-`docs/sizes.md` has their parameters, counted.
+`docs/sizes.md` has their parameter counts.
 """
 
 from typing import Any

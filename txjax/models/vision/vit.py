@@ -1,4 +1,4 @@
-"""A classifier of images."""
+"""The image classifier."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -12,10 +12,10 @@ from txjax.types import config_field
 class ViT(PatchEncoder, kw_only=True):
     """The Vision Transformer (Dosovitskiy et al. 2021). Parameters: those of `PatchEncoder`, and `head` [D classes].
 
-    It sows what its head reads, [B D], as `features` in the collection "intermediates".
+    Sows the input of its head, [B D], as `features` in the collection "intermediates".
 
     Attributes:
-      classes: how many; None = no head, the features come out.
+      classes: number of classes. If None, there is no head: returns the features.
     """
 
     classes: int | None = config_field(at_least=1)
@@ -27,7 +27,7 @@ class ViT(PatchEncoder, kw_only=True):
         """Logits, float32.
 
         Args:
-          keep: numbers of the patches that the model sees; None = all of them.
+          keep: indices of the visible patches. If None, all are visible.
         """
         pooled = self.pooled(self.encode(image, keep, train))
         self.sow("intermediates", "features", pooled)
