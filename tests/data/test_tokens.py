@@ -108,7 +108,7 @@ def test_of_a_large_cache_the_size_is_still_verified(cache, caplog, monkeypatch)
     path.write_bytes(content[:-1])
     with caplog.at_level(logging.WARNING):
         open_tokens(*ARGUMENTS, Bytes())
-    assert "at odds" in caplog.text and path.read_bytes() == content
+    assert "doesn't match the files" in caplog.text and path.read_bytes() == content
 
 
 def test_characters_that_are_missing_leave_no_cache_behind(cache):

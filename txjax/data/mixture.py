@@ -51,7 +51,9 @@ class Mixture(Dataset):
             except UserError as error:
                 raise error.inside(f"data.parts.{name}", "data") from None
             if part.spec() != self.spec():
-                raise UserError(f"data.parts.{name}", f"examples like the first part's: {_described(self)}", _described(part))
+                raise UserError(
+                    f"data.parts.{name}", f"examples like the first part's: {_described(self)}", _described(part)
+                )
             if getattr(part, "tokenizer", None) != self.tokenizer:
                 raise UserError(f"data.parts.{name}.tokenizer", "the first part's, since ids must mean the same")
             if buckets := getattr(part, "buckets", ()):
