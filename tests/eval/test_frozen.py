@@ -56,7 +56,7 @@ def test_linear_probe():
 
 
 @pytest.mark.parametrize("kind", [LinearProbe, NearestNeighbours])
-def test_mistakes_are_named_before_anything_compiles(kind):
+def test_user_errors_before_compilation(kind):
     class Silent(Net):
         def sow(self, *args, **kwargs):
             return False

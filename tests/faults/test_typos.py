@@ -13,7 +13,7 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglo
 
 
 def fields(experiment) -> list[tuple[str, object]]:
-    """Every setting of the tree, at every depth, with its value."""
+    """Every field of the tree, at every depth, with its value."""
     return [(path, value) for path, value in tree.walk(experiment) if path != "config" and not path.endswith("]")]
 
 
@@ -28,8 +28,8 @@ def mistake(experiment, flag: str) -> UserError:
     return error.value
 
 
-def test_every_field_misspelt():
-    """A field of a class is tried where it is found first, in whatever config."""
+def test_every_misspelled_field():
+    """Each field of a class is tried once, in the first config that has it."""
     tried = set()
     for source in CONFIGS:
         experiment = config.load(str(ROOT / source), [])
@@ -51,7 +51,7 @@ def test_every_field_misspelt():
 
 
 def test_through_the_command_itself(config, tmp_path, capsys):
-    """At three depths, as its user types it: nothing is made."""
+    """At three depths, on the command line: nothing is created."""
     from txjax.__main__ import main
 
     for flag, said in (

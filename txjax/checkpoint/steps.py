@@ -160,7 +160,7 @@ class Steps:
             shutil.rmtree(self.path(step))
 
     def newest_good(self) -> int | None:
-        """The newest undamaged step, or None. Removes what a killed save left behind; renames damaged steps to `STEP.bad`."""
+        """The newest undamaged step, or None. Removes remains of killed saves; renames damaged steps to `STEP.bad`."""
         self.clean()
         step = self._newest(self.sound)
         if step is None:

@@ -26,11 +26,11 @@ from txjax.io import digest, disk
 from txjax.io.files import replace_text
 from txjax.types import PyTree, RunError, TrainState, UserError, flat_paths
 
-SAVE_SECONDS = 3600.0  # that the other processes wait for process 0 to write the digests of all files
+SAVE_SECONDS = 3600.0  # that the other processes wait for process 0 to write all digests
 
 
 def split(state: TrainState) -> dict[str, PyTree]:
-    """The state as the two stored parts: `weights`, which inference needs, and `training`, which only training needs."""
+    """The state as the two stored parts: `weights`, for inference too, and `training`, only for training."""
     weights = {"params": state.params, "frozen": state.frozen, "model_state": state.model_state}
     return {
         "weights": weights | ({"ema": state.ema} if state.ema else {}),

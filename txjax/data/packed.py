@@ -1,4 +1,4 @@
-"""Documents packed into windows, whole if they fit, by Grain's best-fit packer; the plan is computed once and cached."""
+"""Documents packed into windows, whole if they fit, by Grain's best-fit packer; the plan is cached."""
 
 import dataclasses
 from pathlib import Path
@@ -107,7 +107,7 @@ class _Lengths:
 
 
 def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
-    """Writes pieces.bin, int64 [P 2] (first token and size, in the order of windows), and windows.bin, int64 [N + 1]."""
+    """Writes pieces.bin, int64 [P 2] (first token and size, by window), and windows.bin, int64 [N + 1]."""
     import grain  # slow to import, and not needed by configs
     from grain.experimental import BestFitPackIterDataset
 

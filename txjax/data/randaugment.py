@@ -27,10 +27,10 @@ class RandAugment(Transform):
         Posterize               keeps 8 down to 4 bits
         Solarize                inverts pixels above a threshold of 256 down to 0
 
-    The direction is random. Geometric operations are bilinear, with grey outside. These are torchvision's ranges and timm's
-    "increasing" ones; in the paper's code three operations become weaker with the magnitude. timm's
-    `rand-m9-mstd0.5-inc1` is `RandAugment(magnitude=9, deviation=0.5, probability=0.5)`, except for two
-    operations that timm adds to the paper's (Invert, SolarizeAdd).
+    The direction is random. Geometric operations are bilinear, with grey outside. These are torchvision's ranges and
+    timm's "increasing" ones; in the paper's code three operations become weaker with the magnitude. timm's
+    `rand-m9-mstd0.5-inc1` is `RandAugment(magnitude=9, deviation=0.5, probability=0.5)`, except for two operations that
+    timm adds to the paper's (Invert, SolarizeAdd).
 
     Attributes:
       layers: N of the paper.

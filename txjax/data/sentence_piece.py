@@ -52,8 +52,8 @@ class SentencePieceFile(Tokenizer):
         return found
 
     def token_bytes(self) -> np.ndarray | None:
-        """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the unknown
-        piece, which may stand for any text, counts as 0."""
+        """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the
+        unknown piece, which may stand for any text, counts as 0."""
         model = self._load()
 
         def size(number: int) -> int:

@@ -24,8 +24,8 @@ def _bytes() -> Bytes:
 class Sentences(TFDSDataset):
     """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of each record (Devlin et al. 2019, 3).
 
-    An example longer than `length` loses its last tokens, one by one from the longer sentence, from B if both are equally
-    long.
+    An example longer than `length` loses its last tokens, one by one from the longer sentence, from B if both are
+    equally long.
 
     An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
     the [SEP] after it, else 0; weights float32 [L], 1 for tokens of the text.

@@ -105,8 +105,8 @@ class RandomResizedCrop(Transform):
 class RandomErasing(Transform):
     """Fills a random box with uniform noise in [0, 255] per value (Zhong et al. 2020, algorithm 1, RE-R).
 
-    The box is drawn as in `RandomResizedCrop`, as in timm (the paper draws width : height uniformly); if ten boxes don't
-    fit, nothing is erased. timm erases after normalization, with normal noise.
+    The box is drawn as in `RandomResizedCrop`, as in timm (the paper draws width : height uniformly); if ten boxes
+    don't fit, nothing is erased. timm erases after normalization, with normal noise.
 
     Attributes:
       probability: the probability of erasing.

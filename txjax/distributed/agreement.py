@@ -111,5 +111,5 @@ def local_rows(sharding: NamedSharding, batch_size: int) -> tuple[int, ...]:
     Processes whose devices differ only along other axes of the mesh (shards of the model) hold the same rows.
     """
     by_example = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
-indices = by_example.addressable_devices_indices_map((batch_size,)).values()
+    indices = by_example.addressable_devices_indices_map((batch_size,)).values()
     return tuple(sorted({row for index in indices if index for row in range(*index[0].indices(batch_size))}))

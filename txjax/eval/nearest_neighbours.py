@@ -58,7 +58,7 @@ def votes(
 ) -> Float[Array, "B {classes}"]:
     """The votes of the k nearest references for each class, up to a factor per row."""
     similarity = _unit(x) @ _unit(references).T
-nearest, indices = jax.lax.top_k(similarity, k)
+    nearest, indices = jax.lax.top_k(similarity, k)
     strength = jnp.exp((nearest - nearest[:, :1]) / temperature)  # 1 for the nearest, so that none overflows
     return jnp.einsum("bk,bkc->bc", strength, jax.nn.one_hot(labels[indices], classes))
 

@@ -44,7 +44,7 @@ CLASSES: dict[str, Metric] = {
 }
 NUMBERS: dict[str, Metric] = {"pearson": _scipy("pearsonr"), "spearman": _scipy("spearmanr")}
 
-# The official metrics of GLUE's tasks (Wang et al. 2019, table 1). MNLI has two test sets, which need an evaluator each.
+# The official metrics of GLUE's tasks (Wang et al. 2019, table 1). MNLI has two sets: one evaluator each.
 GLUE: dict[str, tuple[str, ...]] = {
     "cola": ("matthews",),
     "sst2": ("accuracy",),
@@ -62,7 +62,8 @@ GLUE: dict[str, tuple[str, ...]] = {
 class Predictions(Evaluator):
     """Metrics of the predictions of a classifier or a regression model, by scikit-learn and scipy.
 
-    The model's output is [B classes], whose argmax is compared with `label`, or [B 1], compared with `value`. Examples of weight 0 are left out. The predictions of all hosts and batches are gathered first.
+    The model's output is [B classes], whose argmax is compared with `label`, or [B 1], compared with `value`.
+    Examples of weight 0 are left out. The predictions of all hosts and batches are gathered first.
 
     Scores: each of the metrics.
 

@@ -78,6 +78,6 @@ class Reconstructions(Evaluator):
 
 
 def unnormalised(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
-    """Normalized patches with the mean and standard deviation of `patches`; the inverse of `objectives.masked_patch.normalised`."""
+    """Restores the mean and deviation of `patches`: the inverse of `objectives.masked_patch.normalised`."""
     mean = patches.mean(-1, keepdims=True)
     return painted * jnp.sqrt(jnp.square(patches - mean).mean(-1, keepdims=True) + 1e-6) + mean

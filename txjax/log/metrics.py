@@ -1,4 +1,4 @@
-"""metrics.jsonl, the metrics of a run: one JSON object per line, `{"step": updates done, "time": unix seconds, ...}`."""
+"""metrics.jsonl, a run's metrics: one JSON object per line, `{"step": updates done, "time": unix seconds, ...}`."""
 
 import contextlib
 import json
