@@ -9,7 +9,7 @@ import pytest
 from txjax import config
 from txjax.__main__ import main
 from txjax.data import Images, Mixture, NextTokenWindows, TextWindows
-from txjax.data.following import differences, following, sets, names_and_splits
+from txjax.data.following import differences, following, names_and_splits, sets
 from txjax.experiment import resolved
 from txjax.train.workdir import read_config
 from txjax.types import UserError
@@ -44,7 +44,7 @@ def test_mixtures_follow_part_by_part_or_one_set():
     assert {name: part.name for name, part in held_out.parts.items()} == {"x": "a", "y": "b"}
     assert names_and_splits(held_out) == ("b + a", "test")
     assert following(held_out, TextWindows(name="c")) == held_out
-    with pytest.raises(UserError, match=r"data.name: .*only one data set can be followed, .* are a, b"):
+    with pytest.raises(UserError, match=r"data.name: .*needs training data of one TFDS data set; these are a, b"):
         following(TextWindows(split="test"), train)
 
 

@@ -125,7 +125,7 @@ def test_user_errors(parts, weights, words):
 
 
 def test_a_part_with_too_small_a_weight_is_a_user_error():
-    with pytest.raises(UserError, match="data.weights: expected more for b"):
+    with pytest.raises(UserError, match="data.weights: expected a larger weight for b"):
         MixtureSource({"a": Numbers(0, 5), "b": Numbers(1, 5)}, {"a": 1, "b": 1e-3})
 
 

@@ -144,7 +144,7 @@ def test_json_round_trip(data_dir):
         ({"tokenizer": Characters()}, "the token [CLS] among them"),
         ({"buckets": (16, 8)}, "data.buckets: expected ascending lengths, at most data.length = 60"),
         ({"buckets": (16, 61)}, "at most data.length = 60"),
-        ({"sort_batches": 2}, "data.buckets: expected lengths, where sort_batches is more than 1"),
+        ({"sort_batches": 2}, "data.buckets: expected lengths, if sort_batches is above 1"),
     ],
 )
 def test_user_errors(data_dir, settings, words):

@@ -58,7 +58,7 @@ def test_unknown_characters_are_named_with_a_sufficient_alphabet():
 
 
 def test_alphabet_with_a_character_twice_is_refused():
-    with pytest.raises(UserError, match="each of them once"):
+    with pytest.raises(UserError, match="distinct characters"):
         Characters(alphabet="aba").check()
 
 

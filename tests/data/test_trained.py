@@ -171,7 +171,7 @@ def test_user_errors():
 
     assert "data.tokenizer.size: expected at least 261" in refused(size=260)
     assert "the token [UNK] among them" in refused(algorithm=WordPiece(), specials=("[MASK]",))
-    assert "each of them once" in refused(specials=("[A]", "[A]"))
+    assert "distinct names" in refused(specials=("[A]", "[A]"))
     assert "data.tokenizer.features: " in refused(features=("txt",)) and "did you mean text" in refused(
         features=("txt",)
     )

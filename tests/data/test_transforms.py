@@ -117,7 +117,7 @@ def test_channels_repeat_grey_and_weigh_colour():
 
 def test_ranges_are_checked():
     for transform, message in [
-        (RandomResizedCrop(area=(0.5, 0.2)), "RandomResizedCrop.area to be two rising numbers"),
+        (RandomResizedCrop(area=(0.5, 0.2)), "RandomResizedCrop.area to be two ascending numbers"),
         (RandomResizedCrop(area=(0.5, 1.2)), "in \\(0, 1\\]"),
         (RandomErasing(ratio=(0.0, 1.0)), "RandomErasing.ratio"),
         (RandomErasing(area=(0.1,)), "RandomErasing.area"),

@@ -1,4 +1,4 @@
-"""Joining processes: the arguments of `jax.distributed.initialize` in the environments of launchers, and user errors."""
+"""Joining processes: arguments of `jax.distributed.initialize` per launcher, and user errors."""
 
 import subprocess
 import sys

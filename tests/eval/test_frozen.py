@@ -71,5 +71,5 @@ def test_user_errors_before_compilation(kind):
             )
 
     refuse('config.model: expected a model that sows "features"', model=Silent())
-    refuse("config.evals.x.train.*it trains on other", data=dataclasses.replace(TRAIN, name="other"))
+    refuse("config.evals.x.train.*the run trains on other", data=dataclasses.replace(TRAIN, name="other"))
     refuse("config.evals.x.train: expected examples with label", train=Pictures(classes=None))

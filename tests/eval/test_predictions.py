@@ -75,7 +75,7 @@ def test_glue_metrics_are_known():
         (Predictions(data=Pictures(classes=None), metrics=("accuracy",)), "metrics of `value`: pearson, spearman"),
         (Predictions(data=Pictures(), metrics=("f1",)), "f1_macro for 3 classes"),
         (Predictions(data=Pictures(), metrics=()), "some of accuracy"),
-        (Predictions(data=Pictures(classes=None), metrics=("pearson",)), r"config.model: expected .* gives \[B 1\]"),
+        (Predictions(data=Pictures(classes=None), metrics=("pearson",)), r"config.model: expected .* output \[B 1\]"),
     ],
 )
 def test_user_errors_before_compilation(evaluation, said):

@@ -148,7 +148,7 @@ def test_unknown_files_among_the_checkpoints_are_kept(store, caplog):
     assert all(name in message for name in ("50.mine", "40.tar", "35", "60", "0045", "²"))
     save(store, 40)
     for step in (35, 60):
-        with pytest.raises(UserError, match=f"a free place for step {step}; .*move it elsewhere; step 40 is safe"):
+        with pytest.raises(UserError, match=f"a free path for step {step}; .*move it elsewhere; step 40 is safe"):
             save(store, step)
     assert before - names(store.folder) <= {"10"} and (store.folder / "60" / "notes").exists()
 

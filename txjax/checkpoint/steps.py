@@ -98,7 +98,9 @@ class Steps:
             raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
         faults = self.faults(good)
         if faults:
-            raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"take another of {steps}")
+            raise UserError(
+                f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose another of {steps}"
+            )
         return good
 
     def _undamaged(self, step: int) -> bool:
@@ -121,7 +123,7 @@ class Steps:
             elif not (path.name.startswith(".") or path.name.endswith(".bad")):
                 unknown.append(path.name)
         if unknown:
-            log.warning("left alone in %s, for txjax did not make them: %s", self.folder, join_names(unknown, 10))
+            log.warning("ignored in %s, since txjax did not create them: %s", self.folder, join_names(unknown, 10))
 
     def best(self) -> int | None:
         """The finished step with the best value of `options.best`, or None if no step has one."""
@@ -165,7 +167,7 @@ class Steps:
         step = self._newest(self.sound)
         if step is None:
             if damaged := sorted(path.name for path in self.folder.glob("*.bad")):
-                hint = "remove the folder to start anew"
+                hint = "remove the folder to start from scratch"
                 raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
         if not any(path.startswith("training/") for path in self.record(step)["arrays"]):

@@ -100,7 +100,7 @@ class Store(Steps):
         digest.commit(self.path(step))
         if faults := digest.read_back(self.path(step)):
             self.set_aside(step, faults)
-            raise RunError(f"step {step} does not come back from the disk as it was written; {self._safe()}")
+            raise RunError(f"step {step} reads back from the disk other than it was written; {self._safe()}")
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
         try:
@@ -124,8 +124,8 @@ class Store(Steps):
             if is_made(self.path(step)):
                 shutil.rmtree(self.path(step))
             if os.path.lexists(self.path(step)):
-                hint = f"txjax did not make what is there: move it elsewhere; {self._safe()}"
-                raise UserError(str(self.path(step)), f"a free place for step {step}", hint=hint)
+                hint = f"txjax did not create what is there: move it elsewhere; {self._safe()}"
+                raise UserError(str(self.path(step)), f"a free path for step {step}", hint=hint)
             self.path(step).mkdir(parents=True)
 
     def wait(self) -> None:

@@ -69,7 +69,7 @@ def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> N
     if list(buckets) != sorted({*buckets}) or (buckets and not 0 < buckets[0] <= buckets[-1] <= length):
         raise UserError("data.buckets", f"ascending lengths, at most data.length = {length}", buckets)
     if sort_batches > 1 and not buckets:
-        raise UserError("data.buckets", "lengths, where sort_batches is more than 1", buckets)
+        raise UserError("data.buckets", "lengths, if sort_batches is above 1", buckets)
 
 
 def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[int, int]]:

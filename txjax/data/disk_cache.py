@@ -44,7 +44,7 @@ def lock(path: Path) -> Iterator[None]:
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
     with file:
         if not take_lock(file.fileno(), "TXJAX_CACHE_DIR", path.parent):
-            logger.warning("waiting for another process that holds %s", path)
+            logger.warning("waiting for another process that has locked %s", path)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -55,13 +55,15 @@ class Images(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         image = records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
         if np.dtype(image.np_dtype) != np.uint8:
-            raise UserError("data.image_feature", "an image of 8 bits a channel", f"one of {np.dtype(image.np_dtype)}")
+            raise UserError(
+                "data.image_feature", "an image of 8 bits per channel", f"one of {np.dtype(image.np_dtype)}"
+            )
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
         for field in ("mean", "std"):
             if len(getattr(self, field)) not in (1, self.shape[2]):
-                raise UserError(f"data.{field}", f"1 or {self.shape[2]} numbers, one a channel", getattr(self, field))
+                raise UserError(f"data.{field}", f"1 or {self.shape[2]} numbers, one per channel", getattr(self, field))
         if min(self.std) <= 0:
             raise UserError("data.std", "numbers above 0", self.std)
         for transform in self.transforms:

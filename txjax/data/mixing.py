@@ -71,7 +71,7 @@ class OneOf(Mixing):
 
     def check(self) -> None:
         if not self.ways:
-            raise UserError("data.mix.ways", "one way at least", self.ways)
+            raise UserError("data.mix.ways", "at least one mixing", self.ways)
         for way in self.ways:
             way.check()
         if len(self.weights) != len(self.ways) or min(self.weights) < 0 or sum(self.weights) == 0:

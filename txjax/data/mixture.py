@@ -80,7 +80,9 @@ class MixtureSource:
         sizes = [len(source) for source in self._sources]
         self._counts = shares(sum(sizes), [weights[name] for name in sources]) if weights else sizes
         if empty := [name for name, count in zip(sources, self._counts, strict=True) if count < 1]:
-            raise UserError("data.weights", f"more for {empty[0]}: an epoch would show none of it", weights)
+            raise UserError(
+                "data.weights", f"a larger weight for {empty[0]}, which has no example in an epoch", weights
+            )
         self._ends = list(itertools.accumulate(self._counts))
         # The order of a part's examples differs between epochs, and is the same for all runs.
         self._orders = [GlobalIndex(size, seed=0) for size in sizes] if weights else None

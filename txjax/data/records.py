@@ -24,7 +24,7 @@ from txjax.types import RunError, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
-ELSEWHERE = "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir"
+ELSEWHERE = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
 
 class CorruptData(RunError):

@@ -107,7 +107,7 @@ class LabelledText(Sentences):
         if self.classes is not None and label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
         if self.classes is None and self.subset is not None:
-            raise UserError("data.subset", "None where the label is a number", self.subset)
+            raise UserError("data.subset", "None if the label is a number", self.subset)
         if self.classes is None and label.shape != ():
             raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
 

@@ -97,7 +97,7 @@ class Characters(Tokenizer):
 
     def check(self) -> None:
         if not self.alphabet or len(set(self.alphabet)) < len(self.alphabet):
-            raise UserError("data.tokenizer.alphabet", "characters, each of them once", self.alphabet)
+            raise UserError("data.tokenizer.alphabet", "distinct characters", self.alphabet)
 
     def encode(self, text: Text) -> np.ndarray:
         text = as_string(text)

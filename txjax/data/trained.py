@@ -191,7 +191,7 @@ class Trained(LibraryTokenizer):
         if unknown:
             special_index(unknown, self.specials)
         if len(set(self.specials)) < len(self.specials):
-            raise UserError("data.tokenizer.specials", "names, each of them once", self.specials)
+            raise UserError("data.tokenizer.specials", "distinct names", self.specials)
         least = len(self.specials) + (1 if unknown else 256)
         if self.size < least:
             raise UserError("data.tokenizer.size", f"at least {least}, for the alphabet and the specials", self.size)
@@ -260,6 +260,6 @@ def _train(folder: Path, settings: Trained, source: records.Records) -> None:
     if size > settings.size:
         raise UserError("data.tokenizer.size", f"at least {size}, for the characters of the text", settings.size)
     if size < settings.size:
-        logger.warning("the text gives %d of the %d tokens of %s", size, settings.size, folder)
+        logger.warning("the text has only %d of the %d tokens of %s", size, settings.size, folder)
     assert [tokenizer.token_to_id(name) for name in settings.specials] == list(range(len(settings.specials)))
     tokenizer.save(str(folder / "tokenizer.json"))

@@ -177,9 +177,9 @@ def middle_box(height: int, width: int, ratio: tuple[float, float]) -> Box:
 def check_box(owner: str, area: tuple[float, float], ratio: tuple[float, float]) -> None:
     """Raises UserError for invalid ranges."""
     if not (len(area) == 2 and 0 < area[0] <= area[1] <= 1):
-        raise UserError("data.transforms", f"{owner}.area to be two rising numbers in (0, 1]", area)
+        raise UserError("data.transforms", f"{owner}.area to be two ascending numbers in (0, 1]", area)
     if not (len(ratio) == 2 and 0 < ratio[0] <= ratio[1]):
-        raise UserError("data.transforms", f"{owner}.ratio to be two rising numbers above 0", ratio)
+        raise UserError("data.transforms", f"{owner}.ratio to be two ascending numbers above 0", ratio)
 
 
 def to_picture(image: np.ndarray, owner: str) -> Any:

@@ -59,7 +59,7 @@ def start(
     _check(**given)
     address, count, mine = given.values()
     where = f"at {address}" if address else f"of this {found['cluster_detection_method'] if found else ''} job"
-    late = f"txjax: the processes {where} did not come together within {timeout_seconds:g} s" + (
+    late = f"txjax: the processes {where} did not connect within {timeout_seconds:g} s" + (
         f"; expected {count} of them, this is process {mine}; does process 0 run, and can HOST:PORT be reached?"
         if count
         else "; does every one of them run, and can they reach the first?"
@@ -78,7 +78,9 @@ def start(
         except (RuntimeError, ValueError) as error:
             if found and found["cluster_detection_method"] is None and "coordinator_address" in str(error):
                 return  # a TPU host without others
-            raise UserError("--coordinator_address", "the processes to find each other", hint=line_of(error)) from error
+            raise UserError(
+                "--coordinator_address", "processes that can reach each other", hint=line_of(error)
+            ) from error
         if jax.process_count() > 1:
             text = socket.gethostname().encode()[:64].ljust(64)
             hosts[:] = [bytes(row).decode().strip() for row in gather(np.frombuffer(text, np.uint8))]

@@ -83,8 +83,8 @@ class Frozen(Evaluator):
             return self.train
         mine, theirs = (getattr(data, "name", None) for data in (self.data, train))
         if mine is None or mine != theirs:
-            hint = f"it trains on {theirs}, and this evaluator's data is {mine}"
-            raise UserError("eval.train", "labelled examples, as the run's own are others", None, hint=hint)
+            hint = f"the run trains on {theirs}, and this evaluator's data is {mine}"
+            raise UserError("eval.train", "labelled training examples for this evaluator's data", None, hint=hint)
         return dataclasses.replace(self.data, **{"split": vars(train)["split"]})
 
     def start(self, context: Context) -> Evaluate:

@@ -87,13 +87,13 @@ class Predictions(Evaluator):
                 raise UserError("eval.metrics", expected, metric, near_misses(metric, known))
         classes = getattr(self.data, "classes", None)
         if "f1" in self.metrics and classes is not None and classes != 2:
-            raise UserError("eval.metrics", f"f1_macro for {classes} classes", "f1", hint="f1 is of class 1 of two")
+            raise UserError("eval.metrics", f"f1_macro for {classes} classes", "f1", hint="f1 needs two classes")
         if known is CLASSES:
             require("sklearn", "scikit-learn", "eval.metrics")
         output, _ = outline(model, objective, self.data)
         shape = getattr(output, "shape", ())
         if len(shape) != 2 or (known is NUMBERS and shape[1] != 1):
-            expected = "a model that gives [B classes]" if known is CLASSES else "a model that gives [B 1]"
+            expected = "a model with output [B classes]" if known is CLASSES else "a model with output [B 1]"
             raise UserError("config.model", expected, type(model).__name__)
 
     def start(self, context: Context) -> Evaluate:

@@ -41,7 +41,7 @@ class Reconstructions(Evaluator):
         if channels not in (1, 3):
             raise UserError("eval.data", "images of 1 or 3 channels", channels)
         if not (hasattr(self.data, "mean") and hasattr(self.data, "std")):
-            raise UserError("eval.data", "images with `mean` and `std`, to undo", type(self.data).__name__)
+            raise UserError("eval.data", "images with `mean` and `std`", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:
         model = context.model

@@ -139,7 +139,7 @@ def read_metrics(workdir: Path | str) -> list[Row]:
         if row is not None:
             rows.append(row)
         elif line.endswith("\n"):
-            hint = "a row is a step, which is a whole number, and numbers or texts"
+            hint = "a row is a step, which is a whole number, and numbers or strings"
             raise UserError(f"{path}:{number}", "one JSON object", line[:80], hint=hint)
     return rows
 

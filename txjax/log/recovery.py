@@ -128,7 +128,7 @@ def _last(lines: Sequence[bytes], step_of: StepOf, default: int) -> int:
 def _warn(path: Path, text: bytes, message: str) -> None:
     if text:
         aside = _set_aside(path, "damaged", text)
-        log.warning("%s is damaged: %s; as it was found it is kept as %s", path, message, aside)
+        log.warning("%s is damaged: %s; the damaged file is kept as %s", path, message, aside)
     else:
         log.warning("%s is missing or empty: %s", path, message)
 
