@@ -98,9 +98,7 @@ class Steps:
             raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
         faults = self.faults(good)
         if faults:
-            raise UserError(
-                f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose another of {steps}"
-            )
+            raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose one of {steps}")
         return good
 
     def _undamaged(self, step: int) -> bool:

@@ -146,8 +146,7 @@ class Store(Steps):
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the newest step whose digests all match, sharded as `abstract`; None if nothing was ever saved.
 
-        Removes what a killed save left. A damaged step is renamed to `STEP.bad`, with a warning, and the one before it
-        is restored.
+        Removes what a killed save left. Renames a damaged step to `STEP.bad`, with a warning, and tries the one before.
 
         Raises:
           UserError: all steps are damaged, or the arrays aren't those of this model.

@@ -55,9 +55,7 @@ class Images(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         image = records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
         if np.dtype(image.np_dtype) != np.uint8:
-            raise UserError(
-                "data.image_feature", "an image of 8 bits per channel", f"one of {np.dtype(image.np_dtype)}"
-            )
+            raise UserError("data.image_feature", "images of uint8", f"images of {np.dtype(image.np_dtype)}")
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)

@@ -51,9 +51,7 @@ class Mixture(Dataset):
             except UserError as error:
                 raise error.inside(f"data.parts.{name}", "data") from None
             if part.spec() != self.spec():
-                raise UserError(
-                    f"data.parts.{name}", f"examples like the first part's: {_described(self)}", _described(part)
-                )
+                raise UserError(f"data.parts.{name}", f"examples like the first part's: {_shapes(self)}", _shapes(part))
             if getattr(part, "tokenizer", None) != self.tokenizer:
                 raise UserError(f"data.parts.{name}.tokenizer", "the first part's, since ids must mean the same")
             if buckets := getattr(part, "buckets", ()):
@@ -80,9 +78,7 @@ class MixtureSource:
         sizes = [len(source) for source in self._sources]
         self._counts = shares(sum(sizes), [weights[name] for name in sources]) if weights else sizes
         if empty := [name for name, count in zip(sources, self._counts, strict=True) if count < 1]:
-            raise UserError(
-                "data.weights", f"a larger weight for {empty[0]}, which has no example in an epoch", weights
-            )
+            raise UserError("data.weights", f"a larger weight for {empty[0]}, now without an example", weights)
         self._ends = list(itertools.accumulate(self._counts))
         # The order of a part's examples differs between epochs, and is the same for all runs.
         self._orders = [GlobalIndex(size, seed=0) for size in sizes] if weights else None
@@ -110,5 +106,5 @@ def shares(total: int, weights: list[float]) -> list[int]:
     return counts.tolist()
 
 
-def _described(part: Dataset) -> str:
+def _shapes(part: Dataset) -> str:
     return ", ".join(f"{key} {s.dtype}{list(s.shape)}" for key, s in sorted(part.spec().items()))

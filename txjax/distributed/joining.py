@@ -78,9 +78,7 @@ def start(
         except (RuntimeError, ValueError) as error:
             if found and found["cluster_detection_method"] is None and "coordinator_address" in str(error):
                 return  # a TPU host without others
-            raise UserError(
-                "--coordinator_address", "processes that can reach each other", hint=line_of(error)
-            ) from error
+            raise UserError("--coordinator_address", "processes that can connect", hint=line_of(error)) from error
         if jax.process_count() > 1:
             text = socket.gethostname().encode()[:64].ljust(64)
             hosts[:] = [bytes(row).decode().strip() for row in gather(np.frombuffer(text, np.uint8))]
