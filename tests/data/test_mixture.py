@@ -17,7 +17,9 @@ class Numbers:
     """Examples that contain their part, index and epoch."""
 
     def __init__(self, name, count):
-        self.name, self.count, self.fingerprint = name, count, f"{name} {count}"
+        self.name = name
+        self.count = count
+        self.fingerprint = f"{name} {count}"
 
     def __len__(self):
         return self.count

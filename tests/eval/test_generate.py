@@ -63,7 +63,8 @@ def test_without_a_cache_the_last_tokens_are_computed_anew():
     """While the text fits the window it equals that of the cache; then it depends only on the window."""
     model, window = Decoder(vocab=17, width=16, depth=1, heads=2), 6
     prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
-    params, apply, greedy = variables(model, prompt), forward(model), Sampling(temperature=0)
+    params, apply = variables(model, prompt), forward(model)
+    greedy = Sampling(temperature=0)
     assert isinstance(writer(model, params, window), Cached)
     written = np.concatenate(list(call(stream, Recomputed(model, window), params, prompt, 8, KEY, greedy)), axis=1)
     cached = jax.jit(lambda v, p: generate(model, v, p, 3, KEY, greedy))(params, prompt)

@@ -51,7 +51,8 @@ def test_in_every_file_of_a_checkpoint(marker, straight_run, config, tmp_path):
     """With recomputed digests, as an attacker would write: an error, or the arrays as they were."""
     workdir = tmp_path / "run"
     shutil.copytree(straight_run, workdir)
-    store, experiment, payload = Store(workdir), configs.load(str(config), []), pickle.dumps(Payload(marker))
+    store, experiment = Store(workdir), configs.load(str(config), [])
+    payload = pickle.dumps(Payload(marker))
     with sharding.use_mesh(experiment.mesh) as built:
         abstract = build_layout(experiment, built).abstract
         whole = flat_paths(store.restore(abstract)[0])

@@ -107,9 +107,8 @@ class Store(Steps):
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            if not (
-                distributed.is_multiprocess() or digest.is_complete(self.path(step))
-            ):  # other processes may still be writing
+            # Other processes may still be writing.
+            if not (distributed.is_multiprocess() or digest.is_complete(self.path(step))):
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 
@@ -137,7 +136,8 @@ class Store(Steps):
     def poll(self) -> None:
         """Raises the error of a save that has ended; never waits."""
         if self._saving is not None and not self._saving.is_alive():
-            self._saving, failure, self._failure = None, self._failure, None
+            self._saving = None
+            failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
 

@@ -47,7 +47,10 @@ class LengthSortedIndex:
     """
 
     def __init__(self, index: GlobalIndex, lengths: np.ndarray, batch_size: int, batches: int):
-        self._index, self._lengths, self._batch_size, self._batches = index, lengths, batch_size, batches
+        self._index = index
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._batches = batches
         self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighbouring windows
 
     def __call__(self, position: int) -> tuple[int, int]:

@@ -43,7 +43,8 @@ def names_and_splits(data: Dataset) -> tuple[str, str]:
 
 def differences(data: Dataset, train: Dataset) -> list[str]:
     """The differences between examples of an evaluation and of training, other than the split, one phrase each."""
-    found, spec, other = [], data.spec(), train.spec()
+    found = []
+    spec, other = data.spec(), train.spec()
     names, train_names = names_and_splits(data)[0], names_and_splits(train)[0]
     if names != train_names:
         found.append(f"{names} (training: {train_names})")

@@ -5,6 +5,7 @@ its devices. So batches do not depend on the number of processes, and the positi
 only the padding of a batch.
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -100,33 +101,29 @@ def fingerprint(ids: np.ndarray, step: int) -> int:
     return int(np.sum(mixed & np.uint64(0xFFFFFFFF)) & np.uint64(0xFFFFFFFF))
 
 
+@dataclasses.dataclass(eq=False)
 class _Rows:
     """A random-access source for Grain: item i has some rows of batch `start` + i."""
 
-    def __init__(
-        self,
-        row: Row,
-        width: Width,
-        batch_size: int,
-        rows: Sequence[int],
-        limits: Limits | None,
-        start: int,
-        stop: int,
-    ):
-        self._row, self._width, self._batch_size, self._limits = row, width, batch_size, limits
-        self._rows, self._start, self._stop = rows, start, stop
+    row: Row
+    width: Width
+    batch_size: int
+    rows: Sequence[int]
+    limits: Limits | None
+    start: int
+    stop: int
 
     def __len__(self) -> int:
-        return self._stop - self._start
+        return self.stop - self.start
 
     def __getitem__(self, item: int) -> Batch:
-        first = (self._start + item) * self._batch_size
-        rows = [self._row(first + row) for row in self._rows]
-        width = self._width(range(first, first + self._batch_size))
+        first = (self.start + item) * self.batch_size
+        rows = [self.row(first + row) for row in self.rows]
+        width = self.width(range(first, first + self.batch_size))
         batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
-        if self._limits is not None:
-            self._limits.check(batch)
+        if self.limits is not None:
+            self.limits.check(batch)
         return batch
 
 

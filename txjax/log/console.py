@@ -42,7 +42,9 @@ class Progress:
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
         """Shows one row. If the console can't be written, nothing is shown from then on."""
-        self.step, self.parts, self.left = step, _parts(metrics), self._time_left(step)
+        self.step = step
+        self.parts = _parts(metrics)
+        self.left = self._time_left(step)
         try:
             self._show(metrics)
         except OSError:

@@ -50,7 +50,9 @@ class Log:
         self.path = path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = cut_back(path, start_step, extent, _step)
-        self.last_step, self.reached, self._extent = kept.last, kept.reached, Extent(kept.text)
+        self.last_step = kept.last
+        self.reached = kept.reached
+        self._extent = Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
         self.progress = Progress(num_steps, start_step=start_step) if shown else None

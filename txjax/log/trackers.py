@@ -114,7 +114,9 @@ class Feed:
     """Passes rows to one tracker on a daemon thread; `put` never waits and never raises."""
 
     def __init__(self, tracker: Tracker, workdir: Path, start_step: int):
-        self.tracker, self.workdir, self.start_step = tracker, workdir, start_step
+        self.tracker = tracker
+        self.workdir = workdir
+        self.start_step = start_step
         self.name = type(tracker).__name__
         self.rows: queue.Queue[tuple[int, Row] | None] = queue.Queue(MAX_BEHIND)
         self.on = True
