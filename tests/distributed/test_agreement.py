@@ -12,7 +12,7 @@ from txjax import distributed
 from txjax.types import RunError, UserError
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
-def mistake():
+def user_error():
     raise UserError("config.a", "b", 3)
 def tell(**results):
     print(json.dumps(results), flush=True)
@@ -21,7 +21,7 @@ tell(short=distributed.on_primary("one", lambda: [me, "x"]))
 tell(long=len(distributed.on_primary("two", lambda: "y" * 5000)))
 tell(gathered=distributed.gather(np.array([1e300 * me, 2**53 + 1.0])).tolist())
 try:
-    distributed.on_primary("three", mistake)
+    distributed.on_primary("three", user_error)
 except (UserError, RunError) as error:
     tell(error=str(error), code=distributed.exit_code(error))
 if me == 1:
@@ -41,8 +41,8 @@ me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
 distributed.watch_peers(Path(sys.argv[3]))
 if me == int(sys.argv[4]):
-    mistake = UserError("config.data", "fire brigade", "fire")
-    distributed.report_failure(mistake if sys.argv[5] == "2" else OSError("gone"))
+    user_error = UserError("config.data", "fire brigade", "fire")
+    distributed.report_failure(user_error if sys.argv[5] == "2" else OSError("gone"))
 time.sleep(100)
 """
 

@@ -45,15 +45,15 @@ def test_an_undamaged_log_is_only_truncated(written, caplog):
 def flipped(at: int):
     """Flips a bit of the file's `at`-th row."""
 
-    def harm(text: bytes) -> bytes:
+    def damage(text: bytes) -> bytes:
         lines = text.splitlines(keepends=True)
         lines[at] = bytes([lines[at][0] ^ 1]) + lines[at][1:]
         return b"".join(lines)
 
-    return harm
+    return damage
 
 
-HARMS = {
+DAMAGES = {
     "a bit of the first row": (flipped(0), [*range(2, 11)], "9 of the 10 rows"),
     "a bit of a row": (flipped(4), [1, 2, 3, 4, 6, 7, 8, 9, 10], "9 of the 10 rows"),
     "a digit": (lambda text: text.replace(b'"train/loss": 1.0,', b"").replace(b"1.666", b"1.667"), None, "are not as"),
@@ -70,17 +70,17 @@ HARMS = {
 }
 
 
-@pytest.mark.parametrize("name", HARMS)
+@pytest.mark.parametrize("name", DAMAGES)
 def test_good_rows_are_kept_and_the_loss_is_reported(written, caplog, name):
-    (workdir, extent), (harm, left, message) = written, HARMS[name]
+    (workdir, extent), (damage, left, message) = written, DAMAGES[name]
     path = workdir / "metrics.jsonl"
-    path.write_bytes(harmed := harm(path.read_bytes()))
+    path.write_bytes(damaged := damage(path.read_bytes()))
     extent = write(workdir, range(11, 14), start_step=10, extent=extent)
     assert steps(workdir) == [*(range(1, 11) if left is None else left), 11, 12, 13]
     (line,) = caplog.messages
     assert message in line and "up to step 10" in line
-    if harmed:
-        assert (workdir / "metrics.jsonl.damaged-1").read_bytes() == harmed and "metrics.jsonl.damaged-1" in line
+    if damaged:
+        assert (workdir / "metrics.jsonl.damaged-1").read_bytes() == damaged and "metrics.jsonl.damaged-1" in line
     write(workdir, range(14, 15), start_step=13, extent=extent)  # reported only once
     assert len(caplog.messages) == 1
 
@@ -105,10 +105,10 @@ def test_good_rows_are_kept_without_a_record_of_them(written, caplog):
 def test_rows_are_restored_from_a_copy(written, caplog):
     workdir, extent = written
     path = workdir / "metrics.jsonl"
-    (workdir / "metrics.jsonl.mended").write_bytes(path.read_bytes())
+    (workdir / "metrics.jsonl.copy").write_bytes(path.read_bytes())
     path.write_bytes(flipped(4)(path.read_bytes()))
     write(workdir, range(11, 12), start_step=10, extent=extent)
-    assert steps(workdir) == [*range(1, 12)] and "are those of metrics.jsonl.mended" in caplog.text
+    assert steps(workdir) == [*range(1, 12)] and "are those of metrics.jsonl.copy" in caplog.text
 
 
 @pytest.fixture

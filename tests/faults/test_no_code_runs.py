@@ -270,18 +270,18 @@ def test_in_weights_of_other_frameworks(marker, tmp_path, name):
 
 
 BANNED_IMPORTS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "torch", "tarfile", "zipfile"}
-HARMLESS = {"joblib.Parallel", "joblib.delayed"}  # they start processes and read no file
+SAFE = {"joblib.Parallel", "joblib.delayed"}  # they start processes and read no file
 BANNED_CALLS = {"eval", "exec", "compile", "__import__", "unpack_archive", "system", "popen"}
 
 
-def harm(source: str) -> list[str]:
+def unsafe_calls(source: str) -> list[str]:
     """The calls of a file that could run code from files, or pass text to a shell."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names if a.name.split(".")[0] in BANNED_IMPORTS]
         elif isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names} - HARMLESS
+            names = {f"{node.module}.{alias.name}" for alias in node.names} - SAFE
             found += [name for name in names if name.split(".")[0] in BANNED_IMPORTS]
         elif isinstance(node, ast.Call):
             name = ast.unparse(node.func)
@@ -298,7 +298,7 @@ def harm(source: str) -> list[str]:
 
 
 def test_the_source_calls_no_unsafe_function():
-    assert not {str(path): found for path in sorted(PACKAGE.rglob("*.py")) if (found := harm(path.read_text()))}
+    assert not {str(path): found for path in sorted(PACKAGE.rglob("*.py")) if (found := unsafe_calls(path.read_text()))}
 
 
 @pytest.mark.parametrize(
@@ -308,8 +308,10 @@ def test_the_source_calls_no_unsafe_function():
      "subprocess.run(x, shell=True)", "os.system(x)", "import tarfile as t", "shutil.unpack_archive(x)"],
 )  # fmt: skip
 def test_unsafe_lines_are_found(line):
-    assert harm(line)
+    assert unsafe_calls(line)
 
 
 def test_safe_lines_are_not_found():
-    assert not harm("jax.jit(f).lower(x).compile(); model.eval(); np.load(f, allow_pickle=False); re.compile('x')")
+    assert not unsafe_calls(
+        "jax.jit(f).lower(x).compile(); model.eval(); np.load(f, allow_pickle=False); re.compile('x')"
+    )

@@ -104,8 +104,8 @@ def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
     run.rename(folder / "a")
     point = {"name": "a", "digest": "0", "values": {"seed": 1}, "num_steps": 40, "flops_per_step": 1}
     texts = [*ODD, '{"points": 3}', '{"points": [{"name": "a"}]}', "{}"]
-    for name, harms in (("a/config.json", ODD[1:2]), ("sweep.json", texts)):
-        for text in harms:
+    for name, invalid in (("a/config.json", ODD[1:2]), ("sweep.json", texts)):
+        for text in invalid:
             (folder / "sweep.json").write_text(json.dumps({"points": [point]}))
             (folder / name).write_text(text)
             assert main(["report", str(folder)]) == 2, text

@@ -19,7 +19,7 @@ import runs
 
 # Code of the config file: the wall clock is decades slow and jumps by minutes; trackers raise and hang. (Orbax counts
 # its ten minutes by the wall clock: a longer jump in the middle of a save ends the run, as a disk that fails does.)
-MAD = """
+WRONG_CLOCK = """
 import dataclasses, itertools, threading, time
 from txjax.log import Tracker
 
@@ -43,8 +43,8 @@ class Hangs(Tracker):
 
 
 def test_a_wrong_clock_and_failing_trackers(straight_run, tmp_path):
-    path = tmp_path / "mad.py"
-    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Raises(), Hangs())") + MAD)
+    path = tmp_path / "wrong_clock.py"
+    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Raises(), Hangs())") + WRONG_CLOCK)
     code, _, err = runs.train(path, tmp_path / "run")
     assert code == 0, err
     assert "tracker Raises is switched off" in err and "tracker Hangs is switched off" in err

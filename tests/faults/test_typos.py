@@ -21,7 +21,7 @@ def _dotted(path: str) -> str:
     return path.replace("[", ".").replace("]", "")
 
 
-def mistake(experiment, flag: str) -> UserError:
+def user_error(experiment, flag: str) -> UserError:
     with pytest.raises(UserError) as error:
         check_override(experiment, flag)
     assert "\n" not in str(error.value)
@@ -43,9 +43,9 @@ def test_every_misspelled_field():
                 continue
             tried.add(where)
             for typo in {name + name[-1], name[:-1], "x" + name, name[::-1], name[:1] + name[2:]} - siblings - {""}:
-                error = mistake(experiment, f"--{parent}.{typo}=1")
+                error = user_error(experiment, f"--{parent}.{typo}=1")
                 assert error.field == f"{_dotted(parent)}.{typo}" and "expected a field of" in str(error), path
-            near = mistake(experiment, f"--{path}{name[-1]}=1").near if name + name[-1] not in siblings else (name,)
+            near = user_error(experiment, f"--{path}{name[-1]}=1").near if name + name[-1] not in siblings else (name,)
             assert name in near, (path, near)
     assert len(tried) > 150
 

@@ -49,9 +49,9 @@ class Steps:
 
     def steps(self) -> list[int]:
         """The steps whose save was finished, oldest first."""
-        return sorted(int(p.name) for p in self._there() if is_step(p.name) and digest.is_complete(p))
+        return sorted(int(p.name) for p in self._entries() if is_step(p.name) and digest.is_complete(p))
 
-    def _there(self) -> list[Path]:
+    def _entries(self) -> list[Path]:
         """The entries of the folder; none if it doesn't exist. Raises RunError if it can't be listed."""
         try:
             return sorted(self.folder.iterdir())
@@ -113,7 +113,7 @@ class Steps:
         Only the process that has the lock of the workdir may call it.
         """
         unknown = []
-        for path in self._there():
+        for path in self._entries():
             if is_step(path.name) and digest.is_complete(path):
                 continue
             if is_made(path):

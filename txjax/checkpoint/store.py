@@ -84,7 +84,7 @@ class Store(Steps):
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
-                    if _all_there(meet):
+                    if _all_saved(meet):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
@@ -175,7 +175,7 @@ class Store(Steps):
         return read_arrays(step, self.path(step), abstract)
 
 
-def _all_there(meet: threading.Barrier | None) -> bool:
+def _all_saved(meet: threading.Barrier | None) -> bool:
     """Waits for the runs that train together; whether all of them have saved."""
     with contextlib.suppress(threading.BrokenBarrierError):
         return meet is None or meet.wait(SAVE_SECONDS) >= 0

@@ -61,16 +61,16 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
       build: fills an empty folder.
       load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
     """
-    noted = json.dumps(made_from, indent=1)
-    key = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+    key_text = json.dumps(made_from, indent=1)
+    key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
     folder = cache_dir() / kind / key
 
     def sound() -> T:
         large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
         if not large and (faults := digest.faults(folder)):
             raise ValueError("; ".join(faults))
-        if (folder / "made_from.json").read_text() != noted:
-            raise ValueError("made_from.json is that of something else")
+        if (folder / "made_from.json").read_text() != key_text:
+            raise ValueError("made_from.json belongs to other content")
         return load(folder)
 
     with lock(folder.parent / f".{key}.lock"):
@@ -83,7 +83,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir()
         build(aside)
-        (aside / "made_from.json").write_text(noted)
+        (aside / "made_from.json").write_text(key_text)
         digest.commit(aside)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         os.rename(aside, folder)

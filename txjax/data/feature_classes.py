@@ -1,7 +1,7 @@
 """Restricts the classes that the files of a prepared data set may name to TFDS's own features.
 
 TFDS imports the module of any class that `features.json` or `dataset_info.json` names, so a file could run any code.
-`check_file` rejects such a file before TFDS reads it; inside `no_others`, TFDS itself finds only its own classes.
+`check_file` rejects such a file before TFDS reads it; in `only_tfds_classes`, TFDS itself finds only its own classes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _patching = threading.Lock()
 
 
 @functools.cache
-def own() -> dict[str, Any]:
+def tfds_classes() -> dict[str, Any]:
     """TFDS's feature classes, by every name that files use for them."""
     import tensorflow_datasets as tfds
 
@@ -49,7 +49,7 @@ def check_file(path: Path) -> None:
         keys = {key for key, _ in pairs}
         for key, value in pairs:
             legacy = key == "type" and "content" in keys  # {"type": CLASS, "content": ...} of TFDS before 4.6
-            if isinstance(value, str) and (key in NAMED_BY or legacy) and value not in own():
+            if isinstance(value, str) and (key in NAMED_BY or legacy) and value not in tfds_classes():
                 raise UserError(str(path), EXPECTED, value)
             walk(value)
         return dict(pairs)
@@ -71,7 +71,7 @@ def check_file(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def no_others(folder: Path) -> Iterator[None]:
+def only_tfds_classes(folder: Path) -> Iterator[None]:
     """Inside the block, a name in a file of this folder resolves only to TFDS's own classes and imports nothing.
 
     Patches `FeatureConnector.cls_from_name`, the only function of TFDS that resolves a name to a class.
@@ -82,9 +82,9 @@ def no_others(folder: Path) -> Iterator[None]:
     from tensorflow_datasets.core.features.feature import FeatureConnector
 
     def find(name: str) -> Any:
-        if name not in own():
+        if name not in tfds_classes():
             raise UserError(str(folder), EXPECTED, name)
-        return own()[name]
+        return tfds_classes()[name]
 
     with _patching:
         replaced = vars(FeatureConnector)["cls_from_name"]

@@ -24,7 +24,7 @@ from txjax.types import RunError, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
-ELSEWHERE = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
+NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
 
 class CorruptData(RunError):
@@ -64,7 +64,7 @@ def find(name: str, data_dir: str | None) -> Any:
     """
     if not NAME.fullmatch(name):
         expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
-        raise UserError("data.name", expected, name, hint=ELSEWHERE)
+        raise UserError("data.name", expected, name, hint=NO_NAMESPACES)
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
@@ -72,7 +72,7 @@ def find(name: str, data_dir: str | None) -> Any:
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
     try:
-        with feature_classes.no_others(root / _base(name)):
+        with feature_classes.only_tfds_classes(root / _base(name)):
             return tfds.builder(name, data_dir=root)
     except UserError:
         raise

@@ -43,7 +43,7 @@ def _watch() -> None:
         time.sleep(LOOK_SECONDS)
         failure = failed()
         if failure and failure["process"] != process_index():
-            _echo(failure)
+            _exit_like(failure)
 
 
 def failed() -> dict[str, Any] | None:
@@ -61,9 +61,9 @@ def report_failure(error: BaseException) -> None:
     """Prints the error, reports it to the other processes and exits. Returns if this is the only process."""
     if not is_multiprocess():
         return
-    failure = failed()  # this error may only follow from that of a peer
+    failure = failed()  # this error may only follow from that of another process
     if failure is not None and failure["process"] != process_index():
-        _echo(failure)
+        _exit_like(failure)
     if isinstance(error, UserError | RunError):
         print(f"txjax: {visible(str(error))}", file=sys.stderr)
     else:
@@ -71,7 +71,8 @@ def report_failure(error: BaseException) -> None:
     exit_process(exit_code(error), said(error))
 
 
-def _echo(failure: dict[str, Any]) -> NoReturn:
+def _exit_like(failure: dict[str, Any]) -> NoReturn:
+    """Prints the failure of another process and exits with its code."""
     print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'])}", file=sys.stderr)
     _end(failure["code"])
 
