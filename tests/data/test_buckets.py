@@ -1,4 +1,4 @@
-"""Shorter batches with the same examples: padding is all that is cut, whoever reads, and wherever a run begins."""
+"""Shorter batches with the same examples: only padding is cut, for any number of processes and any start."""
 
 import numpy as np
 import pytest
@@ -82,8 +82,8 @@ def test_sorted_batches_show_the_same_examples_with_less_padding(opened):
     for window in range(0, 40, 4):
         ids = [sorted(i for b in side[window : window + 4] for i in b["id"].tolist()) for side in (cut, ordered)]
         assert ids[0] == ids[1]
-    places = [sum(b["tokens"].size for b in side) for side in (cut, ordered)]
-    assert places[1] < places[0]
+    positions = [sum(b["tokens"].size for b in side) for side in (cut, ordered)]
+    assert positions[1] < positions[0]
     # The batches of a window come in any order: the shortest isn't always first.
     firsts = {int(np.argmin([real(b) for b in ordered[w : w + 4]])) for w in range(0, 40, 4)}
     assert len(firsts) > 1

@@ -9,7 +9,7 @@ import pytest
 from txjax import config
 from txjax.__main__ import main
 from txjax.data import Images, Mixture, NextTokenWindows, TextWindows
-from txjax.data.following import differences, following, sets, told
+from txjax.data.following import differences, following, names_and_splits, sets
 from txjax.experiment import resolved
 from txjax.train.workdir import read_config
 from txjax.types import UserError
@@ -31,7 +31,7 @@ def test_one_flag_names_the_data_of_training_and_evaluation(path, monkeypatch):
     assert resolved(experiment) == experiment
 
 
-def test_what_an_evaluation_names_stays():
+def test_named_evaluation_data_are_kept():
     train = NextTokenWindows(name="a", data_dir="there")
     assert following(NextTokenWindows(name="b"), train) == NextTokenWindows(name="b")
     assert following(NextTokenWindows(name="a", data_dir="here"), train).data_dir == "here"
@@ -42,13 +42,13 @@ def test_mixtures_follow_part_by_part_or_one_set():
     train = Mixture({"x": TextWindows(name="a"), "y": TextWindows(name="b")})
     held_out = following(Mixture({"y": TextWindows(split="test"), "x": TextWindows(split="test")}), train)
     assert {name: part.name for name, part in held_out.parts.items()} == {"x": "a", "y": "b"}
-    assert told(held_out) == ("b + a", "test")
+    assert names_and_splits(held_out) == ("b + a", "test")
     assert following(held_out, TextWindows(name="c")) == held_out
-    with pytest.raises(UserError, match=r"data.name: .*only one data set can be followed, .* are a, b"):
+    with pytest.raises(UserError, match=r"data.name: .*needs training data of one TFDS data set; these are a, b"):
         following(TextWindows(split="test"), train)
 
 
-def test_a_difference_is_a_phrase():
+def test_differences_are_phrases():
     train = Images(name="a", shape=(8, 8, 1))
     assert differences(Images(name="a", split="test"), train) == []
     assert differences(Images(name="b", shape=(4, 4, 1)), train) == [
@@ -65,16 +65,16 @@ def test_no_data_set_has_a_default_name(config, tmp_path, capsys):
     assert err == "txjax: config.data.name: expected the name of a TFDS data set, got None\n"
 
 
-def test_evaluate_tells_data_and_split_and_what_differs_from_training(straight_run, tmp_path, capsys):
+def test_evaluate_reports_data_split_and_differences_from_training(straight_run, tmp_path, capsys):
     assert read_config(straight_run).evals["valid"].data.name == "txjax_python_text"  # its config file leaves it out
     workdir = shutil.copytree(straight_run, tmp_path / "run")
     assert main(["evaluate", f"--workdir={workdir}"]) == 0
-    told = capsys.readouterr()
-    assert "txjax_python_text" in told.out and "validation" in told.out and told.err == ""
+    printed = capsys.readouterr()
+    assert "txjax_python_text" in printed.out and "validation" in printed.out and printed.err == ""
     written = json.loads((workdir / "config.json").read_text())
     written["evals"]["valid"]["data"]["length"] = 8
     (workdir / "config.json").write_text(json.dumps(written))
     assert main(["evaluate", f"--workdir={workdir}", "--json"]) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["data"] == {"valid": {"name": "txjax_python_text", "split": "validation"}}
-    assert "valid reads tokens int32[8] (training: int32[16])\n" in told.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["data"] == {"valid": {"name": "txjax_python_text", "split": "validation"}}
+    assert "valid reads tokens int32[8] (training: int32[16])\n" in printed.err

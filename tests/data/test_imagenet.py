@@ -1,11 +1,11 @@
-"""ImageNet's numbers are a start: each can be passed, and set by a flag."""
+"""The defaults of ImageNet can be overridden by arguments and by flags."""
 
 from txjax import config
 from txjax.data import Flip, Images, Mixup, Resize
 from txjax.data.imagenet import imagenet
 
 
-def test_fields_take_the_place_of_the_usual_ones():
+def test_fields_override_the_defaults():
     found = imagenet("validation", Resize(384), Flip(), shape=(384, 384, 3), mix=Mixup())
     assert type(found) is Images and (found.split, found.classes) == ("validation", 1000)
     assert found.transforms == (Resize(384), Flip()) and found.mix == Mixup()

@@ -1,4 +1,4 @@
-"""Images arrive as the set holds them, and change only as asked and as drawn."""
+"""Images equal those of the data set, changed only by the transforms and their random numbers."""
 
 import functools
 
@@ -53,7 +53,7 @@ def test_draws_are_keyed_by_seed_epoch_and_example():
     assert len({image(seed, epoch).tobytes() for seed in range(4) for epoch in range(4)}) > 8
 
 
-def test_what_is_kept_in_memory_changes_nothing(monkeypatch):
+def test_caching_images_in_memory_changes_nothing(monkeypatch):
     settings = dict(transforms=(PadCrop(2), Flip()), mix=Mixup())
     kept = labelled(**settings).open()
     monkeypatch.setattr("txjax.data.images.MEMORY", 0)
@@ -114,7 +114,7 @@ def test_images_of_another_size_need_resize():
     )
 
 
-def test_mistakes_are_named():
+def test_user_errors():
     for field, value, message in [
         ("classes", 11, "the 10 classes of txjax_digits"),
         ("image_feature", "imag", "did you mean image"),
@@ -127,7 +127,7 @@ def test_mistakes_are_named():
         assert error.value.field == f"data.{field}"
 
 
-def test_pillow_is_asked_for_by_name(monkeypatch):
+def test_missing_pillow_is_a_user_error(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pillow to be installed; run .*: pip install '\.\[vision\]'"):
         Resize(8).check()

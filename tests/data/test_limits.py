@@ -1,4 +1,4 @@
-"""Ids that a model has no row for are named by data set and record, before they become a NaN or a weight of zero."""
+"""Ids outside a model's table are errors that name data set and record, not a NaN or a weight of zero."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ WRONG_CONFIG = runs.CONFIG.replace(" data=NextTokenWindows(", " data=WrongIds(")
 )
 
 
-def test_a_run_names_the_example_of_a_token_that_is_none(tmp_path, capsys):
+def test_train_names_the_example_of_an_invalid_token(tmp_path, capsys):
     config = tmp_path / "wrong.py"
     config.write_text(WRONG_CONFIG)
     assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]) == 2
@@ -56,7 +56,7 @@ def test_an_evaluation_names_its_data(straight_run, tmp_path, capsys):
         ("targets", -257, 0.0, False),
     ],
 )
-def test_which_ids_are_refused(key, number, weight, fine):
+def test_which_ids_are_user_errors(key, number, weight, fine):
     source = WrongIds("txjax_python_text", length=16, key=key, number=number, weight=weight).open()
     limits = Limits("config.data", {"tokens": 256, "targets": 256, "label": 10})
     message = rf"config.data: expected {key} from 0 to 255 .*'{number} in example {WRONG}'"
@@ -90,7 +90,7 @@ def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
     assert "config.model.classes: expected at least 10, the classes of config.data, got 5" in capsys.readouterr().err
 
 
-def test_limits_are_what_the_model_says():
+def test_limits_are_those_of_the_model():
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
     model = ViT(classes=7, **sizes)
     assert Limits.of("data", model, Classification.required_keys).ends == {"label": 7, "other_label": 7}
@@ -100,7 +100,7 @@ def test_limits_are_what_the_model_says():
 
 @pytest.fixture(scope="module")
 def few_classes(tmp_path_factory):
-    """The digits, prepared by one who said that there are five of them."""
+    """The digits, prepared with metadata that say five classes."""
     tfds_records.Records("txjax_digits", "test", None, ["label"])
     folder = tmp_path_factory.mktemp("tfds")
     new = folder / "squiggles" / "1.0.0"
@@ -146,15 +146,15 @@ def test_labels_of_sentences(tmp_path_factory, settings, message):
 
 @dataclasses.dataclass
 class OneMore(Bytes):
-    """A tokenizer that gives an id that it says it hasn't."""
+    """A tokenizer that gives an id outside its vocabulary."""
 
     def encode(self, text):
         ids = super().encode(text).astype(np.int32)
         return np.where(ids == ord("~"), 256, ids)
 
 
-def test_tokens_of_a_tokenizer_that_errs():
-    """They would be another token in the cache: 256 in a byte is 0."""
+def test_tokenizer_ids_outside_its_vocabulary():
+    """In the cache they would become another token: 256 as a byte is 0."""
     windows = NextTokenWindows("txjax_python_text", "validation", length=16, tokenizer=OneMore())
     with pytest.raises(UserError, match=r"data.tokenizer: .* 0 to 255, .*'256 in .*txjax_python_text-.*: record \d+'"):
         windows.open()

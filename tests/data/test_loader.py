@@ -1,4 +1,4 @@
-"""Batches are the same for any number of processes, from any start, and end when they should."""
+"""Batches are the same for any number of processes, from any start, and end when closed."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from txjax.data.index import GlobalIndex
 
 
 class Numbers:
-    """Examples that show what they were made from."""
+    """Examples that contain their epoch and a random number."""
 
     fingerprint = "numbers"
 
@@ -67,7 +67,7 @@ def test_batches_follow_the_global_index_over_epochs():
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_processes_hold_the_parts_of_the_same_batch(count):
+def test_processes_get_parts_of_the_same_batch(count):
     whole = take(train_batches(Numbers(10), batch_size=8, seed=0), 5)
     parts = [take(train_batches(Numbers(10), batch_size=8, seed=0, rows=part(k, count, 8)), 5) for k in range(count)]
     joined = [{key: np.concatenate([part[step][key] for part in parts]) for key in whole[0]} for step in range(5)]
@@ -133,7 +133,7 @@ raise SystemExit(3)
     assert (done.returncode, done.stdout) == (3, "(8,)\n"), done.stderr
 
 
-def test_fingerprint_tells_order_step_and_ids_apart():
+def test_fingerprint_depends_on_order_step_and_ids():
     ids = np.array([5, 0, 7, 2], np.int32)
     whole = fingerprint(ids, 3)
     assert whole == fingerprint(ids.copy(), 3) and 0 <= whole < 2**32

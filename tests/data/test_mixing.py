@@ -1,4 +1,4 @@
-"""Mixup and CutMix by their formulas, and mixed examples that no split of a batch changes."""
+"""Mixup and CutMix by their formulas, and mixed examples that do not depend on how a batch is split."""
 
 import numpy as np
 import pytest
@@ -34,10 +34,10 @@ def test_cutmix_pastes_one_box_and_counts_what_is_left():
         if pasted.any():
             rows, columns = np.flatnonzero(pasted.any(1)), np.flatnonzero(pasted.any(0))
             assert pasted[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].all()
-            if rows[0] > 0 and rows[-1] < 11 and columns[0] > 0 and columns[-1] < 19:  # nothing was cut off
+            if rows[0] > 0 and rows[-1] < 11 and columns[0] > 0 and columns[-1] < 19:  # not clipped
                 sides.append((len(rows) / 12, len(columns) / 20))
     heights, widths = np.array(sides).T
-    assert np.abs(heights - widths).max() < 1 / 12 + 1 / 20  # the image's proportions
+    assert np.abs(heights - widths).max() < 1 / 12 + 1 / 20  # the aspect ratio of the image
     assert 0.6 < np.mean(shares) < 0.75  # 1/2 before the box is cut at the border
 
 

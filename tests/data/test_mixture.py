@@ -1,4 +1,4 @@
-"""Mixtures show the parts' own examples, as often as they should."""
+"""Mixtures have the parts' own examples, with the given weights."""
 
 import collections
 import json
@@ -14,10 +14,12 @@ from txjax.types import UserError
 
 
 class Numbers:
-    """Examples that show what they were made from."""
+    """Examples that contain their part, index and epoch."""
 
     def __init__(self, name, count):
-        self.name, self.count, self.fingerprint = name, count, f"{name} {count}"
+        self.name = name
+        self.count = count
+        self.fingerprint = f"{name} {count}"
 
     def __len__(self):
         return self.count
@@ -41,7 +43,7 @@ def test_without_weights_an_epoch_is_every_part_once():
         assert found == [(0, i, epoch) for i in range(5)] + [(1, i, epoch) for i in range(3)]
 
 
-def test_weights_are_kept_in_every_epoch_and_no_example_comes_again_early():
+def test_every_epoch_has_the_weights_and_no_early_repeats():
     source = MixtureSource({"a": Numbers(0, 10), "b": Numbers(1, 40)}, {"a": 3, "b": 2})
     seen = collections.defaultdict(list)
     for found in shown(source, 7):
@@ -119,13 +121,13 @@ def test_real_sets_mix():
         ({"a": windows(), "b": windows()}, {"a": 1, "b": 0}, "data.weights: "),
     ],
 )
-def test_mistakes_are_named(parts, weights, words):
+def test_user_errors(parts, weights, words):
     with pytest.raises(UserError, match=words):
         Mixture(parts, weights).check()
 
 
-def test_a_part_that_would_never_be_shown_is_refused():
-    with pytest.raises(UserError, match="data.weights: expected more for b"):
+def test_a_part_with_too_small_a_weight_is_a_user_error():
+    with pytest.raises(UserError, match="data.weights: expected a larger weight for b"):
         MixtureSource({"a": Numbers(0, 5), "b": Numbers(1, 5)}, {"a": 1, "b": 1e-3})
 
 

@@ -1,4 +1,4 @@
-"""Packed windows hold every document once, whole where it fits; Grain's packer is what fills them."""
+"""Packed windows have every document once, whole if it fits, as packed by Grain's packer."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def tokens_of(*lengths):
-    """Documents of these lengths; the token at place p of document d is 100 d + p."""
+    """Documents of these lengths; the token at position p of document d is 100 d + p."""
     documents = np.concatenate([[0], np.cumsum(lengths)])
     values = np.concatenate([100 * d + np.arange(length) for d, length in enumerate(lengths)])
     return Tokens(values, documents, "print")
@@ -31,10 +31,10 @@ def windows(kind, length, lengths=LENGTHS):
 def test_every_token_is_shown_once_in_its_place(length):
     shown = []
     for example in windows(PackedText, length):
-        held = example["segments"] > 0
-        np.testing.assert_array_equal(example["weights"], held.astype(np.float32))
-        assert not example["tokens"][~held].any() and not example["positions"][~held].any()
-        assert list(held) == sorted(held, reverse=True)  # padding stands at the end
+        filled = example["segments"] > 0
+        np.testing.assert_array_equal(example["weights"], filled.astype(np.float32))
+        assert not example["tokens"][~filled].any() and not example["positions"][~filled].any()
+        assert list(filled) == sorted(filled, reverse=True)  # padding is at the end
         for segment in range(1, example["segments"].max() + 1):
             part = example["tokens"][example["segments"] == segment]
             np.testing.assert_array_equal(example["positions"][example["segments"] == segment], np.arange(len(part)))
@@ -49,10 +49,10 @@ def test_every_token_is_shown_once_in_its_place(length):
 def test_every_token_but_a_documents_first_is_a_target_once(length):
     targets = []
     for example in windows(NextTokenPacked, length):
-        held = example["weights"] > 0
-        np.testing.assert_array_equal(held, example["segments"] > 0)
-        np.testing.assert_array_equal(example["targets"][held], example["tokens"][held] + 1)
-        targets += example["targets"][held].tolist()
+        filled = example["weights"] > 0
+        np.testing.assert_array_equal(filled, example["segments"] > 0)
+        np.testing.assert_array_equal(example["targets"][filled], example["tokens"][filled] + 1)
+        targets += example["targets"][filled].tolist()
     assert sorted(targets) == [t for t in sorted(tokens_of(*LENGTHS).tokens.tolist()) if t % 100]
 
 
@@ -79,7 +79,7 @@ def test_windows_are_those_of_grains_packer():
     assert count == len(source)
 
 
-def test_the_plan_is_made_once(monkeypatch):
+def test_the_plan_is_cached(monkeypatch):
     tokens = tokens_of(*LENGTHS)
     first = PackedSource(PackedText(name="txjax_python_text", length=8), tokens)
     prints = {
@@ -90,7 +90,7 @@ def test_the_plan_is_made_once(monkeypatch):
     assert len(PackedSource(PackedText(name="txjax_python_text", length=8), tokens)) == len(first)
 
 
-def test_real_text_is_packed_and_a_run_goes_on_anywhere():
+def test_packing_of_real_text_and_resume():
     text = NextTokenPacked(name="txjax_python_text", split="validation[:20%]", length=512, tokenizer=Bytes())
     source = text.open()
     examples = [source.example(i, 0, None) for i in range(len(source))]

@@ -1,4 +1,4 @@
-"""Every operation of RandAugment is Pillow's own, and the draws are as the paper says."""
+"""Every operation of RandAugment is Pillow's, drawn as in the paper."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def warped(picture, a, b, c, d, e, f):
 
 @pytest.mark.parametrize("strength", [-1.0, -0.37, 0.0, 0.6, 1.0])
 @pytest.mark.parametrize("picture", pictures(), ids=lambda p: p.mode)
-def test_the_operations_are_what_they_are_called(picture, strength):
+def test_the_operations_match_their_definitions(picture, strength):
     size, m = abs(strength), strength
     cos, sin = np.cos(np.radians(30 * m)), np.sin(np.radians(30 * m))
     x, y = picture.width / 2, picture.height / 2

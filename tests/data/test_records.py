@@ -1,4 +1,4 @@
-"""Prepared sets are found and read; what is missing is said in one line, with the command that makes it."""
+"""Prepared sets are found and read; a missing one is a one-line error with the command that prepares it."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from txjax.types import UserError
 
 @pytest.fixture
 def foreign(tmp_path):
-    """A prepared set that no installed code knows: the digits under another name."""
+    """A prepared set without installed code: the digits under another name."""
     Records("txjax_digits", "test", None, ["label"])
     old = records.folder("txjax_digits", None) / "txjax_digits" / "1.0.0"
     new = tmp_path / "squiggles" / "1.0.0"
@@ -74,7 +74,7 @@ def test_a_prepared_folder_needs_no_builder_code(foreign):
     assert len(Records("squiggles", "train", str(foreign), ["label"])) == 1500
 
 
-def test_tfds_own_folder_holds_where_none_is_given(foreign, monkeypatch):
+def test_the_default_folder_is_that_of_tfds(foreign, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(foreign))
     assert len(Records("squiggles:1.0.0", "test", None, ["label"])) == 297
 
@@ -95,13 +95,13 @@ def test_tfds_own_folder_holds_where_none_is_given(foreign, monkeypatch):
         ("txjax_digit", "train", r"did you mean txjax_digits"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(foreign, name, split, message):
+def test_missing_data_is_one_line(foreign, name, split, message):
     with pytest.raises(UserError, match=message) as error:
         records.check(name, split, str(foreign))
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-def test_embedded_sets_are_there_before_they_are_prepared(tmp_path, caplog):
+def test_embedded_sets_need_no_preparation(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     assert set(records.check("txjax_digits", "test[:10%]", str(tmp_path))) == {"image", "label"}
     with pytest.raises(UserError, match="did you mean test"):
@@ -110,7 +110,7 @@ def test_embedded_sets_are_there_before_they_are_prepared(tmp_path, caplog):
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-def test_scikit_learn_is_asked_for_by_name(tmp_path, monkeypatch):
+def test_missing_scikit_learn_is_a_user_error(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"scikit-learn to be installed; run .*: pip install '\.\[vision\]'"):
         records.check("txjax_digits", "train", str(tmp_path))

@@ -64,7 +64,7 @@ def total(tokenizer, text):
 
 
 def test_bytes_of_tokens_add_up_to_the_text(lines, tmp_path):
-    """Where nothing is normalised; bytes stand for what no piece holds."""
+    """For text without normalization; text outside the pieces becomes bytes."""
     exact = {"normalization_rule_name": "identity", "add_dummy_prefix": False, "remove_extra_whitespaces": False}
     found = SentencePieceFile(trained(tmp_path, lines, vocab_size=500, byte_fallback=True, **exact))
     for text in [*TEXTS, *lines[:50]]:
@@ -78,17 +78,17 @@ def test_bytes_of_tokens_add_up_to_the_text(lines, tmp_path):
 def test_a_space_before_the_text_counts_and_the_unknown_does_not(path):
     found = SentencePieceFile(path)
     assert total(found, "def x") == len("def x") + 1
-    assert total(found, "def   x ") == len("def x") + 1  # its normalisation takes the other spaces away
+    assert total(found, "def   x ") == len("def x") + 1  # its normalization removes the other spaces
     assert total(found, "def 🙂 x") == len("def  x") + 1
 
 
-def test_the_content_counts_not_the_place(path, tmp_path):
+def test_the_fingerprint_is_of_the_content(path, tmp_path):
     copy = tmp_path / "copy.model"
     copy.write_bytes(Path(path).read_bytes())
     assert SentencePieceFile(str(copy)).fingerprint() == SentencePieceFile(path).fingerprint()
 
 
-def test_mistakes_are_named(path, tmp_path, monkeypatch):
+def test_user_errors(path, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="a SentencePiece .model file.*did you mean small.model"):
         SentencePieceFile(path.replace("small", "smal")).check()
     broken = tmp_path / "broken.model"

@@ -1,4 +1,4 @@
-"""Sentences: every token and label of the set where it belongs, and nothing of what was cut."""
+"""Sentences: the examples have all tokens and labels of the set at the right positions, except truncated ones."""
 
 import json
 import logging
@@ -27,10 +27,10 @@ def pairs(data_dir, **settings):
     return LabelledText("made_sentences", "train", data_dir=data_dir, **settings)
 
 
-def cut_one_by_one(first, second, places):
+def cut_one_by_one(first, second, length):
     """As BERT's own code does it."""
     first, second = list(first), list(second)
-    while len(first) + len(second) > places:
+    while len(first) + len(second) > length:
         (first if len(first) > len(second) else second).pop()
     return first, second
 
@@ -72,9 +72,9 @@ def test_examples_are_the_sets_sentences(data_dir, features, length):
 def test_the_longer_sentence_is_cut_first():
     for a in range(9):
         for b in range(9):
-            for places in range(2, 20):
-                found = truncated([np.arange(a), np.arange(b)], places)
-                assert tuple(part.tolist() for part in found) == cut_one_by_one(range(a), range(b), places)
+            for length in range(2, 20):
+                found = truncated([np.arange(a), np.arange(b)], length)
+                assert tuple(part.tolist() for part in found) == cut_one_by_one(range(a), range(b), length)
 
 
 def test_numbers_are_values(data_dir):
@@ -102,7 +102,7 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
         assert example["types"][:size].tolist() == encoding.type_ids
 
 
-def test_fingerprints_tell_sets_and_labels_apart(data_dir):
+def test_fingerprints_differ_between_sets_and_labels(data_dir):
     settings = [{}, {"features": ("second", "first")}, {"features": ("first",)}, {"tokenizer": specials("[A]")}]
     settings.append({"label_feature": "score", "classes": None})
     prints = [pairs(data_dir, **s).open().fingerprint for s in settings]
@@ -114,11 +114,11 @@ def test_a_subset_has_as_many_of_each_class_and_their_own_sentences(data_dir):
     examples = [few.example(i, 0, None) for i in range(len(few))]
     assert np.bincount([example["label"] for example in examples]).tolist() == [2, 2, 2]
     everything = [whole.example(i, 0, None) for i in range(len(whole))]
-    places = [
+    indices = [
         next(i for i, all_ in enumerate(everything) if all(np.array_equal(all_[k], example[k]) for k in example))
         for example in examples
     ]
-    assert len(set(places)) == 6 and few.lengths.tolist() == whole.lengths[places].tolist()
+    assert len(set(indices)) == 6 and few.lengths.tolist() == whole.lengths[indices].tolist()
     assert few.fingerprint != whole.fingerprint
 
 
@@ -126,7 +126,7 @@ def specials(*more):
     return Bytes(("[CLS]", "[SEP]", *more))
 
 
-def test_it_survives_json(data_dir):
+def test_json_round_trip(data_dir):
     text = pairs(data_dir, buckets=(8, 16), sort_batches=4)
     assert tree.from_json(json.loads(json.dumps(tree.to_json(text)))) == text
 
@@ -144,10 +144,10 @@ def test_it_survives_json(data_dir):
         ({"tokenizer": Characters()}, "the token [CLS] among them"),
         ({"buckets": (16, 8)}, "data.buckets: expected ascending lengths, at most data.length = 60"),
         ({"buckets": (16, 61)}, "at most data.length = 60"),
-        ({"sort_batches": 2}, "data.buckets: expected lengths, where sort_batches is more than 1"),
+        ({"sort_batches": 2}, "data.buckets: expected lengths, if sort_batches is above 1"),
     ],
 )
-def test_mistakes_are_named(data_dir, settings, words):
+def test_user_errors(data_dir, settings, words):
     with pytest.raises(UserError) as error:
         pairs(data_dir, **settings).check()
     assert words in str(error.value)

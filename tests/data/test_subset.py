@@ -1,4 +1,4 @@
-"""A balanced subset: so many of each class, the same ones every time."""
+"""A balanced subset: equally many examples of each class, the same every time."""
 
 import numpy as np
 import pytest
@@ -19,20 +19,20 @@ def test_every_class_has_as_many():
     assert len(set(chosen)) == 50
 
 
-def test_it_depends_on_the_seed_alone_and_grows():
+def test_it_depends_only_on_the_seed_and_contains_smaller_ones():
     assert labels_and_pixels(3) == labels_and_pixels(3)
     assert set(labels_and_pixels(3)) < set(labels_and_pixels(5))
     assert set(labels_and_pixels(3)) != set(labels_and_pixels(3, seed=1))
 
 
-def test_the_fingerprint_tells_subsets_apart():
+def test_the_fingerprint_differs_between_subsets():
     subsets = [None, Subset(per_class=3), Subset(per_class=4), Subset(per_class=3, seed=1)]
     prints = [Images(name="txjax_digits", subset=subset).open().fingerprint for subset in subsets]
     assert len(set(prints)) == 4
     assert Images(name="txjax_digits", subset=Subset(per_class=3)).open().fingerprint == prints[1]
 
 
-def test_too_many_are_refused():
+def test_too_many_per_class_is_a_user_error():
     with pytest.raises(
         UserError, match=r"data.subset.per_class: expected at most the \d+ records of class \d, got 400"
     ):

@@ -1,4 +1,4 @@
-"""Windows show the text as it is: every token where it belongs, documents kept apart."""
+"""Windows have all tokens of the text in order, with separate documents."""
 
 import numpy as np
 import pytest
@@ -23,8 +23,8 @@ def read(windows, tokens, index, epoch=0, seed=0):
     return WindowSource(windows, tokens).example(index, epoch, example_rng(seed, epoch, index))
 
 
-def places(lengths):
-    """Document number and place in it of every token, the slow way."""
+def documents_and_positions(lengths):
+    """Document number and position in it of every token, the slow way."""
     return np.array([(d, p) for d, length in enumerate(lengths) for p in range(length)])
 
 
@@ -32,7 +32,7 @@ def places(lengths):
 @pytest.mark.parametrize("lengths", [(40,), (3, 1, 1, 9, 30, 2), (1,) * 30, (0, 3, 0, 1, 9, 0, 0, 30, 2, 0)])
 def test_windows_are_the_text_in_order(kind, lengths):
     windows, tokens = kind(length=5), tokens_of(*lengths)
-    source, truth = WindowSource(windows, tokens), places(lengths)
+    source, truth = WindowSource(windows, tokens), documents_and_positions(lengths)
     for w in range(len(source)):
         example = source.example(w, 0, None)
         at = slice(5 * w, 5 * w + 5)
@@ -47,7 +47,7 @@ def test_windows_are_the_text_in_order(kind, lengths):
 
 def test_targets_follow_and_those_in_another_document_weigh_nothing():
     lengths = (7, 1, 12, 20)
-    tokens, truth = tokens_of(*lengths), places(lengths)
+    tokens, truth = tokens_of(*lengths), documents_and_positions(lengths)
     for w in range(len(WindowSource(NextTokenWindows(name="txjax_python_text", length=6), tokens))):
         example = read(NextTokenWindows(name="txjax_python_text", length=6), tokens, w)
         np.testing.assert_array_equal(example["targets"], tokens.tokens[6 * w + 1 : 6 * w + 7])
@@ -96,7 +96,7 @@ def test_examples_are_as_the_spec_says(kind):
 
 def test_pairs_follow_half_of_the_time_and_otherwise_come_from_another_document():
     lengths = (100, 3, 60, 1, 86)
-    tokens, truth = tokens_of(*lengths), places(lengths)
+    tokens, truth = tokens_of(*lengths), documents_and_positions(lengths)
     windows = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS)
     source, followed = WindowSource(windows, tokens), []
     for w in range(len(source)):
@@ -111,7 +111,7 @@ def test_pairs_follow_half_of_the_time_and_otherwise_come_from_another_document(
             np.testing.assert_array_equal(example["types"], (np.arange(11) > first) & (np.arange(11) <= second))
             real = np.isin(np.arange(11), [0, first, second], invert=True) & (np.arange(11) < size)
             np.testing.assert_array_equal(example["weights"], real)
-            # Up to 250 tokens, a token's value is its place in the text.
+            # Up to 250 tokens, a token's value is its position in the text.
             assert len(a) and len(b) and (np.diff(a) == 1).all() and (np.diff(b) == 1).all()
             assert len(set(truth[a, 0])) == len(set(truth[b, 0])) == 1
             if example["next_sentence"]:
@@ -140,7 +140,7 @@ def test_too_little_text_is_an_error():
         WindowSource(TextWindows(name="txjax_python_text", length=16), tokens_of(15))
 
 
-def test_mistakes_are_named():
+def test_user_errors():
     with pytest.raises(UserError, match=r"data.feature: .*'txt'; did you mean text"):
         TextWindows(name="txjax_python_text", feature="txt").check()
     with pytest.raises(UserError, match=r"the token \[CLS\] among them"):

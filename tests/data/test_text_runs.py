@@ -58,7 +58,7 @@ def test_batches_of_several_lengths_train_and_resume_to_the_bit(data_dir, tmp_pa
     assert len(straight) == 6 and rows(tmp_path / "stopped") == straight
 
 
-def test_a_run_writes_with_the_tokenizer_it_was_trained_with(data_dir, tmp_path, capsys):
+def test_generate_uses_the_tokenizer_of_training(data_dir, tmp_path, capsys):
     data = NextTokenWindows("made_sentences", "train", data_dir, 16, tokenizer(data_dir), "first")
     run = Experiment(model=Decoder(**SIZES), objective=NextToken(), data=data, **RUN | {"num_steps": 2})
     assert train(run, tmp_path) == 0

@@ -1,4 +1,4 @@
-"""How many bytes of text a token stands for: they add up to the text."""
+"""The bytes per token sum to the bytes of the text."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_bytes_and_characters(text):
     assert total(Characters(alphabet="".join(sorted(set(text))), specials=("<end>",)), text) == len(text.encode())
 
 
-def test_specials_are_no_text():
+def test_specials_have_no_bytes():
     assert Bytes(specials=("<a>", "<b>")).token_bytes().tolist() == [1] * 256 + [0, 0]
     assert Characters(alphabet="aé", specials=("<end>",)).token_bytes().tolist() == [1, 2, 0]
 
@@ -70,7 +70,7 @@ def test_metaspace_counts_the_space_that_it_puts_before_a_text(tmp_path):
     assert total(one, "the end") == len(b" the end")
 
 
-def test_word_pieces_do_not_say(tmp_path):
+def test_word_piece_has_no_token_bytes(tmp_path):
     trainer = trainers.WordPieceTrainer(vocab_size=100, special_tokens=["[UNK]"], show_progress=False)
     pieces = models.WordPiece(unk_token="[UNK]")
     tokenizer = trained(tmp_path / "wp.json", pieces, trainer, pre_tokenizers.Whitespace(), decoders.WordPiece())

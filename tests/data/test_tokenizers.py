@@ -1,4 +1,4 @@
-"""Tokenizers give back what they were given, and say what they lack."""
+"""Tokenizers: round trips, and errors for text outside the vocabulary."""
 
 import dataclasses
 from pathlib import Path
@@ -51,14 +51,14 @@ def test_default_alphabet_covers_shakespeare():
     assert Characters().decode(Characters().encode(text)) == text
 
 
-def test_unknown_characters_are_named_with_the_alphabet_that_would_do():
+def test_unknown_characters_are_named_with_a_sufficient_alphabet():
     with pytest.raises(UserError, match=r"got \"none of 'bd'\"; set alphabet to 'abcd'") as error:
         Characters(alphabet="ca").encode("abcd")
     assert error.value.field == "data.tokenizer.alphabet"
 
 
 def test_alphabet_with_a_character_twice_is_refused():
-    with pytest.raises(UserError, match="each of them once"):
+    with pytest.raises(UserError, match="distinct characters"):
         Characters(alphabet="aba").check()
 
 
@@ -70,7 +70,7 @@ def test_file_gives_the_ids_of_the_words_and_nothing_else(path):
     assert (tokenizer.vocab(), tokenizer.special("[CLS]")) == (5, 1)
 
 
-def test_missing_and_broken_files_are_the_users_to_mend(path, tmp_path):
+def test_missing_and_broken_files_are_user_errors(path, tmp_path):
     with pytest.raises(UserError, match=r"expected a tokenizer.json.*did you mean tokenizer.json"):
         TokenizerFile(path.replace(".json", ".jsn")).check()
     broken = tmp_path / "broken.json"
@@ -83,13 +83,13 @@ def test_missing_and_broken_files_are_the_users_to_mend(path, tmp_path):
         Bytes(("[MASK]",)).special("[MSK]")
 
 
-def test_fingerprints_tell_tokenizers_apart(path, tmp_path):
+def test_fingerprints_differ_between_tokenizers(path, tmp_path):
     copy = tmp_path / "copy.json"
     copy.write_bytes(Path(path).read_bytes())
     tokenizers = [Bytes(), Bytes(("[A]",)), Characters(), Characters("ab"), TokenizerFile(path)]
     prints = [t.fingerprint() for t in tokenizers]
     assert len(set(prints)) == len(prints)
     assert [dataclasses.replace(t).fingerprint() for t in tokenizers] == prints
-    assert TokenizerFile(str(copy)).fingerprint() == prints[-1]  # the content counts, not the place
+    assert TokenizerFile(str(copy)).fingerprint() == prints[-1]  # of the content, not the path
     copy.write_text(copy.read_text().replace("green", "grean"))
     assert TokenizerFile(str(copy)).fingerprint() != prints[-1]

@@ -1,4 +1,4 @@
-"""The token cache: the text's own tokens, built once, whole or not at all."""
+"""The token cache: the text's own tokens, built once and atomically."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ ARGUMENTS = ("txjax_python_text", "validation", None, "text")
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """An empty token cache; the data sets stay where they are."""
+    """An empty token cache; the data sets are shared."""
     monkeypatch.setattr(data_cache, "cache_dir", lambda: tmp_path)
     return tmp_path / "tokens"
 
@@ -84,7 +84,7 @@ def test_it_is_built_once(cache, monkeypatch):
 
 @pytest.mark.parametrize("name", ["tokens.bin", "documents.bin", "meta.json", "made_from.json", "digests.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
-def test_damage_is_noticed_and_mended(cache, caplog, texts, name, damage):
+def test_a_damaged_cache_is_rebuilt(cache, caplog, texts, name, damage):
     open_tokens("txjax_python_text", "validation", None, "path", Bytes())
     path = only(cache) / name
     content = path.read_bytes()
@@ -108,10 +108,10 @@ def test_of_a_large_cache_the_size_is_still_verified(cache, caplog, monkeypatch)
     path.write_bytes(content[:-1])
     with caplog.at_level(logging.WARNING):
         open_tokens(*ARGUMENTS, Bytes())
-    assert "at odds" in caplog.text and path.read_bytes() == content
+    assert "doesn't match the files" in caplog.text and path.read_bytes() == content
 
 
-def test_characters_that_are_missing_leave_no_cache_behind(cache):
+def test_a_failed_build_leaves_no_cache(cache):
     from txjax.types import UserError
 
     with pytest.raises(UserError, match="all characters of the text"):
@@ -141,7 +141,7 @@ def build(folder, seconds):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_killed_in_the_middle_it_is_built_anew(cache, texts):
+def test_an_interrupted_build_is_repeated(cache, texts):
     process = build(cache.parent, 60)
     assert process.stdout.readline() == "batch\n"
     os.kill(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Trained tokenizers: what the library makes of the text, the same each time, and whole or not there at all."""
+"""Trained tokenizers: the library's result, reproducible, and cached atomically."""
 
 import dataclasses
 import json
@@ -135,7 +135,7 @@ def test_another_process_trains_the_same_bytes(folder, tmp_path):
     assert len(files[1]) == 3 and all(ours[path.parent.name] == path.read_bytes() for path in files[1])
 
 
-def test_it_is_trained_once_and_again_where_damaged(folder, monkeypatch, caplog):
+def test_it_is_trained_once_and_again_if_damaged(folder, monkeypatch, caplog):
     found = tokenizer("bpe", 300)
     before = found.fingerprint()
     monkeypatch.setattr(trained, "_opened", {})
@@ -152,18 +152,18 @@ def made_from(path):
     return (path.parent / "made_from.json").read_text()
 
 
-def test_a_text_that_fills_fewer_ids_is_told(caplog):
+def test_a_vocabulary_smaller_than_size_is_a_warning(caplog):
     found = Trained(algorithm=WordPiece(min_count=10**6), size=5000, name="txjax_python_text", split=SPLIT)
     assert found.encode("a").size == 1 and "of the 5000 tokens" in caplog.text and found.vocab() == 5000
     assert "\ufffd" in found.decode([4000])
 
 
-def test_it_survives_json():
+def test_json_round_trip():
     written = json.loads(json.dumps(tree.to_json(tokenizer("unigram"))))
     assert tree.from_json(written) == tokenizer("unigram")
 
 
-def test_mistakes_are_named():
+def test_user_errors():
     def refused(**settings):
         with pytest.raises(UserError) as error:
             Trained(**{"name": "txjax_python_text"} | settings).check()
@@ -171,7 +171,7 @@ def test_mistakes_are_named():
 
     assert "data.tokenizer.size: expected at least 261" in refused(size=260)
     assert "the token [UNK] among them" in refused(algorithm=WordPiece(), specials=("[MASK]",))
-    assert "each of them once" in refused(specials=("[A]", "[A]"))
+    assert "distinct names" in refused(specials=("[A]", "[A]"))
     assert "data.tokenizer.features: " in refused(features=("txt",)) and "did you mean text" in refused(
         features=("txt",)
     )

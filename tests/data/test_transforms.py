@@ -1,4 +1,4 @@
-"""Image transforms do what their papers say, by the draws that they are given."""
+"""Image transforms follow their papers and the given random numbers."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_every_transform_gives_a_new_image_that_its_draws_decide(transform, chan
 
 
 def ramp(height: int, width: int) -> np.ndarray:
-    """Red is the row, green the column: a crop tells where it was cut."""
+    """Red is the row, green the column: so a crop shows its position."""
     rows, columns = np.mgrid[:height, :width]
     return np.stack([rows, columns, 0 * rows], -1).astype(np.uint8)
 
@@ -61,8 +61,8 @@ def test_crops_are_uniform_in_area_log_ratio_and_place():
     share, ratio = height * width / 200**2, np.log(width / height)
 
     def uniform(values, low, high):
-        places = (np.sort(values) - low) / (high - low)
-        return np.abs(places - (np.arange(len(values)) + 0.5) / len(values)).max() < 1.7 / len(values) ** 0.5
+        quantiles = (np.sort(values) - low) / (high - low)
+        return np.abs(quantiles - (np.arange(len(values)) + 0.5) / len(values)).max() < 1.7 / len(values) ** 0.5
 
     assert uniform(share, 0.1, 0.4) and uniform(ratio, -np.log(4 / 3), np.log(4 / 3))
     assert uniform((row - height / 2) / (200 - height), 0, 1) and uniform((column - width / 2) / (200 - width), 0, 1)
@@ -117,7 +117,7 @@ def test_channels_repeat_grey_and_weigh_colour():
 
 def test_ranges_are_checked():
     for transform, message in [
-        (RandomResizedCrop(area=(0.5, 0.2)), "RandomResizedCrop.area to be two rising numbers"),
+        (RandomResizedCrop(area=(0.5, 0.2)), "RandomResizedCrop.area to be two ascending numbers"),
         (RandomResizedCrop(area=(0.5, 1.2)), "in \\(0, 1\\]"),
         (RandomErasing(ratio=(0.0, 1.0)), "RandomErasing.ratio"),
         (RandomErasing(area=(0.1,)), "RandomErasing.area"),

@@ -1,4 +1,4 @@
-"""Two real processes: what they agree on, and what becomes of one that doesn't come or fails."""
+"""Two real processes: agreement, a missing process, and the end of both when one fails."""
 
 import json
 import time
@@ -12,16 +12,16 @@ from txjax import distributed
 from txjax.types import RunError, UserError
 me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
-def mistake():
+def user_error():
     raise UserError("config.a", "b", 3)
-def tell(**facts):
-    print(json.dumps(facts), flush=True)
+def tell(**results):
+    print(json.dumps(results), flush=True)
 tell(index=distributed.process_index(), name=distributed.process_name(1), first=distributed.is_primary())
 tell(short=distributed.on_primary("one", lambda: [me, "x"]))
 tell(long=len(distributed.on_primary("two", lambda: "y" * 5000)))
 tell(gathered=distributed.gather(np.array([1e300 * me, 2**53 + 1.0])).tolist())
 try:
-    distributed.on_primary("three", mistake)
+    distributed.on_primary("three", user_error)
 except (UserError, RunError) as error:
     tell(error=str(error), code=distributed.exit_code(error))
 if me == 1:
@@ -41,28 +41,28 @@ me = int(sys.argv[2])
 distributed.start(sys.argv[1], 2, me)
 distributed.watch_peers(Path(sys.argv[3]))
 if me == int(sys.argv[4]):
-    mistake = UserError("config.data", "fire brigade", "fire")
-    distributed.report_failure(mistake if sys.argv[5] == "2" else OSError("gone"))
+    user_error = UserError("config.data", "fire brigade", "fire")
+    distributed.report_failure(user_error if sys.argv[5] == "2" else OSError("gone"))
 time.sleep(100)
 """
 
 
 def test_processes_agree_and_a_missing_one_is_named():
     found = ended(start_programs(2, TALK), 120)
-    facts = []
+    results = []
     for code, out, err in found:
         assert code == 0, err
-        told = {}
+        result = {}
         for line in out.splitlines():
-            told |= json.loads(line) if line.startswith("{") else {}
-        facts.append(told)
-    assert [f["index"] for f in facts] == [0, 1] and [f["first"] for f in facts] == [True, False]
-    for told in facts:
-        assert told["short"] == [0, "x"] and told["long"] == 5000
-        assert told["gathered"] == [[0.0, 2**53 + 1.0], [1e300, 2**53 + 1.0]]
-        assert told["error"] == "config.a: expected b, got 3" and told["code"] == 2
-        assert told["name"].startswith("process 1 (")
-        assert told["missing"] == f"{told['name']} did not reach 'the end of the world' within 2 s"
+            result |= json.loads(line) if line.startswith("{") else {}
+        results.append(result)
+    assert [f["index"] for f in results] == [0, 1] and [f["first"] for f in results] == [True, False]
+    for result in results:
+        assert result["short"] == [0, "x"] and result["long"] == 5000
+        assert result["gathered"] == [[0.0, 2**53 + 1.0], [1e300, 2**53 + 1.0]]
+        assert result["error"] == "config.a: expected b, got 3" and result["code"] == 2
+        assert result["name"].startswith("process 1 (")
+        assert result["missing"] == f"{result['name']} did not reach 'the end of the world' within 2 s"
 
 
 def test_a_failure_ends_all_at_once_with_its_exit_code(tmp_path):

@@ -1,4 +1,4 @@
-"""How processes find each other: what JAX is told in the surroundings that launchers make, and mistakes."""
+"""Joining processes: arguments of `jax.distributed.initialize` per launcher, and user errors."""
 
 import subprocess
 import sys
@@ -22,8 +22,8 @@ TWO_A_NODE = STEP | {"SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_LOCALID": "1",
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What `jax.distributed.initialize` is called with; nothing else happens."""
+def calls(monkeypatch):
+    """The calls of `jax.distributed.initialize`, which is replaced."""
     calls = []
     monkeypatch.setattr(jax.distributed, "initialize", lambda *args, **settings: calls.append((args, settings)))
     for name in ("SLURM_STEP_NODELIST", "KUBERNETES_SERVICE_HOST", "OMPI_COMM_WORLD_SIZE", "CUDA_VISIBLE_DEVICES"):
@@ -32,50 +32,50 @@ def told(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "surroundings",
+    "environment",
     [
         {},
-        {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"},  # bare in a batch script
+        {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"},  # a batch script itself
         STEP | {"SLURM_STEP_NUM_TASKS": "1"},
-        {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},  # a pod that is no indexed job
+        {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},  # a pod without an indexed job
         STEP | {"JAX_PROCESS_COUNT": "1"},
     ],
 )
-def test_one_process_starts_nothing(told, monkeypatch, surroundings):
-    for name, value in surroundings.items():
+def test_one_process_starts_nothing(calls, monkeypatch, environment):
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     distributed.start()
-    assert not told and not distributed.is_multiprocess() and distributed.is_primary()
+    assert not calls and not distributed.is_multiprocess() and distributed.is_primary()
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "devices"),
+    ("environment", "devices"),
     [
-        (STEP, []),  # no restriction: all that it sees
+        (STEP, []),  # no restriction: all visible GPUs
         (STEP | {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, []),
         (TWO_A_NODE | {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, [2, 3]),
         (TWO_A_NODE | {"CUDA_VISIBLE_DEVICES": "1", "SLURM_GPUS_PER_TASK": "1"}, []),
-        (TWO_A_NODE | {"CUDA_VISIBLE_DEVICES": "0"}, []),  # bound by cgroups: each sees its own
+        (TWO_A_NODE | {"CUDA_VISIBLE_DEVICES": "0"}, []),  # restricted by cgroups: each sees its own
         (TWO_A_NODE, None),  # JAX's own rule
         (TWO_A_NODE | {"JAX_LOCAL_DEVICE_IDS": "3", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}, None),
     ],
 )
-def test_a_task_of_slurm_takes_its_gpus(told, monkeypatch, surroundings, devices):
-    for name, value in surroundings.items():
+def test_a_task_of_slurm_takes_its_gpus(calls, monkeypatch, environment, devices):
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     distributed.start(heartbeat_seconds=17)
-    ((_, settings),) = told
+    ((_, settings),) = calls
     assert settings["cluster_detection_method"] == "slurm" and settings["local_device_ids"] == devices
     assert settings["heartbeat_timeout_seconds"] == 17
 
 
-def test_flags_and_variables_say_who_is_there(told, monkeypatch):
+def test_flags_and_environment_variables(calls, monkeypatch):
     distributed.start("host:1234", 4, 3)
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "host:1234")
     monkeypatch.setenv("JAX_PROCESS_COUNT", "4")
     monkeypatch.setenv("JAX_PROCESS_INDEX", "3")
     distributed.start()
-    assert [args for args, _ in told] == [("host:1234", 4, 3)] * 2
+    assert [args for args, _ in calls] == [("host:1234", 4, 3)] * 2
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_flags_and_variables_say_who_is_there(told, monkeypatch):
         ({"coordinator_address": "host:1", "process_count": -2, "process_index": 2}, ["--process_count"]),
     ],
 )
-def test_mistakes_are_told(told, given, words):
+def test_user_errors(calls, given, words):
     with pytest.raises(UserError) as caught:
         distributed.start(**given)
-    assert all(word in str(caught.value) for word in words) and not told
+    assert all(word in str(caught.value) for word in words) and not calls
 
 
-def test_a_coordinator_that_is_not_there_is_one_line():
+def test_a_missing_coordinator_is_one_line():
     code = "from txjax import distributed; distributed.start('localhost:9', 2, 1, timeout_seconds=2)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr

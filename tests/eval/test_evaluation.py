@@ -1,4 +1,4 @@
-"""An evaluation counts every example once, however the batches are cut."""
+"""An evaluation counts every example once, whatever the batch size."""
 
 import dataclasses
 from typing import Any
@@ -31,11 +31,11 @@ def experiment():
 
 
 def test_the_mean_is_over_examples_and_not_over_batches(experiment):
-    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    params = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     source = experiment.data.open()
     examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(len(source))]
     images, labels = (np.stack([e[k] for e in examples]) for k in ("image", "label"))
-    logits = np.asarray(call(experiment.model.apply, held, images), np.float64)
+    logits = np.asarray(call(experiment.model.apply, params, images), np.float64)
     expected = {
         "loss": (np.log(np.exp(logits).sum(-1)) - logits[np.arange(297), labels]).mean(),
         "accuracy": (logits.argmax(-1) == labels).mean(),
@@ -43,20 +43,20 @@ def test_the_mean_is_over_examples_and_not_over_batches(experiment):
     for batch_size in (64, 40, 296):  # 297 examples: the last batch is never full
         experiment.evals["test"] = dataclasses.replace(experiment.evals["test"], batch_size=batch_size)
         with sharding.use_mesh(Mesh()) as built:
-            scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
+            scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", params, 0)
         assert scores.keys() == expected.keys()
         for name, value in expected.items():
             np.testing.assert_allclose(scores[name], value, rtol=2e-6, err_msg=f"{name} {batch_size}")
 
 
 def test_max_batches(experiment):
-    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    params = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     experiment.evals["test"] = Evaluation(data=experiment.data, batch_size=8, max_batches=2)
     with sharding.use_mesh(Mesh()) as built:
-        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", held, 0)
+        scores = evaluator(experiment, sharding.batch_sharding(built, Mesh()))("test", params, 0)
     source = experiment.data.open()
     examples = [source.example(i, 0, np.random.default_rng(0)) for i in range(16)]
-    logits = call(experiment.model.apply, held, np.stack([e["image"] for e in examples]))
+    logits = call(experiment.model.apply, params, np.stack([e["image"] for e in examples]))
     correct = np.asarray(logits.argmax(-1)) == np.stack([e["label"] for e in examples])
     assert scores["accuracy"] == correct.mean()
     assert jax.device_count() == 8
@@ -84,25 +84,25 @@ class Doubled(Classification):
 TRACED: list[float] = []
 
 
-def test_another_objective_than_the_run_has(experiment):
-    """The same program for equal evaluations, another for another."""
+def test_an_objective_other_than_the_runs(experiment):
+    """Equal evaluations share one program; others have their own."""
     TRACED.clear()
-    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    params = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     few = {"data": experiment.data, "batch_size": 16, "max_batches": 1}
     objectives = {"a": None, "b": Doubled(), "c": Doubled(), "d": Doubled(factor=3.0)}
     evals = {name: Evaluation(**few, objective=objective) for name, objective in objectives.items()}
     evals["e"] = dataclasses.replace(evals["d"], every_steps=7)
     with sharding.use_mesh(Mesh()) as built:
         measure = evaluator(dataclasses.replace(experiment, evals=evals), sharding.batch_sharding(built, Mesh()))
-        loss = {name: measure(name, held, 0)["loss"] for name in evals}
+        loss = {name: measure(name, params, 0)["loss"] for name in evals}
     np.testing.assert_allclose([loss[name] for name in "bcde"], np.array([2, 2, 3, 3]) * loss["a"], rtol=1e-6)
     assert TRACED == [2.0, 3.0, 3.0]
 
 
-def test_runs_share_what_follows_from_what_they_share(experiment, tmp_path):
-    """Two runs with other optimizers have one program; another seed, or other training data, is another."""
+def test_runs_share_compiled_programs(experiment, tmp_path):
+    """Two runs that differ only in the optimizer share one program; not if the seed or the training data differ."""
     TRACED.clear()
-    held = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
+    params = variables(experiment.model, np.zeros((1, 8, 8, 1), np.float32))
     few = Evaluation(data=experiment.data, batch_size=16, max_batches=1, objective=Doubled())
     first = dataclasses.replace(experiment, evals={"x": few})
     changes: list[dict[str, Any]] = [{}, {"optimizer": SGD()}, {"seed": 1}, {"data": Images(name="txjax_digits")}]
@@ -112,6 +112,6 @@ def test_runs_share_what_follows_from_what_they_share(experiment, tmp_path):
         measures = evaluators(runs, sharding.batch_sharding(built, Mesh()), opened, [tmp_path] * len(runs))
         counts = []
         for measure in measures:
-            measure("x", held, 0)
+            measure("x", params, 0)
             counts.append(len(TRACED))
     assert counts == [1, 1, 2, 3]

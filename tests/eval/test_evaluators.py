@@ -1,4 +1,4 @@
-"""What every evaluator of the package must keep. A new file is found and tested by itself."""
+"""The contract of all evaluators of the package. A new file is found and tested automatically."""
 
 import dataclasses
 import importlib
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.mesh
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)
 PAINTER = MAE(patch=2, width=8, depth=1, heads=2, decoder_width=8, decoder_depth=1, decoder_heads=2)
-# Values for the fields of an evaluator that make it quick.
+# Values for the fields of an evaluator that make it fast.
 FIELDS = {"length": 3, "max_train": 30, "count": 4}
 RUNS = {
     "text": Experiment(model=WRITER, objective=NextToken(), data=TEXT, batch_size=16),
@@ -44,7 +44,7 @@ RUNS = {
 EXAMPLES = {"text": TEXT, "classes": Pictures(), "patches": Pictures()}
 
 
-def held(name: str):
+def variables_of(name: str):
     if name == "classes":
         return HELD
     example = np.zeros((1, 4), np.int32) if name == "text" else np.zeros((1, 4, 4, 1), np.float32)
@@ -73,7 +73,7 @@ def suits(kind: type[Evaluator], name: str) -> bool:
     return True
 
 
-def test_each_is_found_and_suits_a_run():
+def test_every_evaluator_is_tested():
     assert len(kinds()) >= 7
     assert {kind for kind in kinds() if any(suits(kind, name) for name in RUNS)} == set(kinds())
 
@@ -118,7 +118,7 @@ def test_contract(kind, tmp_path):
             evaluation = build(kind, name, **limit | fields)
             folder = tmp_path / str(i)
             mesh = Mesh(data=2, fsdp=4) if i else None
-            scores = measure(run.model, run.objective, evaluation, held(name), folder, mesh, data=run.data)
+            scores = measure(run.model, run.objective, evaluation, variables_of(name), folder, mesh, data=run.data)
             assert all(type(value) is float and math.isfinite(value) for value in scores.values())
             files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
             assert scores or files

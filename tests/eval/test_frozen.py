@@ -56,7 +56,7 @@ def test_linear_probe():
 
 
 @pytest.mark.parametrize("kind", [LinearProbe, NearestNeighbours])
-def test_mistakes_are_named_before_anything_compiles(kind):
+def test_user_errors_before_compilation(kind):
     class Silent(Net):
         def sow(self, *args, **kwargs):
             return False
@@ -71,5 +71,5 @@ def test_mistakes_are_named_before_anything_compiles(kind):
             )
 
     refuse('config.model: expected a model that sows "features"', model=Silent())
-    refuse("config.evals.x.train.*it trains on other", data=dataclasses.replace(TRAIN, name="other"))
+    refuse("config.evals.x.train.*the run trains on other", data=dataclasses.replace(TRAIN, name="other"))
     refuse("config.evals.x.train: expected examples with label", train=Pictures(classes=None))

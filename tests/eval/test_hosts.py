@@ -1,4 +1,4 @@
-"""Two hosts measure what one does, and one of them writes."""
+"""Two hosts give the scores of one, and only one of them writes."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def scores(folder: Path) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.slow
-def test_two_hosts_find_what_one_does(tmp_path):
+def test_two_hosts_give_the_scores_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
@@ -56,8 +56,8 @@ def test_two_hosts_find_what_one_does(tmp_path):
         for i in range(2)
     ]
     here = scores(tmp_path / "here")
-    told = [host.communicate(timeout=240) for host in hosts]
-    for host, (out, err) in zip(hosts, told, strict=True):
+    outputs = [host.communicate(timeout=240) for host in hosts]
+    for host, (out, err) in zip(hosts, outputs, strict=True):
         assert host.returncode == 0, err
         there = json.loads(out.splitlines()[-1])
         assert there.keys() == here.keys()

@@ -1,4 +1,4 @@
-"""Perplexity by its formula, and the texts that a model writes."""
+"""Perplexity by its formula, and the texts that a model generates."""
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +86,7 @@ def test_greedy_samples_follow_the_table(tmp_path):
     assert (tmp_path / "samples" / "x" / "7.txt").read_bytes() == f"{heading(0, 0)}\n{text}\n".encode()
 
 
-def test_mistakes_are_named_before_anything_compiles():
+def test_user_errors_before_compilation():
     def refuse(said, evaluation, objective, data=TEXT):
         with pytest.raises(UserError, match=said):
             check(Experiment(model=Bigrams(), objective=objective, data=data, evals={"x": evaluation}, batch_size=16))

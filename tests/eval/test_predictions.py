@@ -1,4 +1,4 @@
-"""Metrics of all predictions: those that scikit-learn and scipy give for the same numbers, padding left out."""
+"""Metrics of all predictions equal those of scikit-learn and scipy, without padding."""
 
 import dataclasses
 
@@ -63,7 +63,7 @@ def test_a_constant_prediction_has_no_correlation():
     assert CLASSES["matthews"](answers % 2, same) == CLASSES["f1"](answers * 0, same * 0) == 0.0
 
 
-def test_glue_asks_for_metrics_that_are_known():
+def test_glue_metrics_are_known():
     assert {metric for metrics in GLUE.values() for metric in metrics} <= set(CLASSES) | set(NUMBERS)
 
 
@@ -75,10 +75,10 @@ def test_glue_asks_for_metrics_that_are_known():
         (Predictions(data=Pictures(classes=None), metrics=("accuracy",)), "metrics of `value`: pearson, spearman"),
         (Predictions(data=Pictures(), metrics=("f1",)), "f1_macro for 3 classes"),
         (Predictions(data=Pictures(), metrics=()), "some of accuracy"),
-        (Predictions(data=Pictures(classes=None), metrics=("pearson",)), r"config.model: expected .* gives \[B 1\]"),
+        (Predictions(data=Pictures(classes=None), metrics=("pearson",)), r"config.model: expected .* output \[B 1\]"),
     ],
 )
-def test_mistakes_are_named_before_anything_compiles(evaluation, said):
+def test_user_errors_before_compilation(evaluation, said):
     data = evaluation.data
     objective = ToNumber() if data.classes is None else Classification()
     experiment = Experiment(model=Net(), objective=objective, data=data, evals={"x": evaluation}, batch_size=16)

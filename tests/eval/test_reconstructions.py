@@ -1,4 +1,4 @@
-"""The picture of a masked autoencoder: every pixel where it belongs."""
+"""The picture of a masked autoencoder has the right pixels."""
 
 import io
 
@@ -22,7 +22,7 @@ from made import call, numbers
 
 
 def tiles(content: bytes, rows: int, columns: int) -> np.ndarray:
-    """The images of a picture, one number a pixel, [rows columns 4 4]."""
+    """The images of a picture, one number per pixel, [rows columns 4 4]."""
     picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGBA"))
     margin = picture.shape[1] - columns * (SIDE + GAP) + GAP
     assert picture.shape[0] == rows * (SIDE + GAP) - GAP and picture[:, margin:][:, SIDE : SIDE + GAP, 3].max() == 0
@@ -50,12 +50,12 @@ def test_masked_reconstructed_original(tmp_path, target):
     assert measure(Painter(target), objective, evaluation, folder=tmp_path) == {}
     masked, painted, original = tiles((tmp_path / "pictures" / "x" / "7.png").read_bytes(), 3, count)
     np.testing.assert_array_equal(original, bytes_of(IMAGES[:count]))
-    # A painter that knows the truth paints it; one that knows nothing gives each hidden patch its mean, or nothing.
+    # A model with the true patches reconstructs them; one without gives each hidden patch its mean, or nothing.
     assert np.abs(painted - original).max() <= 1
     batch = {"id": jnp.arange(count), "image": jnp.asarray(IMAGES[:count])}
     seen = np.zeros((count, 4, 1), bool)
-    for i, places in enumerate(np.asarray(objective.keep(jax.random.key(0), batch, 4))):
-        seen[i, places] = True
+    for i, kept in enumerate(np.asarray(objective.keep(jax.random.key(0), batch, 4))):
+        seen[i, kept] = True
     seen = seen.reshape(count, 2, 1, 2, 1).repeat(2, 2).repeat(2, 4).reshape(count, 4, 4)
     np.testing.assert_array_equal(masked[seen], original[seen])
     assert (masked[~seen] == round(255 * GREY)).all() and seen.sum() == (~seen).sum()
@@ -79,7 +79,7 @@ def test_large_and_coloured_images_keep_their_pixels():
     np.testing.assert_array_equal(picture[:, -100:, :3], np.round(255 * images[1]))
 
 
-def test_mistakes():
+def test_user_errors():
     evals = {"x": Reconstructions(data=Pictures())}
     with pytest.raises(UserError, match=r"config.evals.x: expected a run whose objective is MaskedPatch"):
         check(Experiment(model=Net(), objective=Classification(), data=Pictures(), evals=evals, batch_size=16))

@@ -1,4 +1,4 @@
-"""Disks that fail: what can't be read or written costs one interval at most, is one line, and harms nothing else."""
+"""Disks that fail: an error of reading or writing costs at most one interval and is one line."""
 
 import dataclasses
 import errno
@@ -33,7 +33,7 @@ def store(saved, tmp_path):
 
 @pytest.fixture
 def broken(straight_run, tmp_path):
-    """A whole run of 40 steps, to be harmed."""
+    """A finished run of 40 steps, to be damaged."""
     return shutil.copytree(straight_run, tmp_path / "run")
 
 
@@ -42,7 +42,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["record.json", "digests.json"])
-def test_a_step_that_cannot_be_read_is_a_damaged_one(store, caplog, name):
+def test_an_unreadable_step_is_a_damaged_one(store, caplog, name):
     file = store.path(30) / name
     file.unlink()
     file.symlink_to(UNREADABLE)
@@ -68,17 +68,17 @@ def away(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["ESTALE", "EMFILE", "ETIMEDOUT", "EHOSTDOWN", "ENOTCONN"])
-def test_a_passing_outage_sets_nothing_aside(store, away, caplog, name):
+def test_a_temporary_outage_renames_no_step(store, away, caplog, name):
     away[30] = getattr(errno, name)
     assert store.restore(abstract(make(0)))[1]["step"] == 20
-    assert "checkpoint 30 is passed over and stays as it is" in caplog.text and len(caplog.messages) == 1
+    assert "checkpoint 30 is skipped and left as it is" in caplog.text and len(caplog.messages) == 1
     assert store.choose("last") == 20
     away.clear()
     assert store.restore(abstract(make(0)))[1]["step"] == 30 and store.steps() == [10, 20, 30]
 
 
-def test_no_step_goes_for_one_that_cannot_be_read_for_now(store, away):
-    """The run goes on from step 20 and saves 25: that one and those before it stay, whatever step 30 is."""
+def test_no_step_is_removed_while_a_newer_one_is_unreadable(store, away):
+    """The run resumes from step 20 and saves 25: step 30 is left, and steps up to 25 are kept by the usual rules."""
     store.options.keep = 1
     away[30] = errno.ESTALE
     store.restore(abstract(make(0)))
@@ -89,8 +89,8 @@ def test_no_step_goes_for_one_that_cannot_be_read_for_now(store, away):
     assert store.steps() == [30] and not store.faults(30)
 
 
-def test_an_outage_of_everything_never_begins_anew(broken, config, capsys):
-    """Too many open files, for real: one line; when they can be read, the run goes on from where it was."""
+def test_a_run_does_not_restart_while_all_steps_are_unreadable(broken, config, capsys):
+    """Real "too many open files": one line; once files can be opened, the run resumes where it was."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     store, before = Store(broken), names(broken / "checkpoints")
     try:
@@ -104,17 +104,17 @@ def test_an_outage_of_everything_never_begins_anew(broken, config, capsys):
     assert names(broken / "checkpoints") == before and store.choose("last") == 40
 
 
-def test_all_steps_away_is_one_line_of_train(broken, config, away, capsys):
+def test_all_steps_unreadable_is_one_line_of_train(broken, config, away, capsys):
     away |= {20: errno.ESTALE, 30: errno.ESTALE, 40: errno.ESTALE}
     before = (broken / "metrics.jsonl").read_bytes()
     assert main(["train", f"--config={config}", f"--workdir={broken}"]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("txjax: no checkpoint is to be had") and "start the same command again" in last
+    assert last.startswith("txjax: no checkpoint can be read") and "start the same command again" in last
     assert Store(broken).steps() == [20, 30, 40] and (broken / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_disk_that_refuses_the_arrays_is_one_line(store):
-    """No file may grow past some bytes: TensorStore meets the error, and raises a ValueError."""
+    """With a limit on file size TensorStore raises a ValueError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     large = dataclasses.replace(
         make(40), params={"layer": {"kernel": jax.random.normal(jax.random.key(0), (200, 200))}}
@@ -131,7 +131,7 @@ def test_a_disk_that_refuses_the_arrays_is_one_line(store):
     save(store, 40)
 
 
-def test_what_others_laid_among_the_checkpoints_stays(store, caplog):
+def test_unknown_files_among_the_checkpoints_are_kept(store, caplog):
     (store.folder / "50.mine").mkdir()
     (store.folder / "50.mine" / "notes").write_text("mine")
     (store.folder / "40.tar").write_text("mine")
@@ -140,21 +140,21 @@ def test_what_others_laid_among_the_checkpoints_stays(store, caplog):
     (store.folder / "60" / "notes").write_text("mine")
     for copy in ("0045", "²"):
         shutil.copytree(store.path(30), store.folder / copy)
-    (store.folder / "45").mkdir()  # what a killed save left: this one is txjax's
+    (store.folder / "45").mkdir()  # left by a killed save of txjax
     before = names(store.folder) - {"45"}
     assert store.restore(abstract(make(0)))[1]["step"] == 30
     assert names(store.folder) == before and (store.folder / "50.mine" / "notes").read_text() == "mine"
-    (told,) = caplog.messages
-    assert all(name in told for name in ("50.mine", "40.tar", "35", "60", "0045", "²"))
+    (message,) = caplog.messages
+    assert all(name in message for name in ("50.mine", "40.tar", "35", "60", "0045", "²"))
     save(store, 40)
     for step in (35, 60):
-        with pytest.raises(UserError, match=f"a free place for step {step}; .*move it elsewhere; step 40 is safe"):
+        with pytest.raises(UserError, match=f"a free path for step {step}; .*move it elsewhere; step 40 is safe"):
             save(store, step)
     assert before - names(store.folder) <= {"10"} and (store.folder / "60" / "notes").exists()
 
 
 @pytest.mark.parametrize("step", ["²", "٣", "040", "9" * 5000])
-def test_a_step_is_a_number_as_people_write_it(straight_run, capsys, step):
+def test_a_step_is_a_number_without_leading_zeros(straight_run, capsys, step):
     assert main(["evaluate", f"--workdir={straight_run}", f"--step={step}"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("txjax: --step: expected last, best") and len(err.splitlines()) == 1

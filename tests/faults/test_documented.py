@@ -1,4 +1,4 @@
-"""Every test that the docs name as the proof of a promise is there."""
+"""Every test that docs/reliability.md names for a promise exists."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ def named(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("doc", DOCS)
-def test_every_test_that_is_named_is_there(root, doc):
+def test_every_named_test_exists(root, doc):
     found = named((root / doc).read_text())
     assert len(found) > 40
     for path, name in set(found):
@@ -21,9 +21,9 @@ def test_every_test_that_is_named_is_there(root, doc):
         assert name in {function.name for function in functions}, f"{doc} names {path}::{name}"
 
 
-def test_every_promise_and_every_fault_names_one(root):
+def test_every_promise_and_fault_names_a_test(root):
     rows = [line for line in (root / DOCS[0]).read_text().splitlines() if line.startswith("| ") and "---" not in line]
-    told = [row for row in rows if not row.startswith(("| | promise", "| fault |"))]
-    assert sum(row.split("|")[1].strip().isdigit() for row in told) == 10
-    assert len(told) > 35
-    assert [row for row in told if not named(row)] == []
+    listed = [row for row in rows if not row.startswith(("| | promise", "| fault |"))]
+    assert sum(row.split("|")[1].strip().isdigit() for row in listed) == 10
+    assert len(listed) > 35
+    assert [row for row in listed if not named(row)] == []

@@ -1,4 +1,4 @@
-"""SIGHUP, as a terminal that is closed sends it: like SIGTERM; ignored where nohup said so."""
+"""SIGHUP, which a closed terminal sends, acts like SIGTERM; ignored under nohup."""
 
 import os
 import signal
@@ -20,8 +20,8 @@ def handlers():
         signal.signal(number, handler)
 
 
-def test_a_hangup_saves_and_leaves(config, tmp_path, handlers, capsys, monkeypatch):
-    """And that nobody is there any more to read what the run says is no reason not to save."""
+def test_sighup_saves_and_exits(config, tmp_path, handlers, capsys, monkeypatch):
+    """The run saves although stdout and stderr can no longer be written."""
     workdir = tmp_path / "run"
 
     def hang_up():
@@ -40,7 +40,7 @@ def test_a_hangup_saves_and_leaves(config, tmp_path, handlers, capsys, monkeypat
     assert len(Store(workdir).steps()) >= 1
 
 
-def test_what_nohup_ignores_stays_ignored(handlers):
+def test_sighup_ignored_by_nohup_stays_ignored(handlers):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with exit_on_signal(), Preemption() as preemption:
         preemption.starting = False

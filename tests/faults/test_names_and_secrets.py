@@ -17,7 +17,7 @@ BAD = ["../x", "/tmp/x", "a/b", "..", ".hidden", "a\0b", "a b", "x" * 300, "", "
 
 
 @pytest.mark.parametrize("name", BAD, ids=[repr(name)[:12] for name in BAD])
-def test_an_evaluation_cannot_be_called(name, tmp_path, capsys):
+def test_invalid_evaluation_names(name, tmp_path, capsys):
     path = tmp_path / "named.py"
     text = runs.CONFIG.replace('evals={"valid"', f"evals={{{name!r}").replace(', best="eval/valid/loss"', "")
     path.write_text(text)
@@ -29,7 +29,7 @@ def test_an_evaluation_cannot_be_called(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["../../etc", "/etc", "a\0b"], ids=["up", "absolute", "nul"])
-def test_a_data_set_cannot_be_called(name, tmp_path, capsys):
+def test_invalid_data_set_names(name, tmp_path, capsys):
     path = tmp_path / "named.py"
     path.write_text(runs.CONFIG.replace('name="txjax_python_text"', f"name={name!r}"))
     assert main(["train", f"--config={path}", f"--workdir={tmp_path / 'run'}"]) == 2
@@ -39,7 +39,7 @@ def test_a_data_set_cannot_be_called(name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("workdir", ["a\0b", "x" * 5000], ids=["nul", "long"])
-def test_a_workdir_cannot_be_called(workdir, config, capsys):
+def test_invalid_workdirs(workdir, config, capsys):
     assert main(["train", f"--config={config}", f"--workdir={workdir}"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("txjax: --workdir: expected") and len(err.splitlines()) == 1, err
@@ -57,7 +57,7 @@ class Account:
     tokens_per_s: float = 2.0
 
 
-def test_secrets_of_any_depth_are_hidden_and_the_rest_is_not():
+def test_secrets_at_any_depth_are_hidden():
     written = tree.to_json({"account": Account()})
     assert SECRET not in json.dumps(written)
     account = written["account"]
@@ -69,11 +69,11 @@ def test_secrets_of_any_depth_are_hidden_and_the_rest_is_not():
 def test_secrets_of_a_command_line():
     words = ["txjax", "train", f"--config.trackers[0].api_key={SECRET}", "--config.x.password", SECRET, "--tokens=3"]
     words += ["--config.data.tokenizer=bytes", f"--hub-token={SECRET}"]
-    told = tree.hide_secrets(words)
-    assert SECRET not in " ".join(told) and {"--tokens=3", "--config.data.tokenizer=bytes"} <= set(told)
-    assert told[2] == "--config.trackers[0].api_key=(hidden)" and len(told) == len(words)
-    (told,) = tree.hide_secrets([f"""--config.x=Hub(api_key='{SECRET}', at={{"hub_token": "{SECRET}"}}, mode="a")"""])
-    assert told == """--config.x=Hub(api_key='(hidden)', at={"hub_token": "(hidden)"}, mode="a")"""
+    hidden = tree.hide_secrets(words)
+    assert SECRET not in " ".join(hidden) and {"--tokens=3", "--config.data.tokenizer=bytes"} <= set(hidden)
+    assert hidden[2] == "--config.trackers[0].api_key=(hidden)" and len(hidden) == len(words)
+    (hidden,) = tree.hide_secrets([f"""--config.x=Hub(api_key='{SECRET}', at={{"hub_token": "{SECRET}"}}, mode="a")"""])
+    assert hidden == """--config.x=Hub(api_key='(hidden)', at={"hub_token": "(hidden)"}, mode="a")"""
 
 
 TRACKER = f'''
@@ -99,9 +99,9 @@ def test_secrets_are_in_nothing_that_a_run_writes(tmp_path, capsys):
     code, out, err = runs.train(path, workdir, flag, "--until=2")
     assert code == 0 and "switched off" not in err, err
     assert main(["report", str(workdir)]) == 0
-    write_config(workdir, configs.load(str(path), [flag]))  # it could go on: what is hidden is the same as before
-    told = capsys.readouterr()
+    write_config(workdir, configs.load(str(path), [flag]))  # a resume is possible: what is hidden is unchanged
+    printed = capsys.readouterr()
     for file in (p for p in workdir.rglob("*") if p.is_file()):
         assert SECRET.encode() not in file.read_bytes(), file
-    assert SECRET not in told.out + told.err + out + err
+    assert SECRET not in printed.out + printed.err + out + err
     assert "api_key" in (workdir / "config.json").read_text() and "(hidden)" in (workdir / "manifest.json").read_text()

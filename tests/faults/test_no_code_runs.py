@@ -1,4 +1,4 @@
-"""Loading anything never executes code: payloads in every file that is read, and what the source may not call."""
+"""Loading never executes code: payloads in every file that is read, and functions that the source may not call."""
 
 import ast
 import gc
@@ -27,7 +27,7 @@ PACKAGE = Path(__file__).parents[2] / "txjax"
 
 
 class Payload:
-    """Unpickling it makes a file."""
+    """Unpickling it creates a file."""
 
     def __init__(self, marker: Path):
         self.marker = str(marker)
@@ -45,13 +45,14 @@ def marker(tmp_path):
     assert not path.exists()
 
 
-# What Orbax had begun when it failed is told by Python when it is collected.
+# Python warns when the unfinished work of a failed Orbax call is garbage-collected.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine:RuntimeWarning")
 def test_in_every_file_of_a_checkpoint(marker, straight_run, config, tmp_path):
-    """The digests are made anew, as one who means harm would: it is an error, or the arrays as they were."""
+    """With recomputed digests, as an attacker would write: an error, or the arrays as they were."""
     workdir = tmp_path / "run"
     shutil.copytree(straight_run, workdir)
-    store, experiment, payload = Store(workdir), configs.load(str(config), []), pickle.dumps(Payload(marker))
+    store, experiment = Store(workdir), configs.load(str(config), [])
+    payload = pickle.dumps(Payload(marker))
     with sharding.use_mesh(experiment.mesh) as built:
         abstract = build_layout(experiment, built).abstract
         whole = flat_paths(store.restore(abstract)[0])
@@ -90,7 +91,7 @@ def test_in_a_config(straight_run, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def evil(tmp_path, monkeypatch):
-    """A package whose import makes a folder, which must not be there at the end."""
+    """A package whose import creates a folder, which must not exist at the end."""
     (tmp_path / "modules" / "evil").mkdir(parents=True)
     (tmp_path / "modules" / "evil" / "__init__.py").write_text(f"import os; os.mkdir({str(tmp_path / 'imported')!r})")
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
@@ -142,7 +143,7 @@ FOREIGN = {
 @pytest.mark.parametrize("form", FOREIGN)
 @pytest.mark.parametrize("checked", ["before TFDS", "by TFDS"])
 def test_in_a_prepared_data_set(evil, squiggles, monkeypatch, form, checked):
-    """TFDS imports what `features.json` names: no foreign class comes through either of two gates."""
+    """TFDS imports what `features.json` names: both checks reject foreign classes."""
     (squiggles / "features.json").write_text(FOREIGN[form])
     if checked == "by TFDS":
         if form == "the first of two":
@@ -162,13 +163,13 @@ def test_in_every_file_of_a_prepared_data_set(evil, squiggles, place):
     shutil.copytree(squiggles, squiggles.parent / "fine" / "1.0.0")
     file = squiggles.parent / place
     found = json.loads(file.read_text())
-    told = {"features": {"pythonClassName": evil, "featuresDict": {}}, "moduleName": "evil.builder"}
-    file.write_text(json.dumps(found | (told if file.name == "dataset_info.json" else told["features"])))
+    changed = {"features": {"pythonClassName": evil, "featuresDict": {}}, "moduleName": "evil.builder"}
+    file.write_text(json.dumps(found | (changed if file.name == "dataset_info.json" else changed["features"])))
     with pytest.raises(UserError, match=rf"{file}: expected features of TFDS's own, got 'evil.Features'"):
         records.check("squiggles", "test", str(squiggles.parents[1]))
 
 
-def test_where_a_file_leads_tfds_elsewhere(evil, squiggles):
+def test_in_the_folder_that_a_default_config_names(evil, squiggles):
     """The name of the default config is a path, too."""
     hidden = squiggles.parent / "a" / "b" / "1.0.0"
     hidden.parent.mkdir(parents=True)
@@ -188,8 +189,8 @@ def test_a_prepared_data_set_without_json(squiggles, text):
     assert "\n" not in str(error.value)
 
 
-def test_a_prepared_data_set_of_honest_words(evil, squiggles):
-    """Names of features and texts may be any; a module's name is only shown."""
+def test_a_prepared_data_set_with_safe_names(evil, squiggles):
+    """Features and texts may have any names; the name of a module is only shown."""
     text = {"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}
     fields = dict.fromkeys(("type", "content", "pythonClassName"), text | {"description": '{"not": json'})
     features = {"pythonClassName": DICT, "featuresDict": {"features": fields}}
@@ -204,8 +205,8 @@ def test_a_prepared_data_set_of_honest_words(evil, squiggles):
     ["huggingface:evil/features", "mlcroissant:evil", "kaggle:evil", "evil:squiggles/1", "squiggles/data_dir=elsewhere",
      "Squiggles", "../squiggles", "squiggles/..:1.0.0"],
 )  # fmt: skip
-def test_a_name_is_that_of_a_folder(evil, squiggles, monkeypatch, name):
-    """No namespace, which runs code or asks the network; no arguments of a builder; no path."""
+def test_data_set_names_are_folder_names(evil, squiggles, monkeypatch, name):
+    """No namespace, which runs code or uses the network; no arguments of a builder; no path."""
     monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
     with pytest.raises(UserError, match=r"data.name: expected a TFDS data set as NAME, NAME/CONFIG"):
         records.check(name, "test", str(squiggles.parents[1]))
@@ -222,7 +223,7 @@ def test_a_name_is_that_of_a_folder(evil, squiggles, monkeypatch, name):
     ],
 )
 def test_in_the_data_that_a_config_names(evil, squiggles, straight_run, tmp_path, capsys, settings, message):
-    """A workdir's `config.json` says which data `evaluate` opens."""
+    """A workdir's `config.json` names the data that `evaluate` opens."""
     (squiggles / "features.json").write_text(FOREIGN["protobuf's own name"])
     workdir = tmp_path / "run"
     shutil.copytree(straight_run, workdir)
@@ -242,7 +243,7 @@ def test_in_tokenizer_files(marker, tmp_path):
 
 
 def test_in_arrays_of_the_cache(marker, tmp_path, monkeypatch):
-    """An array of objects is a pickle: the cache takes it for damage and builds the array again."""
+    """An array of objects is a pickle: the cache treats it as damaged and builds the array again."""
     monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path / "cache"))
 
     def build(folder: Path) -> None:
@@ -259,7 +260,7 @@ def test_in_arrays_of_the_cache(marker, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "model.pt", "last.ckpt", "weights.pkl"])
-def test_in_weights_of_others(marker, tmp_path, name):
+def test_in_weights_of_other_frameworks(marker, tmp_path, name):
     folder = tmp_path / "weights"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2Model"]}))
@@ -269,18 +270,18 @@ def test_in_weights_of_others(marker, tmp_path, name):
 
 
 BANNED_IMPORTS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "torch", "tarfile", "zipfile"}
-HARMLESS = {"joblib.Parallel", "joblib.delayed"}  # they start processes and read no file
+SAFE = {"joblib.Parallel", "joblib.delayed"}  # they start processes and read no file
 BANNED_CALLS = {"eval", "exec", "compile", "__import__", "unpack_archive", "system", "popen"}
 
 
-def harm(source: str) -> list[str]:
-    """What a file does that could run code from files, or hand text to a shell."""
+def unsafe_calls(source: str) -> list[str]:
+    """The calls of a file that could run code from files, or pass text to a shell."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names if a.name.split(".")[0] in BANNED_IMPORTS]
         elif isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names} - HARMLESS
+            names = {f"{node.module}.{alias.name}" for alias in node.names} - SAFE
             found += [name for name in names if name.split(".")[0] in BANNED_IMPORTS]
         elif isinstance(node, ast.Call):
             name = ast.unparse(node.func)
@@ -296,8 +297,8 @@ def harm(source: str) -> list[str]:
     return found
 
 
-def test_the_source_has_no_way_to():
-    assert not {str(path): found for path in sorted(PACKAGE.rglob("*.py")) if (found := harm(path.read_text()))}
+def test_the_source_calls_no_unsafe_function():
+    assert not {str(path): found for path in sorted(PACKAGE.rglob("*.py")) if (found := unsafe_calls(path.read_text()))}
 
 
 @pytest.mark.parametrize(
@@ -306,9 +307,11 @@ def test_the_source_has_no_way_to():
      "eval(x)", "np.load(f, allow_pickle=True)", "yaml.load(f)", "exec(x)",
      "subprocess.run(x, shell=True)", "os.system(x)", "import tarfile as t", "shutil.unpack_archive(x)"],
 )  # fmt: skip
-def test_harm_is_found(line):
-    assert harm(line)
+def test_unsafe_lines_are_found(line):
+    assert unsafe_calls(line)
 
 
-def test_harmless_lines_are_not():
-    assert not harm("jax.jit(f).lower(x).compile(); model.eval(); np.load(f, allow_pickle=False); re.compile('x')")
+def test_safe_lines_are_not_found():
+    assert not unsafe_calls(
+        "jax.jit(f).lower(x).compile(); model.eval(); np.load(f, allow_pickle=False); re.compile('x')"
+    )

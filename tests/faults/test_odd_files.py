@@ -1,4 +1,4 @@
-"""Files of a workdir that are cut off, odd or can't be written: one line, or a warning where a run can do without."""
+"""Files of a workdir that are truncated, invalid or can't be written: a one-line error, or a warning if optional."""
 
 import errno
 import json
@@ -104,8 +104,8 @@ def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
     run.rename(folder / "a")
     point = {"name": "a", "digest": "0", "values": {"seed": 1}, "num_steps": 40, "flops_per_step": 1}
     texts = [*ODD, '{"points": 3}', '{"points": [{"name": "a"}]}', "{}"]
-    for name, harms in (("a/config.json", ODD[1:2]), ("sweep.json", texts)):
-        for text in harms:
+    for name, invalid in (("a/config.json", ODD[1:2]), ("sweep.json", texts)):
+        for text in invalid:
             (folder / "sweep.json").write_text(json.dumps({"points": [point]}))
             (folder / name).write_text(text)
             assert main(["report", str(folder)]) == 2, text
@@ -114,7 +114,7 @@ def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_a_ledger_that_is_damaged_is_begun_anew(tmp_path, caplog, text):
+def test_a_damaged_goodput_file_is_replaced(tmp_path, caplog, text):
     (tmp_path / goodput.FILE).write_text(text)
     book = Goodput()
     book.resume([tmp_path], 0, {}, 0)
@@ -122,7 +122,7 @@ def test_a_ledger_that_is_damaged_is_begun_anew(tmp_path, caplog, text):
     assert (tmp_path / "goodput.json.damaged").read_text() == text
 
 
-def test_numbers_that_no_ledger_has_are_left_out(tmp_path):
+def test_invalid_numbers_in_goodput_json_are_ignored(tmp_path):
     text = '{"step": 1e999, "data": -1, "save": true, "lost": NaN, "restore": 2, "starts": 1' + "0" * 400 + "}"
     (tmp_path / goodput.FILE).write_text(text)
     assert goodput.read(tmp_path) == {"restore": 2}
@@ -135,8 +135,8 @@ def failing(number: int):
     return fail
 
 
-def test_what_is_dispensable_stops_no_run(run, config, monkeypatch, capsys, caplog):
-    """Neither goodput.json nor curves.png can be written; the run goes on to its end."""
+def test_optional_files_that_fail_stop_no_run(run, config, monkeypatch, capsys, caplog):
+    """Neither goodput.json nor curves.png can be written; the run continues to its end."""
     monkeypatch.setattr(goodput, "replace_text", failing(errno.EIO))
     monkeypatch.setattr(Figure, "savefig", failing(errno.ENOSPC))
     shutil.rmtree(run / "checkpoints" / "40")
@@ -144,8 +144,8 @@ def test_what_is_dispensable_stops_no_run(run, config, monkeypatch, capsys, capl
     assert [row["step"] for row in runs.rows(run)] == [*range(1, 41)]
     assert capsys.readouterr().out.endswith("done: step 40\n")
     for name, number in (("goodput.json", errno.EIO), ("curves.png", errno.ENOSPC)):
-        (told,) = [line for line in caplog.messages if name in line]  # once
-        assert f"could not be written: {os.strerror(number)}; the run goes on" in told
+        (message,) = [line for line in caplog.messages if name in line]  # once
+        assert f"could not be written: {os.strerror(number)}; the run continues" in message
 
 
 def test_other_files_that_fail_are_one_line(run, config, monkeypatch, capsys):
@@ -167,7 +167,7 @@ def test_a_full_disk_at_a_row_names_the_log(tmp_path):
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_a_log_of_messages_that_cannot_be_written_is_given_up(tmp_path, monkeypatch, capsys):
+def test_a_message_log_that_cannot_be_written_is_closed(tmp_path, monkeypatch, capsys):
     """One that can't be opened, and one whose disk is full later."""
     for name in ("", "txjax"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
@@ -177,5 +177,7 @@ def test_a_log_of_messages_that_cannot_be_written_is_given_up(tmp_path, monkeypa
     setup_logging(tmp_path, beside=[tmp_path / "file"])
     for word in ("one", "two"):
         logging.getLogger("txjax").info(word)
-    told = capsys.readouterr().err.splitlines()
-    assert told[-2:] == ["one", "two"] and len(told) == 4 and all("messages are on stderr alone" in x for x in told[:2])
+    lines = capsys.readouterr().err.splitlines()
+    assert (
+        lines[-2:] == ["one", "two"] and len(lines) == 4 and all("messages go only to stderr" in x for x in lines[:2])
+    )

@@ -1,4 +1,4 @@
-"""Real signals at exact moments: a process sends them to itself from inside of what it does, and goes on exactly."""
+"""Real signals at exact moments, which a process sends to itself; it resumes bit for bit."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 import runs
 
-# The config file is code: here it also wraps one function of txjax's, which sends the signal before its n-th call.
+# The config file also wraps one function of txjax, which sends the signal before its n-th call.
 HIT = """
 import os, signal, threading, time
 
@@ -112,7 +112,7 @@ with exit_on_signal():
 """
 
 
-def test_no_library_makes_something_else_of_it():
+def test_no_library_replaces_the_sigterm_handler():
     environment = os.environ | {"PYTHONPATH": runs.PATHS[0]}
     done = subprocess.run([sys.executable, "-c", CATCHING], env=environment, capture_output=True, text=True)
     assert done.returncode == 75 and "before the first step" in done.stderr, done.stderr
@@ -152,8 +152,8 @@ def test_sigkill_in_and_out_of_saves(hit_config, straight_run, tmp_path):
     assert runs.rows(workdir) == runs.rows(straight_run)
 
 
-def test_a_second_sigterm_leaves_at_once(hit_config, tmp_path):
-    """In a step that never ends the first one can do nothing but say so."""
+def test_a_second_sigterm_exits_at_once(hit_config, tmp_path):
+    """In a step that never ends the first signal can only print its message."""
     process = runs.start(hit_config, tmp_path / "run", variables={"HIT": "stuck:0:1"})
     assert process.stderr is not None
     for said in ("it is stuck", "finishing this step and saving it"):

@@ -1,4 +1,4 @@
-"""Nothing outside of training can change or stop it: clocks, trackers, data that fails, memory, devices that change."""
+"""Training under external faults: wrong clocks, failing trackers and data, memory, a changing number of devices."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ import runs
 
 # Code of the config file: the wall clock is decades slow and jumps by minutes; trackers raise and hang. (Orbax counts
 # its ten minutes by the wall clock: a longer jump in the middle of a save ends the run, as a disk that fails does.)
-MAD = """
+WRONG_CLOCK = """
 import dataclasses, itertools, threading, time
 from txjax.log import Tracker
 
@@ -42,9 +42,9 @@ class Hangs(Tracker):
 """
 
 
-def test_a_mad_clock_and_trackers_that_fail(straight_run, tmp_path):
-    path = tmp_path / "mad.py"
-    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Raises(), Hangs())") + MAD)
+def test_a_wrong_clock_and_failing_trackers(straight_run, tmp_path):
+    path = tmp_path / "wrong_clock.py"
+    path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Raises(), Hangs())") + WRONG_CLOCK)
     code, _, err = runs.train(path, tmp_path / "run")
     assert code == 0, err
     assert "tracker Raises is switched off" in err and "tracker Hangs is switched off" in err
@@ -52,7 +52,7 @@ def test_a_mad_clock_and_trackers_that_fail(straight_run, tmp_path):
     assert Store(tmp_path / "run").steps() == Store(straight_run).steps()
 
 
-# Code of the config file: example reading fails for good after some examples.
+# Code of the config file: reading fails permanently after some examples.
 BROKEN = """
 import txjax.data.loader as loader
 from txjax.data.records import CorruptData
@@ -74,8 +74,8 @@ loader._example = failing
      ("ZeroDivisionError('in a transform')", "ZeroDivisionError: in a transform")],
     ids=["corrupt record", "dead worker"],
 )  # fmt: skip
-def test_data_that_fails_on_the_way(straight_run, config, tmp_path, error, said):
-    """The run ends within seconds with the cause in its last line, and goes on when the data are mended."""
+def test_data_that_fails_during_training(straight_run, config, tmp_path, error, said):
+    """The run ends within seconds with the cause in its last line, and resumes once the data are repaired."""
     path, workdir = tmp_path / "broken.py", tmp_path / "run"
     path.write_text(runs.CONFIG + BROKEN.replace("ERROR", error))
     process = runs.start(path, workdir, "--config.evals.valid.every_steps=10000", "--config.checkpoint.best=None")
@@ -138,7 +138,7 @@ print(*seen)
 
 @pytest.mark.slow
 def test_fifty_saves_do_not_grow(tmp_path):
-    """Resident memory over saves of 8 MiB: the line through the last 30 rises by less than a tenth of a save each."""
+    """Resident memory over saves of 8 MiB: the line fit to the last 30 rises by less than a tenth of a save each."""
     found = subprocess.run([sys.executable, "-c", SAVES, tmp_path], capture_output=True, text=True, check=True)
     seen = [float(word) for word in found.stdout.split()]
     assert len(seen) == 50
@@ -146,8 +146,8 @@ def test_fifty_saves_do_not_grow(tmp_path):
     assert slope < 0.8, seen
 
 
-def test_durations_never_ask_the_wall_clock():
-    """`time.time` is for people to read: the row's time. (And for the trial of another process.)"""
+def test_durations_do_not_use_the_wall_clock():
+    """`time.time` is only for the time of a row, to be read by people, and for the trial of another process."""
     package = Path(configs.__file__).parent
     asked = {str(p.relative_to(package)) for p in package.rglob("*.py") if "time.time()" in p.read_text()}
     assert asked <= {"log/metrics.py", "cli/resume_trial.py"}

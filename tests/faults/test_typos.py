@@ -13,7 +13,7 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglo
 
 
 def fields(experiment) -> list[tuple[str, object]]:
-    """Every setting of the tree, at every depth, with its value."""
+    """Every field of the tree, at every depth, with its value."""
     return [(path, value) for path, value in tree.walk(experiment) if path != "config" and not path.endswith("]")]
 
 
@@ -21,15 +21,15 @@ def _dotted(path: str) -> str:
     return path.replace("[", ".").replace("]", "")
 
 
-def mistake(experiment, flag: str) -> UserError:
+def user_error(experiment, flag: str) -> UserError:
     with pytest.raises(UserError) as error:
         check_override(experiment, flag)
     assert "\n" not in str(error.value)
     return error.value
 
 
-def test_every_field_misspelt():
-    """A field of a class is tried where it is found first, in whatever config."""
+def test_every_misspelled_field():
+    """Each field of a class is tried once, in the first config that has it."""
     tried = set()
     for source in CONFIGS:
         experiment = config.load(str(ROOT / source), [])
@@ -43,15 +43,15 @@ def test_every_field_misspelt():
                 continue
             tried.add(where)
             for typo in {name + name[-1], name[:-1], "x" + name, name[::-1], name[:1] + name[2:]} - siblings - {""}:
-                error = mistake(experiment, f"--{parent}.{typo}=1")
+                error = user_error(experiment, f"--{parent}.{typo}=1")
                 assert error.field == f"{_dotted(parent)}.{typo}" and "expected a field of" in str(error), path
-            near = mistake(experiment, f"--{path}{name[-1]}=1").near if name + name[-1] not in siblings else (name,)
+            near = user_error(experiment, f"--{path}{name[-1]}=1").near if name + name[-1] not in siblings else (name,)
             assert name in near, (path, near)
     assert len(tried) > 150
 
 
 def test_through_the_command_itself(config, tmp_path, capsys):
-    """At three depths, as its user types it: nothing is made."""
+    """At three depths, on the command line: nothing is created."""
     from txjax.__main__ import main
 
     for flag, said in (

@@ -1,4 +1,4 @@
-"""Checkpoints: written while training goes on, proved by digests; the newest good one is found again."""
+"""Checkpoints: saved in the background, verified by digests; a run resumes from the newest undamaged one."""
 
 from txjax.checkpoint.steps import FOLDER, Checkpoints, is_step
 from txjax.checkpoint.store import Store, join, split

@@ -1,4 +1,4 @@
-"""The arrays of one step, read back as a model wants them: nothing is ever lost or cast."""
+"""Restoring the arrays of one step: each must have the path, shape and dtype that the model expects; none is cast."""
 
 import functools
 from pathlib import Path
@@ -19,15 +19,15 @@ def orbax() -> Any:
 
 
 def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:
-    """Compares what is wanted with what is stored.
+    """Compares the expected arrays with the stored ones.
 
     Args:
-      arrays: of the step's record: path -> shape and dtype.
-      abstract: what is wanted, by part.
-      all_of_them: whether a wanted part must be wanted whole.
+      arrays: the `arrays` of the step's record: path -> shape and dtype.
+      abstract: the expected arrays, by part.
+      all_of_them: whether `abstract` must have every stored array of the parts that it names.
 
     Raises:
-      UserError: an array is missing or too much, or has another shape or dtype.
+      UserError: an array is missing or unexpected, or has another shape or dtype.
     """
     stored, wanted = {path: tuple(spec) for path, spec in arrays.items()}, flat_paths(abstract)
     for path, leaf in wanted.items():
@@ -43,12 +43,12 @@ def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree],
 
 
 def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises RunError where they can't be."""
+    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises RunError if unreadable."""
     ocp = orbax()
     context = ocp.Context()
     context.pytree.loading.partial_load = True
     try:
         with context:
             return ocp.load_checkpointables(folder / "arrays", abstract)
-    except Exception as error:  # of a dozen kinds: the digests are right, the content is none of Orbax's
+    except Exception as error:  # Orbax raises a dozen types: the digests are right, the content is not Orbax's
         raise unreadable(step, error) from error

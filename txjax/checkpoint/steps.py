@@ -1,4 +1,4 @@
-"""The steps of a workdir that were saved: which are whole, which is the newest, which the best, which go."""
+"""The saved steps of a workdir: which are complete, which is the newest, which the best, which are removed."""
 
 import dataclasses
 import json
@@ -25,8 +25,8 @@ class Checkpoints:
 
     Attributes:
       every_steps: steps between saves; the last step is always saved.
-      keep: how many of the newest steps stay.
-      best: a metric such as `eval/valid/loss` whose best step stays too; None keeps only the newest.
+      keep: how many of the newest steps are kept.
+      best: a metric such as `eval/valid/loss` whose best step is kept too; if None, only the newest.
       best_mode: whether the smallest or the largest value is best.
     """
 
@@ -42,17 +42,17 @@ class Steps:
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         self.folder = Path(workdir).resolve() / FOLDER
         self.options = options or Checkpoints()
-        self.passed_over: list[int] = []  # steps that could not be read for now, as `_newest` found
+        self.passed_over: list[int] = []  # steps that `_newest` skipped: unreadable for now
 
     def path(self, step: int) -> Path:
         return self.folder / str(step)
 
     def steps(self) -> list[int]:
-        """Steps whose save was finished, oldest first."""
-        return sorted(int(p.name) for p in self._there() if is_step(p.name) and digest.is_complete(p))
+        """The steps whose save was finished, oldest first."""
+        return sorted(int(p.name) for p in self._entries() if is_step(p.name) and digest.is_complete(p))
 
-    def _there(self) -> list[Path]:
-        """What lies in the folder; nothing where there is none. Raises RunError where it can't be looked into."""
+    def _entries(self) -> list[Path]:
+        """The entries of the folder; none if it doesn't exist. Raises RunError if it can't be listed."""
         try:
             return sorted(self.folder.iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -61,10 +61,10 @@ class Steps:
             raise digest.unavailable(error) or RunError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
-        """What was written beside the arrays of a step.
+        """The record saved with the arrays of a step.
 
         Raises:
-          RunError: it is no record. Unavailable: it can't be read for now.
+          RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
             found = json.loads((self.path(step) / "record.json").read_text())
@@ -74,11 +74,11 @@ class Steps:
             raise outage or unreadable(step, error) from error
 
     def faults(self, step: int) -> list[str]:
-        """What is wrong with a step's files, a line each; empty if every bit is right."""
+        """The faults of a step's files, one line each; empty if all digests match."""
         return digest.faults(self.path(step))
 
     def choose(self, which: str = "last") -> int:
-        """The step that `which` names: `last` (newest good one), `best`, or a number.
+        """The step that `which` names: `last` (newest undamaged), `best`, or a number.
 
         Raises:
           UserError: there is no such step, or it is damaged. Unavailable: it can't be read for now.
@@ -98,90 +98,90 @@ class Steps:
             raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
         faults = self.faults(good)
         if faults:
-            raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"take another of {steps}")
+            raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose one of {steps}")
         return good
 
     def _undamaged(self, step: int) -> bool:
-        """Whether every bit of a step is right; one that isn't is told of and stays where it is."""
+        """Whether all digests of a step match; if not, warns and leaves it in place."""
         if faults := self.faults(step):
             log.warning("checkpoint %d is damaged (%s); looking at the one before", step, "; ".join(faults))
         return not faults
 
     def clean(self) -> None:
-        """Removes what a killed save left behind, and names what is not txjax's, which stays.
+        """Removes what a killed save left behind; warns of entries that are not txjax's and leaves them.
 
-        Only the process that holds the workdir may call it.
+        Only the process that has the lock of the workdir may call it.
         """
-        strangers = []
-        for path in self._there():
+        unknown = []
+        for path in self._entries():
             if is_step(path.name) and digest.is_complete(path):
                 continue
             if is_made(path):
                 shutil.rmtree(path)
             elif not (path.name.startswith(".") or path.name.endswith(".bad")):
-                strangers.append(path.name)
-        if strangers:
-            log.warning("left alone in %s, for txjax did not make them: %s", self.folder, join_names(strangers, 10))
+                unknown.append(path.name)
+        if unknown:
+            log.warning("ignored in %s, since txjax did not create them: %s", self.folder, join_names(unknown, 10))
 
     def best(self) -> int | None:
-        """The finished step with the best value of `options.best`; None if no step has one."""
+        """The finished step with the best value of `options.best`, or None if no step has one."""
         scores = {}
         for step in self.steps() if self.options.best else ():
             try:
                 value = self.record(step).get("metrics", {}).get(self.options.best)
             except Unavailable:
                 raise
-            except RunError:  # a damaged step is nobody's best, and no reason to stop
+            except RunError:  # a damaged step can't be the best, and is no reason to stop
                 continue
             if isinstance(value, float | int):
                 scores[step] = value if self.options.best_mode == "min" else -value
         return min(scores, key=lambda step: (scores[step], step)) if scores else None
 
     def forget_old(self, step: int) -> None:
-        """Called when this step was read back: whatever befell the others, one good step stays.
+        """Removes older steps; called once this step was read back, so that one undamaged step is always kept.
 
-        Later ones, which could not be read when the run began, are none of its business.
+        Later steps, which could not be read when the run began, are left as they are.
         """
         steps = [other for other in self.steps() if other <= step]
         try:
             keep = {*steps[-self.options.keep :], self.best()}
-        except Unavailable as error:  # nobody knows which is the best
+        except Unavailable as error:  # the best step is unknown
             log.warning("no older checkpoint is removed: %s", error)
             return
         self._forget([other for other in steps if other not in keep])
 
     def go_back(self, step: int) -> None:
-        """Forgets the steps after this one."""
+        """Removes the steps after this one."""
         self._forget([later for later in self.steps() if later > step])
 
     def _forget(self, steps: list[int]) -> None:
         for step in steps:
-            (self.path(step) / digest.NAME).unlink()  # incomplete from here on, should we be killed
+            (self.path(step) / digest.NAME).unlink()  # marks it incomplete, in case of a kill
             shutil.rmtree(self.path(step))
 
     def newest_good(self) -> int | None:
-        """Removes what a killed save left behind, sets bad steps aside."""
+        """The newest undamaged step, or None. Removes remains of killed saves; renames damaged steps to `STEP.bad`."""
         self.clean()
         step = self._newest(self.sound)
         if step is None:
             if damaged := sorted(path.name for path in self.folder.glob("*.bad")):
-                hint = "remove the folder to start anew"
+                hint = "remove the folder to start from scratch"
                 raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
         if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
             raise UserError(
                 "--workdir",
-                "a run that can go on",
-                f"{self.folder.parent}, whose step {step} has weights alone (no moments, no counters)",
+                "a run that can be resumed",
+                f"{self.folder.parent}, whose step {step} has only weights (no moments, no counters)",
                 hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
             )
         return step
 
     def _newest(self, good: Callable[[int], bool]) -> int | None:
-        """The newest step that is good, None if none is. One that can't be read for now is passed over and stays.
+        """The newest step for which `good` is true, or None. Skips steps that can't be read for now.
 
         Raises:
-          Unavailable: none is good, and one of them can't be read for now: what comes next must not begin anew.
+          Unavailable: none is good, and some can't be read for now: the run must not restart from step 0.
         """
         outage: Unavailable | None = None
         for step in reversed(self.steps()):
@@ -189,15 +189,15 @@ class Steps:
                 if good(step):
                     return step
             except Unavailable as error:
-                log.warning("checkpoint %d is passed over and stays as it is: %s", step, error)
+                log.warning("checkpoint %d is skipped and left as it is: %s", step, error)
                 outage = error
                 self.passed_over.append(step)
         if outage is not None:
-            raise Unavailable(f"no checkpoint is to be had: {outage}; start the same command again later")
+            raise Unavailable(f"no checkpoint can be read: {outage}; start the same command again later")
         return None
 
     def sound(self, step: int) -> bool:
-        """Whether every bit of a step is right; one that isn't is reported and set aside.
+        """Whether all digests of a step match; if not, warns and renames it to `STEP.bad`.
 
         Raises:
           Unavailable: it can't be read for now.
@@ -208,6 +208,7 @@ class Steps:
         return not faults
 
     def set_aside(self, step: int, faults: list[str]) -> None:
+        """Renames a damaged step to `STEP.bad`, with a warning."""
         aside = self.path(step).with_name(f"{step}.bad")
         log.warning("checkpoint %d is damaged (%s); set aside as %s", step, "; ".join(faults), aside.name)
         shutil.rmtree(aside, ignore_errors=True)
@@ -215,12 +216,12 @@ class Steps:
 
 
 def is_step(name: str) -> bool:
-    """Whether a text is the number of a step, as a checkpoint's folder is called."""
+    """Whether a name is that of a step's folder: a number without leading zeros."""
     return re.fullmatch("0|[1-9][0-9]*", name) is not None
 
 
 def is_made(path: Path) -> bool:
-    """Whether this is the folder of a step as a save makes it, whole or cut off: nothing of anybody else's is in it."""
+    """Whether this is the folder of a step, complete or not, and contains only files that a save writes."""
     try:
         return is_step(path.name) and not path.is_symlink() and all(map(_SAVED.match, os.listdir(path)))
     except OSError:
@@ -228,6 +229,6 @@ def is_made(path: Path) -> bool:
 
 
 def unreadable(step: int, error: Exception) -> RunError:
-    """What to raise where a step's files are whole and their content is not."""
+    """The error for a step whose files match their digests but can't be parsed."""
     lines = str(error).strip().splitlines()
     return RunError(f"checkpoint {step} cannot be read: {type(error).__name__}: {lines[0] if lines else ''}"[:300])

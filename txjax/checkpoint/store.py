@@ -1,8 +1,8 @@
-"""Saving and restoring the steps of a workdir: Orbax writes the arrays, digests prove them.
+"""Saving and restoring the steps of a workdir: Orbax writes the arrays, digests verify them.
 
 A step is the folder `checkpoints/STEP/`:
 
-    arrays/        Orbax: `weights` (parameters, their averages, model state) and `training` (moments, counters)
+    arrays/        Orbax: `weights` (parameters, their EMA, model state) and `training` (moments, counters)
     record.json    the data position, the metrics at this step, shapes and dtypes
     digests.json   a digest of every file, written last: a step without it was never finished
 """
@@ -26,11 +26,11 @@ from txjax.io import digest, disk
 from txjax.io.files import replace_text
 from txjax.types import PyTree, RunError, TrainState, UserError, flat_paths
 
-SAVE_SECONDS = 3600.0  # that the others wait until process 0 has the digests of all files
+SAVE_SECONDS = 3600.0  # that the other processes wait for process 0 to write all digests
 
 
 def split(state: TrainState) -> dict[str, PyTree]:
-    """The state as the two parts that are stored: what a model needs to run, and what only training needs."""
+    """The state as the two stored parts: `weights`, for inference too, and `training`, only for training."""
     weights = {"params": state.params, "frozen": state.frozen, "model_state": state.model_state}
     return {
         "weights": weights | ({"ema": state.ema} if state.ema else {}),
@@ -44,7 +44,7 @@ def join(parts: dict[str, PyTree]) -> TrainState:
 
 
 class Store(Steps):
-    """Writes and reads them. One save is under way at a time; the next one waits for it."""
+    """Saves and restores checkpoints. One save runs at a time, in the background; the next one waits for it."""
 
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         super().__init__(workdir, options)
@@ -54,26 +54,26 @@ class Store(Steps):
     # Saving
 
     def save(self, step: int, state: TrainState, record: dict[str, Any], meet: threading.Barrier | None = None) -> None:
-        """Starts saving a step; returns when the arrays are copied from the devices.
+        """Starts saving a step; returns once the arrays are copied from the devices.
 
         Args:
-          record: JSON values to keep beside the arrays: `data` (its position) and `metrics`.
-          meet: of runs that train together: no older step is forgotten before all have this one.
+          record: JSON values to save with the arrays: `data` (the data position) and `metrics`.
+          meet: barrier of runs that train together: no older step is removed before all have saved this one.
 
         Raises:
           UserError: the disk is full, now or since the last save was started.
-          RunError: the disk can't be written, or doesn't give back what was written.
+          RunError: the disk can't be written, or reads back other bytes than were written.
         """
         self.save_parts(step, split(state), record, meet)
 
     def save_parts(
         self, step: int, parts: dict[str, PyTree], record: dict[str, Any], meet: threading.Barrier | None = None
     ) -> None:
-        """The same for some of the parts of a state: the `weights` alone are what `init_from` asks for."""
+        """Saves some of the parts of a state; `init_from` needs only `weights`."""
         self.wait()
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
-        with jax.transfer_guard_host_to_device("allow"):  # by which Orbax's processes agree
+        with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
             response = self._guarded(
                 step, lambda: orbax().save_checkpointables_async(self.path(step) / "arrays", parts)
             )
@@ -84,7 +84,7 @@ class Store(Steps):
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
                     self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
-                    if _all_there(meet):
+                    if _all_saved(meet):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
@@ -100,16 +100,15 @@ class Store(Steps):
         digest.commit(self.path(step))
         if faults := digest.read_back(self.path(step)):
             self.set_aside(step, faults)
-            raise RunError(f"step {step} does not come back from the disk as it was written; {self._safe()}")
+            raise RunError(f"step {step} reads back from the disk other than it was written; {self._safe()}")
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
         try:
             with disk.writing(self.folder, f"step {step}", self._safe):
                 return act()
         except Exception:
-            if not (
-                distributed.is_multiprocess() or digest.is_complete(self.path(step))
-            ):  # of several some may still write
+            # Other processes may still be writing.
+            if not (distributed.is_multiprocess() or digest.is_complete(self.path(step))):
                 shutil.rmtree(self.path(step), ignore_errors=True)
             raise
 
@@ -124,49 +123,50 @@ class Store(Steps):
             if is_made(self.path(step)):
                 shutil.rmtree(self.path(step))
             if os.path.lexists(self.path(step)):
-                hint = f"txjax did not make what is there: move it elsewhere; {self._safe()}"
-                raise UserError(str(self.path(step)), f"a free place for step {step}", hint=hint)
+                hint = f"txjax did not create what is there: move it elsewhere; {self._safe()}"
+                raise UserError(str(self.path(step)), f"a free path for step {step}", hint=hint)
             self.path(step).mkdir(parents=True)
 
     def wait(self) -> None:
-        """Until the save under way is finished. Raises what went wrong in it."""
+        """Waits until the running save is finished. Raises its error, if any."""
         if self._saving is not None:
             self._saving.join()
         self.poll()
 
     def poll(self) -> None:
-        """Raises what went wrong in a save that has ended; never waits."""
+        """Raises the error of a save that has ended; never waits."""
         if self._saving is not None and not self._saving.is_alive():
-            self._saving, failure, self._failure = None, self._failure, None
+            self._saving = None
+            failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
 
     # Restoring
 
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
-        """The newest step whose every bit is right, placed as `abstract` says; None if nothing was ever saved.
+        """Restores the newest step whose digests all match, sharded as `abstract`; None if nothing was ever saved.
 
-        Removes what a killed save left; a bad step is reported, set aside as `STEP.bad` and the one before it is taken.
+        Removes what a killed save left. Renames a damaged step to `STEP.bad`, with a warning, and tries the one before.
 
         Raises:
-          UserError: there were steps and none is good, or the arrays aren't those of this model.
+          UserError: all steps are damaged, or the arrays aren't those of this model.
         """
-        step = on_primary("the step to go on from", self.newest_good)
+        step = on_primary("the step to resume from", self.newest_good)
         if step is None:
             return None
         return join(self.load(step, split(abstract))), self.record(step)
 
     def load(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-        """Whole parts of one step, placed as `abstract` says (any mesh). Digests are the caller's business.
+        """Restores whole parts of one step, sharded as `abstract` (on any mesh). The caller verifies the digests.
 
         Raises:
-          UserError: an array is missing or too much, or has another shape or dtype: nothing is ever lost or cast.
+          UserError: an array is missing or unexpected, or has another shape or dtype; none is dropped or cast.
         """
         check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
         return read_arrays(step, self.path(step), abstract)
 
     def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-        """The arrays of one step that are in `abstract`, placed as it says; no others are read.
+        """Restores those arrays of one step that are in `abstract`, sharded as there; reads no others.
 
         Raises:
           UserError: an array is missing, or has another shape or dtype.
@@ -175,8 +175,8 @@ class Store(Steps):
         return read_arrays(step, self.path(step), abstract)
 
 
-def _all_there(meet: threading.Barrier | None) -> bool:
-    """Whether all runs that train together have saved, once they have."""
+def _all_saved(meet: threading.Barrier | None) -> bool:
+    """Waits for the runs that train together; whether all of them have saved."""
     with contextlib.suppress(threading.BrokenBarrierError):
         return meet is None or meet.wait(SAVE_SECONDS) >= 0
     return False

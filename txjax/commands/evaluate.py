@@ -16,7 +16,7 @@ def run(argv: list[str]) -> int:
     import jax
 
     from txjax import distributed
-    from txjax.data.following import differences, told
+    from txjax.data.following import differences, names_and_splits
     from txjax.log import plain
     from txjax.log.terminal_table import table
     from txjax.train.run_eval import evaluator
@@ -32,7 +32,7 @@ def run(argv: list[str]) -> int:
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
     if not distributed.is_primary():
         return 0
-    sets = {name: told(each.data) for name, each in experiment.evals.items()}
+    sets = {name: names_and_splits(each.data) for name, each in experiment.evals.items()}
     for name, each in experiment.evals.items():
         for difference in differences(each.data, experiment.data):
             print(f"{name} reads {difference}", file=sys.stderr)

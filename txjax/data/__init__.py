@@ -1,4 +1,4 @@
-"""Datasets as config values; `docs/data.md` tells how they work."""
+"""Datasets as config values; see `docs/data.md`."""
 
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.images import Images

@@ -1,4 +1,4 @@
-"""Less padding: batches as short as their longest example, and batches of examples of similar length."""
+"""Bucketing by length: batches are cut to their longest example, and formed of examples of similar length."""
 
 import functools
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from txjax.types import UserError
 
 
 class Bucketed:
-    """A Source whose examples are filled up with padding; the loader cuts a batch to the shortest bucket that holds it.
+    """A Source of padded examples; the loader cuts a batch to the shortest bucket that fits its longest example.
 
-    Cut are the arrays with one axis. All processes agree on a batch's length, since all know the examples' lengths.
+    Only arrays with one axis are cut. All processes agree on a batch's length, since all know the examples' lengths.
 
     Attributes:
-      lengths: int32 [N], how many places of each example are no padding.
-      buckets: the lengths that a batch may have, ascending; the last is that of the arrays.
-      sort_batches: of so many batches the examples are sorted by length; 1 leaves the order as it is.
+      lengths: int32 [N], the number of positions of each example without padding.
+      buckets: the lengths that a batch may have, ascending; the last is the length of the arrays.
+      sort_batches: the number of batches whose examples are sorted by length together; 1 leaves the order as it is.
     """
 
     lengths: np.ndarray
@@ -33,27 +33,30 @@ class Bucketed:
 
 
 class LengthSortedIndex:
-    """A global index in which examples of similar length meet.
+    """A global index that groups examples of similar length into batches.
 
-    Of every `batches` batches of the index before it, the examples are sorted by length and cut into batches again,
-    and these are shuffled. So no example is lost or shown twice, a position's example follows from (seed, position),
-    and at a window's end all lengths have been shown as often as without it.
+    The examples of every window of `batches` batches of the underlying index are sorted by length and cut into batches
+    again, which are shuffled. So no example is lost or repeated, a position's example is a function of (seed,
+    position), and a window has the same examples as without sorting.
 
     Args:
-      index: position -> (example, epoch).
-      lengths: of the examples.
+      index: the underlying index, position -> (example, epoch).
+      lengths: the lengths of the examples.
       batch_size: examples in a global batch.
-      batches: the window.
+      batches: batches in a window.
     """
 
     def __init__(self, index: GlobalIndex, lengths: np.ndarray, batch_size: int, batches: int):
-        self._index, self._lengths, self._batch_size, self._batches = index, lengths, batch_size, batches
-        self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may stand in neighbouring windows
+        self._index = index
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._batches = batches
+        self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighbouring windows
 
     def __call__(self, position: int) -> tuple[int, int]:
-        """(example, epoch) at a position."""
-        window, place = divmod(position, self._batch_size * self._batches)
-        return self._window(window)[place]
+        """The (example, epoch) at a position."""
+        window, offset = divmod(position, self._batch_size * self._batches)
+        return self._window(window)[offset]
 
     def _sort(self, window: int) -> list[tuple[int, int]]:
         span = self._batch_size * self._batches
@@ -61,19 +64,19 @@ class LengthSortedIndex:
         order = np.argsort(self._lengths[[example for example, _ in shown]], kind="stable")
         order = order.reshape(self._batches, self._batch_size)
         shuffled = sorted(range(self._batches), key=lambda b: hash32("batches", self._index.seed, window, b))
-        return [shown[place] for batch in shuffled for place in order[batch]]
+        return [shown[i] for batch in shuffled for i in order[batch]]
 
 
 def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> None:
-    """Raises UserError for buckets that can't be."""
+    """Raises UserError for invalid buckets."""
     if list(buckets) != sorted({*buckets}) or (buckets and not 0 < buckets[0] <= buckets[-1] <= length):
         raise UserError("data.buckets", f"ascending lengths, at most data.length = {length}", buckets)
     if sort_batches > 1 and not buckets:
-        raise UserError("data.buckets", "lengths, where sort_batches is more than 1", buckets)
+        raise UserError("data.buckets", "lengths, if sort_batches is above 1", buckets)
 
 
 def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[int, int]]:
-    """Position -> (example, epoch), for training on a source."""
+    """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
         return LengthSortedIndex(index, source.lengths, batch_size, source.sort_batches)

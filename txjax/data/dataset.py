@@ -1,4 +1,4 @@
-"""What a dataset is: a config value that describes its examples without data, and opens to a random-access source."""
+"""The dataset interface: a config value that describes its examples without data, and opens a random-access source."""
 
 import dataclasses
 from typing import Protocol, runtime_checkable
@@ -11,64 +11,64 @@ Example = dict[str, np.ndarray]
 
 @runtime_checkable
 class Source(Protocol):
-    """Examples by number. It is read by several threads at once.
+    """Random access to examples by index, by several threads at once.
 
     Attributes:
-      fingerprint: a hash of the data's content; the same data elsewhere has the same one.
+      fingerprint: a hash of the data's content, the same on every machine.
     """
 
     fingerprint: str
 
     def __len__(self) -> int:
-        """How many examples an epoch has."""
+        """The number of examples of an epoch."""
         ...
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        """Example `index` as epoch `epoch` shows it: what `Dataset.spec` says, without the `id` (the loader's).
+        """Example `index` of epoch `epoch`, as `Dataset.spec` describes it, without `id`, which the loader adds.
 
-        Every draw comes from `rng`, which is keyed by (seed, epoch, example). Epoch 0 is the one evaluation reads.
+        All randomness comes from `rng`, which is keyed by (seed, epoch, example). Evaluation reads epoch 0.
         """
         ...
 
 
 @dataclasses.dataclass
 class Dataset:
-    """Examples that can be described before they are there."""
+    """Base class of datasets: examples whose shapes and dtypes are known without data."""
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """One example, keyed by `types.BATCH_KEYS`, without touching data."""
+        """The shapes and dtypes of one example, by `types.BATCH_KEYS`, without reading data."""
         raise NotImplementedError
 
     def vocab(self) -> int | None:
-        """The smallest vocabulary a model of this data needs; None where there are no tokens."""
+        """The smallest vocabulary size that a model of this data needs; None if the data have no tokens."""
         return None
 
     def check(self) -> None:
-        """Reads metadata at most, downloads and prepares nothing.
+        """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 
         Raises:
-          UserError: the set, its split or a feature is missing, or a setting doesn't fit it.
+          UserError: the data set, its split or a feature is missing, or a setting doesn't fit it.
         """
         raise NotImplementedError
 
     def open(self) -> Source:
-        """The examples; prepares what isn't prepared yet (under a lock, with a progress bar).
+        """Opens the examples; prepares data that aren't prepared yet (under a lock, with a progress bar).
 
         Raises:
-          UserError: as `check`, and where the data itself doesn't fit the settings.
+          UserError: as `check`, or the data don't fit the settings.
         """
         raise NotImplementedError
 
 
 @dataclasses.dataclass
 class TFDSDataset(Dataset):
-    """A TFDS data set made into examples.
+    """Examples of a TFDS data set.
 
     Attributes:
-      name: TFDS's name, with config and version if you like: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
+      name: TFDS's name, with optional config and version: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
         evaluation: the training data's (`data.following`).
       split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
-      data_dir: the folder that holds the prepared sets. If None, in an evaluation on the training data's set: theirs;
+      data_dir: the folder of the prepared sets. If None, that of the training data in an evaluation on the same set;
         else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.
     """
 

@@ -1,4 +1,4 @@
-"""Where prepared data lives, and how it gets there: one builder at a time, published by one rename."""
+"""The cache of prepared data: built by one process at a time, published by an atomic rename."""
 
 import contextlib
 import fcntl
@@ -25,16 +25,16 @@ from txjax.visible import visible
 
 logger = logging.getLogger(__name__)
 
-DIGEST_LIMIT = 4 << 30  # bytes; of a larger folder only what `load` looks at is verified
+DIGEST_LIMIT = 4 << 30  # bytes; the digests of a larger folder are not verified, only what `load` reads
 T = TypeVar("T")
 
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Holds the file `path` against every other process and thread; a holder that dies lets go.
+    """Locks the file `path` against all other processes and threads; released when its holder exits.
 
     Raises:
-      UserError: its folder cannot be written, or its file system locks nothing.
+      UserError: its folder cannot be written, or its file system has no locks.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,33 +44,33 @@ def lock(path: Path) -> Iterator[None]:
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
     with file:
         if not take_lock(file.fileno(), "TXJAX_CACHE_DIR", path.parent):
-            logger.warning("waiting for another process that holds %s", path)
+            logger.warning("waiting for another process that has locked %s", path)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], None], load: Callable[[Path], T]) -> T:
-    """What lies in the folder `kind/KEY` of the cache, KEY a hash of `made_from`; made where it isn't there or sound.
+    """Opens the folder `kind/KEY` of the cache, KEY a hash of `made_from`; builds it if it is missing or damaged.
 
-    It is written aside, flushed and renamed into place under a lock, so it is whole or not there at all; of two
-    builders at once the second waits and reads. Every opening verifies the digests of its files.
+    It is built in another folder, flushed and renamed under a lock, so it is complete or missing; a second builder at
+    the same time waits and reads. Every call verifies the digests of its files.
 
     Args:
-      kind: what it is, such as `tokens`.
-      made_from: all that the content depends on, as JSON values; it is kept beside it, as `made_from.json`.
+      kind: the kind of content, such as `tokens`.
+      made_from: all that the content depends on, as JSON values; saved with it as `made_from.json`.
       build: fills an empty folder.
       load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
     """
-    noted = json.dumps(made_from, indent=1)
-    key = hashlib.blake2b(noted.encode(), digest_size=16).hexdigest()
+    key_text = json.dumps(made_from, indent=1)
+    key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
     folder = cache_dir() / kind / key
 
     def sound() -> T:
         large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
         if not large and (faults := digest.faults(folder)):
             raise ValueError("; ".join(faults))
-        if (folder / "made_from.json").read_text() != noted:
-            raise ValueError("made_from.json is that of something else")
+        if (folder / "made_from.json").read_text() != key_text:
+            raise ValueError("made_from.json belongs to other content")
         return load(folder)
 
     with lock(folder.parent / f".{key}.lock"):
@@ -80,10 +80,10 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
             except (OSError, ValueError, KeyError, TypeError) as error:
                 logger.warning("the cache %s is damaged (%s): building it again", folder, error)
         aside = folder.with_name(f".{key}.building")
-        shutil.rmtree(aside, ignore_errors=True)  # what a killed process left
+        shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir()
         build(aside)
-        (aside / "made_from.json").write_text(noted)
+        (aside / "made_from.json").write_text(key_text)
         digest.commit(aside)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         os.rename(aside, folder)
@@ -93,7 +93,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
 
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr where that is a terminal; yields the function that advances it."""
+    """A progress bar on stderr if that is a terminal; yields the function that advances it."""
     with rich.progress.Progress(
         *rich.progress.Progress.get_default_columns(),
         console=rich.console.Console(stderr=True),

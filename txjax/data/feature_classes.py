@@ -1,7 +1,7 @@
-"""The classes that the files of a prepared data set may name: TFDS's own features, and nothing else.
+"""Restricts the classes that the files of a prepared data set may name to TFDS's own features.
 
-TFDS imports the module of whatever class `features.json` or `dataset_info.json` names, so that a file would choose what
-runs. `check_file` refuses such a file before TFDS sees it; inside `no_others`, TFDS itself finds its own classes only.
+TFDS imports the module of any class that `features.json` or `dataset_info.json` names, so a file could run any code.
+`check_file` rejects such a file before TFDS reads it; in `only_tfds_classes`, TFDS itself finds only its own classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from txjax.types import UserError
 
-FILES = ("features.json", "dataset_info.json")  # the second has a field `features`, too
+FILES = ("features.json", "dataset_info.json")  # the second also has a field `features`
 NAMED_BY = ("pythonClassName", "python_class_name")  # protobuf reads both
 EXPECTED = "features of TFDS's own"
 
@@ -24,8 +24,8 @@ _patching = threading.Lock()
 
 
 @functools.cache
-def own() -> dict[str, Any]:
-    """TFDS's feature classes, by every name that files have for them."""
+def tfds_classes() -> dict[str, Any]:
+    """TFDS's feature classes, by every name that files use for them."""
     import tensorflow_datasets as tfds
 
     found = {}
@@ -37,9 +37,9 @@ def own() -> dict[str, Any]:
 
 
 def check_file(path: Path) -> None:
-    """Reads a JSON file of a prepared data set.
+    """Checks a JSON file of a prepared data set.
 
-    Every object counts, at any depth, also one whose key is given twice, and those in texts that are JSON themselves.
+    Checks every object at any depth, also objects with duplicate keys and those in strings that are JSON themselves.
 
     Raises:
       UserError: it cannot be read, or names another class than TFDS's own.
@@ -49,7 +49,7 @@ def check_file(path: Path) -> None:
         keys = {key for key, _ in pairs}
         for key, value in pairs:
             legacy = key == "type" and "content" in keys  # {"type": CLASS, "content": ...} of TFDS before 4.6
-            if isinstance(value, str) and (key in NAMED_BY or legacy) and value not in own():
+            if isinstance(value, str) and (key in NAMED_BY or legacy) and value not in tfds_classes():
                 raise UserError(str(path), EXPECTED, value)
             walk(value)
         return dict(pairs)
@@ -71,20 +71,20 @@ def check_file(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def no_others(folder: Path) -> Iterator[None]:
-    """While it lasts, a name in a file of this folder finds TFDS's own classes and imports nothing.
+def only_tfds_classes(folder: Path) -> Iterator[None]:
+    """Inside the block, a name in a file of this folder resolves only to TFDS's own classes and imports nothing.
 
-    It takes the place of `FeatureConnector.cls_from_name`, the one way from a name to a class.
+    Patches `FeatureConnector.cls_from_name`, the only function of TFDS that resolves a name to a class.
 
     Raises:
-      UserError: inside, where TFDS asks for another class.
+      UserError: inside the block, if TFDS resolves another class.
     """
     from tensorflow_datasets.core.features.feature import FeatureConnector
 
     def find(name: str) -> Any:
-        if name not in own():
+        if name not in tfds_classes():
             raise UserError(str(folder), EXPECTED, name)
-        return own()[name]
+        return tfds_classes()[name]
 
     with _patching:
         replaced = vars(FeatureConnector)["cls_from_name"]

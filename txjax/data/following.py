@@ -1,4 +1,4 @@
-"""Data sets that follow the training data: what an evaluation does not name is what the run trains on."""
+"""Evaluation data that default to the training data: a data set without a name is the one that the run trains on."""
 
 import copy
 
@@ -8,44 +8,46 @@ from txjax.types import UserError
 
 
 def sets(data: Dataset) -> dict[str, TFDSDataset]:
-    """The TFDS data sets that a data set consists of, by their place in it: itself, or the parts of a mixture."""
+    """The TFDS data sets of a data set, by path: itself, or the parts of a mixture."""
     return {path: node for path, node in walk(data, "data") if isinstance(node, TFDSDataset)}
 
 
 def following(data: Dataset, train: Dataset) -> Dataset:
-    """A copy in which every TFDS data set without a name has that of the training data, and its `data_dir`.
+    """A copy in which every TFDS data set without a name has the training data's name and `data_dir`.
 
-    In a mixture the name comes from the training mixture's part of the same name. A set that is named as the
-    training data's has their `data_dir` too, if it has none of its own.
+    In a mixture the name is that of the training mixture's part of the same name. A set with the same name as the
+    training data's also has its `data_dir`, if it has none of its own.
 
     Raises:
-      UserError: the training data are several sets, or none of TFDS's, so that there is no one name to take.
+      UserError: a name is missing, and the training data are several sets or none of TFDS.
     """
     data, known = copy.deepcopy(data), sets(train)
     names = {(each.name, each.data_dir) for each in known.values()}
     for path, node in sets(data).items():
         like = known.get(path) or (next(iter(known.values())) if len(names) == 1 else None)
         if node.name is None and like is None:
-            told = ", ".join(sorted(str(name) for name, _ in names)) or f"a {type(train).__name__}"
-            hint = f"only one data set can be followed, and the training data are {told}"
+            found = ", ".join(sorted(str(name) for name, _ in names)) or f"a {type(train).__name__}"
+            hint = f"the default needs training data of one TFDS data set; these are {found}"
             raise UserError(f"{path}.name", "the name of a TFDS data set", None, hint=hint)
         if like is not None and node.name in (None, like.name):
             node.name, node.data_dir = like.name, node.data_dir or like.data_dir
     return data
 
 
-def told(data: Dataset) -> tuple[str, str]:
-    """The names and the splits of a data set, for people."""
+def names_and_splits(data: Dataset) -> tuple[str, str]:
+    """The names and the splits of a data set, for display."""
     parts = sets(data).values()
     names, splits = (dict.fromkeys(str(getattr(part, field)) for part in parts) for field in ("name", "split"))
     return " + ".join(names) or type(data).__name__, " + ".join(splits) or "-"
 
 
 def differences(data: Dataset, train: Dataset) -> list[str]:
-    """How examples of an evaluation differ from those of training, besides the split: a phrase each."""
-    found, spec, other = [], data.spec(), train.spec()
-    if told(data)[0] != told(train)[0]:
-        found.append(f"{told(data)[0]} (training: {told(train)[0]})")
+    """The differences between examples of an evaluation and of training, other than the split, one phrase each."""
+    found = []
+    spec, other = data.spec(), train.spec()
+    names, train_names = names_and_splits(data)[0], names_and_splits(train)[0]
+    if names != train_names:
+        found.append(f"{names} (training: {train_names})")
     for key in sorted(set(spec) & set(other)):
         here, there = ((list(x.shape), str(x.dtype)) for x in (spec[key], other[key]))
         if here != there:

@@ -1,4 +1,4 @@
-"""ImageNet as most of its published recipes take it."""
+"""ImageNet with the defaults of most published recipes."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ TRAIN_IMAGES = 1_281_167  # images of `train` (Russakovsky et al. 2015)
 
 
 def imagenet(split: str, *transforms: Transform, **fields: Any) -> Images:
-    """ILSVRC 2012 (Russakovsky et al. 2015), TFDS's `imagenet2012`, as 224 x 224 pixels.
+    """ILSVRC 2012 (Russakovsky et al. 2015), TFDS's `imagenet2012`, at 224 x 224 pixels.
 
-    Mean and standard deviation of the channels are those of fb.resnet.torch (Gross & Wilber 2016), taken there from a
-    random part of the training images; the code of MAE has them too.
+    Mean and standard deviation of the channels are those of fb.resnet.torch (Gross & Wilber 2016), computed
+    there on a random part of the training images; the code of MAE uses them too.
 
     Args:
-      split: of TFDS, `train` or `validation` or a part of one.
-      transforms: must end at 224 x 224 pixels, unless another `shape` is passed.
-      fields: of `Images`, in place of those given here. `name=None`: an evaluation that follows the training data.
+      split: TFDS's split, `train` or `validation` or a part of one.
+      transforms: their output must be 224 x 224 pixels, unless another `shape` is passed.
+      fields: fields of `Images` that override these defaults. With `name=None` an evaluation uses the training data.
     """
     usual: dict[str, Any] = dict(
         name="imagenet2012",

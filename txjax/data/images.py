@@ -1,4 +1,4 @@
-"""Labelled images: transformed, normalised, mixed, in this order."""
+"""Labelled images: transformed, normalized, mixed, in this order."""
 
 import dataclasses
 import hashlib
@@ -13,26 +13,26 @@ from txjax.data.subset import Subset
 from txjax.data.transforms import Transform
 from txjax.types import UserError, config_field, spec
 
-MEMORY = 256 << 20  # bytes of decoded images; a set that fits is decoded once
+MEMORY = 256 << 20  # bytes of decoded images; a data set that fits is decoded once
 
 
 @dataclasses.dataclass
 class Images(TFDSDataset):
-    """Images with a class.
+    """Images with a class label.
 
-    An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, and 0 where
-    the set gives no label (-1). With `mix` also other_label int32 [] and mix float32 [], the share of `label`.
+    An example: image float32 [H W C], (pixels / 255 - mean) / std; label int32 []; weights float32 [], 1, or 0 if
+    the set has no label (-1). With `mix` also other_label int32 [] and mix float32 [], the share of `label`.
 
     Attributes:
       shape: height, width and channels, after the transforms.
-      classes: how many classes the set has.
-      image_feature: the set's image feature.
-      label_feature: the set's label feature.
-      mean: of one or of each channel.
-      std: of one or of each channel.
-      transforms: applied in this order; those of training only belong in the training set's config only.
-      mix: a second example in the same image; None leaves them apart. For training only, too.
-      subset: a few examples of each class; None takes the whole split.
+      classes: the number of classes.
+      image_feature: the name of the set's image feature.
+      label_feature: the name of the set's label feature.
+      mean: the mean of the pixels (/ 255), one for all channels or one per channel.
+      std: their standard deviation, likewise.
+      transforms: applied in this order; augmentations belong only in the training set's config.
+      mix: mixes a second example into the image, for training only. If None, images are not mixed.
+      subset: a few examples of each class. If None, the whole split.
     """
 
     shape: tuple[int, int, int] = (8, 8, 1)
@@ -55,13 +55,13 @@ class Images(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         image = records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
         if np.dtype(image.np_dtype) != np.uint8:
-            raise UserError("data.image_feature", "an image of 8 bits a channel", f"one of {np.dtype(image.np_dtype)}")
+            raise UserError("data.image_feature", "images of uint8", f"images of {np.dtype(image.np_dtype)}")
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
         for field in ("mean", "std"):
             if len(getattr(self, field)) not in (1, self.shape[2]):
-                raise UserError(f"data.{field}", f"1 or {self.shape[2]} numbers, one a channel", getattr(self, field))
+                raise UserError(f"data.{field}", f"1 or {self.shape[2]} numbers, one per channel", getattr(self, field))
         if min(self.std) <= 0:
             raise UserError("data.std", "numbers above 0", self.std)
         for transform in self.transforms:
@@ -72,12 +72,12 @@ class Images(TFDSDataset):
     def open(self) -> Source:
         self.check()
         source = ImageSource(self)
-        source.example(0, 0, np.random.default_rng(0))  # a wrong shape shows here, not after the compile
+        source.example(0, 0, np.random.default_rng(0))  # raises for a wrong shape here, not after compilation
         return source
 
 
 class ImageSource:
-    """The images of a split, by number."""
+    """The images of a split, by index."""
 
     def __init__(self, images: Images):
         def read(*features: str) -> records.Records:
@@ -85,7 +85,7 @@ class ImageSource:
 
         self._images = images
         self._records = read(images.image_feature, images.label_feature)
-        self._numbers: np.ndarray | None = None  # of the records that count; None = all
+        self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
         if images.subset is not None:
             labels = read(images.label_feature)
@@ -94,7 +94,7 @@ class ImageSource:
             )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
-        # (pixel / 255 - mean) / std as one product and one sum, over whole rows: those over three channels are slow.
+        # (pixel / 255 - mean) / std as one product and one sum over whole rows, which is faster than over channels.
         _, width, channels = images.shape
         std, mean = (np.tile(np.broadcast_to(x, channels), width) for x in (images.std, images.mean))
         self._scale, self._shift = (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
@@ -119,14 +119,14 @@ class ImageSource:
         }
 
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """An image, transformed and normalised, and its label, int32 []."""
+        """An image, transformed and normalized, and its label, int32 []."""
         pixels, label = self._kept.get(index) or self._decoded(index)
         if self._keeps:
             self._kept[index] = pixels, label
         for transform in self._images.transforms:
             pixels = transform(pixels, rng)
         if pixels.shape != tuple(self._images.shape):
-            hint = "set data.shape, or bring it there by transforms=(Resize(size), CenterCrop(size), Channels(count))"
+            hint = "set data.shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"
             raise UserError("data.shape", f"{pixels.shape} as of image {index}", tuple(self._images.shape), hint=hint)
         image = pixels.reshape(len(pixels), -1).astype(np.float32)
         image *= self._scale
@@ -134,7 +134,7 @@ class ImageSource:
         return image.reshape(pixels.shape), label
 
     def _decoded(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """An image as the set holds it, uint8 [H W C], and its label, int32 []."""
+        """An image as stored in the set, uint8 [H W C], and its label, int32 []."""
         number = index if self._numbers is None else int(self._numbers[index])
         record = self._records[number]
         return record[self._images.image_feature], np.array(self._label(self._records, number, record), np.int32)

@@ -1,4 +1,4 @@
-"""What the ids in a batch may be: one that a model has no row for would become NaN, or silently another row."""
+"""Range checks of the ids in a batch: an id outside a model's table would give NaN, or silently another row."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ COUNTED_BY = {"tokens": "vocab", "targets": "vocab", "label": "classes", "other_
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Where ids end, by key of the batch.
+    """The upper bounds of ids, by key of the batch.
 
     Attributes:
-      field: the data's place in the config, for errors.
-      ends: one more than the largest id.
+      field: the path of the data in the config, for errors.
+      ends: the largest id plus 1, by key.
     """
 
     field: str
@@ -27,11 +27,11 @@ class Limits:
 
     @classmethod
     def of(cls, field: str, model: Any, needs: Sequence[str]) -> Limits:
-        """What a model's `vocab` and `classes` say, of tokens and of the keys that it is asked for.
+        """The limits by a model's `vocab` and `classes`, for tokens and for labels that are needed.
 
         Args:
-          needs: those of the objective or evaluator. A key that isn't needed has no limit: who measures features may
-            use other labels than the model's.
+          needs: the keys that the objective or evaluator needs. Other labels have no limit: an evaluation of features
+            may have other classes than the model.
         """
         label = {"label", "other_label"} if "label" in needs else set()
         keys = {"tokens", "targets"} | label
@@ -39,13 +39,13 @@ class Limits:
         return cls(field, {key: end for key, end in ends.items() if isinstance(end, int)})
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Looks at some rows of a batch on the host. An answer of weight 0 may be negative: it counts nowhere.
+        """Checks some rows of a batch on the host. A target or label of weight 0 may be negative, since it is not used.
 
         Raises:
-          UserError: an id is outside; names the example.
+          UserError: an id is out of range; the message names the example.
         """
         for key, end in self.ends.items():
-            # As unsigned numbers, those below 0 are large.
+            # As unsigned numbers, negative ids are large.
             if key not in batch or batch[key].view(np.uint32).max(initial=0) < end:
                 continue
             ids = batch[key]
@@ -54,6 +54,6 @@ class Limits:
             if key != "tokens" and weights is not None and weights.shape == ids.shape:
                 outside &= (weights != 0) | (ids >= end) | (ids < -end)
             if outside.any():
-                place = tuple(np.argwhere(outside)[0])
+                index = tuple(np.argwhere(outside)[0])
                 expected = f"{key} from 0 to {end - 1} (config.model.{COUNTED_BY[key]} is {end})"
-                raise UserError(self.field, expected, f"{ids[place]} in example {batch['id'][place[0]]}")
+                raise UserError(self.field, expected, f"{ids[index]} in example {batch['id'][index[0]]}")

@@ -1,10 +1,11 @@
-"""Batches: each process's share of the global batch, read ahead by threads.
+"""Batches: the rows of the global batch that each process needs, prefetched by threads.
 
-Batch i holds the positions i * batch_size to (i + 1) * batch_size - 1 of the global index; of its rows, a process gets
-those that its devices hold. So the number of processes changes no batch, and the position is all the state there is.
-Nor do buckets change more of a batch than its padding.
+Batch i has the positions i * batch_size to (i + 1) * batch_size - 1 of the global index, and a process gets the rows on
+its devices. So batches do not depend on the number of processes, and the position is the only state. Buckets change
+only the padding of a batch.
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -19,7 +20,7 @@ from txjax.data.rng import example_rng
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
 Width = Callable[[range], int | None]  # the length of the batch at some positions
-THREADS = min(4, os.cpu_count() or 1)  # most of an example is Python, of which one thread runs at a time
+THREADS = min(4, os.cpu_count() or 1)  # most of the work is Python under the GIL
 
 
 def train_batches(
@@ -33,21 +34,21 @@ def train_batches(
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
-    """Batches without end from step `start_step` on, shuffled anew each epoch.
+    """Infinite batches from step `start_step`, shuffled anew each epoch.
 
     Args:
       source: the examples.
       batch_size: examples in a global batch.
-      seed: of the order and of every random draw in an example.
-      start_step: the first batch to give.
-      rows: of the global batch, those that this process holds; None = all.
-      limits: what the ids may be; a batch with another is a failure to read. None = anything.
-      threads: batches made at a time.
-      prefetch: batches made ahead, at least 1.
+      seed: the seed of the order and of all randomness in examples.
+      start_step: the number of the first batch.
+      rows: the rows of the global batch that this process needs. If None, all.
+      limits: the allowed ids; a batch with others raises UserError. If None, all ids are allowed.
+      threads: batches that are read in parallel.
+      prefetch: batches that are read ahead, at least 1.
 
     Returns:
-      An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, `id` among them. A failure
-      to read an example is raised by the `next` that would have given it. `close()` ends its threads.
+      An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, including `id`. An error
+      in reading an example is raised by the `next` for its batch. `close()` ends the threads.
     """
     index = order(source, seed, batch_size)
 
@@ -68,13 +69,13 @@ def eval_batches(
     threads: int = THREADS,
     prefetch: int = 4,
 ) -> Generator[Batch]:
-    """Every example once, in order, as epoch 0 shows it; the last batch is filled up with zeros, of weight 0.
+    """Every example of epoch 0 once, in order; the last batch is padded with zeros of weight 0.
 
-    All processes get the same number of batches. Arguments and result are those of `train_batches`.
+    All processes get the same number of batches. Arguments and result are as in `train_batches`.
     """
     count = len(source)
     padding = {key: np.zeros_like(value) for key, value in _example(source, 0, 0, 0).items()}
-    assert "weights" in padding, "padding must be told from data"
+    assert "weights" in padding, "padding needs weights, which are 0 there"
 
     def row(position: int) -> Example:
         return _example(source, position, 0, 0) if position < count else padding
@@ -84,7 +85,7 @@ def eval_batches(
 
 
 def fingerprint(ids: np.ndarray, step: int) -> int:
-    """A 32-bit number that tells which examples a batch holds, in which order, at which step.
+    """A 32-bit hash of the examples of a batch, their order and the step.
 
     Args:
       ids: int32 [B], the `id` of the whole batch.
@@ -100,33 +101,29 @@ def fingerprint(ids: np.ndarray, step: int) -> int:
     return int(np.sum(mixed & np.uint64(0xFFFFFFFF)) & np.uint64(0xFFFFFFFF))
 
 
+@dataclasses.dataclass(eq=False)
 class _Rows:
-    """Grain's view of the batches: item i is some rows of batch `start` + i."""
+    """A random-access source for Grain: item i has some rows of batch `start` + i."""
 
-    def __init__(
-        self,
-        row: Row,
-        width: Width,
-        batch_size: int,
-        rows: Sequence[int],
-        limits: Limits | None,
-        start: int,
-        stop: int,
-    ):
-        self._row, self._width, self._batch_size, self._limits = row, width, batch_size, limits
-        self._rows, self._start, self._stop = rows, start, stop
+    row: Row
+    width: Width
+    batch_size: int
+    rows: Sequence[int]
+    limits: Limits | None
+    start: int
+    stop: int
 
     def __len__(self) -> int:
-        return self._stop - self._start
+        return self.stop - self.start
 
     def __getitem__(self, item: int) -> Batch:
-        first = (self._start + item) * self._batch_size
-        rows = [self._row(first + row) for row in self._rows]
-        width = self._width(range(first, first + self._batch_size))
+        first = (self.start + item) * self.batch_size
+        rows = [self.row(first + row) for row in self.rows]
+        width = self.width(range(first, first + self.batch_size))
         batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
-        if self._limits is not None:
-            self._limits.check(batch)
+        if self.limits is not None:
+            self.limits.check(batch)
         return batch
 
 
@@ -135,7 +132,7 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
 
 
 def _width(source: Source, examples: Callable[[range], list[int]]) -> Width:
-    """How long the batch at some positions is; None: as long as its examples."""
+    """Returns a function from positions to the length of their batch; None if it is that of the examples."""
     if not isinstance(source, Bucketed):
         return lambda positions: None
     return lambda positions: source.width(examples(positions))
@@ -156,7 +153,7 @@ def _batches(
     threads: int,
     prefetch: int,
 ) -> Generator[Batch]:
-    import grain  # slow to import; configs needn't wait for it
+    import grain  # slow to import, and not needed by configs
 
     source = _Rows(row, width, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)

@@ -1,7 +1,7 @@
-"""Two examples in one image: mixup and CutMix, and a draw between them.
+"""Mixing of two images: mixup, CutMix, and a random choice between them.
 
-The partner is any example of the set, drawn with the example's own generator, so a batch does not depend on how it is
-split over hosts. (timm mixes a batch with its own reverse.) Reading the partner doubles the cost of an example.
+The second example is any of the data set, drawn with the example's own generator, so a batch does not depend on how it
+is split over hosts. (timm mixes a batch with its own reverse.) Reading it doubles the cost of an example.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from txjax.types import UserError, config_field
 
 @dataclasses.dataclass
 class Mixing:
-    """A way to mix two normalised images."""
+    """Base class: mixes two normalized images."""
 
     def check(self) -> None:
-        """Raises UserError for settings that cannot be."""
+        """Raises UserError for invalid settings."""
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         """The mixed image, float32 [H W C], and the share of `image` in it. Both images may be written to."""
@@ -25,13 +25,13 @@ class Mixing:
 
 @dataclasses.dataclass
 class Mixup(Mixing):
-    """share * image + (1 - share) * other, share ~ Beta(alpha, alpha) (Zhang et al. 2018, 2)."""
+    """Mixup: share * image + (1 - share) * other, share ~ Beta(alpha, alpha) (Zhang et al. 2018, 2)."""
 
     alpha: float = config_field(0.8, above=0)
 
     def __call__(self, image: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
         share = np.float32(rng.beta(self.alpha, self.alpha))
-        image -= other  # in place: new arrays cost more than the sums
+        image -= other  # in place: new arrays cost more than the arithmetic
         image *= share
         image += other
         return image, float(share)
@@ -39,10 +39,10 @@ class Mixup(Mixing):
 
 @dataclasses.dataclass
 class CutMix(Mixing):
-    """A box of the other image in this one (Yun et al. 2019, 3.1).
+    """CutMix: replaces a box of the image by the other image (Yun et al. 2019, 3.1).
 
-    With lambda ~ Beta(alpha, alpha) the box has the image's proportions and a share 1 - lambda of its area, and its
-    centre is uniform; what lies outside the image is cut off, and `share` is what is left of `image` then.
+    With lambda ~ Beta(alpha, alpha) the box has the image's aspect ratio and the fraction 1 - lambda of its area, and
+    its center is uniform. It is clipped at the image's border; `share` is the fraction of `image` that remains.
     """
 
     alpha: float = config_field(1.0, above=0)
@@ -59,11 +59,11 @@ class CutMix(Mixing):
 
 @dataclasses.dataclass
 class OneOf(Mixing):
-    """One of several ways, drawn for each example; timm's switch between mixup and CutMix, which draws for each batch.
+    """One of several mixings, drawn per example; timm switches between mixup and CutMix per batch.
 
     Attributes:
-      ways: to mix.
-      weights: how often each is drawn, in proportion.
+      ways: the mixings.
+      weights: the relative frequency of each.
     """
 
     ways: tuple[Mixing, ...] = config_field(factory=lambda: (Mixup(), CutMix()))
@@ -71,7 +71,7 @@ class OneOf(Mixing):
 
     def check(self) -> None:
         if not self.ways:
-            raise UserError("data.mix.ways", "one way at least", self.ways)
+            raise UserError("data.mix.ways", "at least one mixing", self.ways)
         for way in self.ways:
             way.check()
         if len(self.weights) != len(self.ways) or min(self.weights) < 0 or sum(self.weights) == 0:

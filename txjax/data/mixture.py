@@ -1,4 +1,4 @@
-"""Several data sets as one: after one another, or in stated shares."""
+"""Mixtures of data sets: concatenated, or with given weights."""
 
 import bisect
 import dataclasses
@@ -18,13 +18,14 @@ from txjax.types import UserError, config_field
 class Mixture(Dataset):
     """The examples of several data sets.
 
-    Without `weights` an epoch shows every example of every part once. With them it has as many examples, of which each
-    part has its share; a part goes on where the epoch before left it and shows each of its examples once before it
-    shows any again. The loader shuffles an epoch, so the parts are mixed at random. Evaluation reads epoch 0.
+    Without `weights` an epoch has every example of every part once. With them it has the same number of examples, and
+    each part has its share of them; a part continues where it was at the end of the epoch before, and repeats no
+    example before all of its examples were used. The loader shuffles an epoch, so the parts are mixed at random.
+    Evaluation reads epoch 0.
 
     Attributes:
-      parts: the data sets by name; their examples must look alike, and text must have one tokenizer.
-      weights: the share of each part, by name, up to a common factor; {} = as many as each has.
+      parts: the data sets by name; their examples must have equal shapes and dtypes, and text the same tokenizer.
+      weights: the relative share of each part, by name; {} = in proportion to their sizes.
     """
 
     parts: dict[str, Dataset] = config_field(factory=dict)
@@ -32,7 +33,7 @@ class Mixture(Dataset):
 
     @property
     def tokenizer(self) -> Any:
-        """The parts' tokenizer; None where they have none."""
+        """The parts' tokenizer, or None if they have none."""
         return getattr(next(iter(self.parts.values())), "tokenizer", None)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -50,7 +51,7 @@ class Mixture(Dataset):
             except UserError as error:
                 raise error.inside(f"data.parts.{name}", "data") from None
             if part.spec() != self.spec():
-                raise UserError(f"data.parts.{name}", f"examples like the first part's: {_told(self)}", _told(part))
+                raise UserError(f"data.parts.{name}", f"examples like the first part's: {_shapes(self)}", _shapes(part))
             if getattr(part, "tokenizer", None) != self.tokenizer:
                 raise UserError(f"data.parts.{name}.tokenizer", "the first part's, since ids must mean the same")
             if buckets := getattr(part, "buckets", ()):
@@ -70,16 +71,16 @@ class Mixture(Dataset):
 
 
 class MixtureSource:
-    """The examples of several sources, by number: those of the first part come first."""
+    """The examples of several sources, by index: those of the first part come first."""
 
     def __init__(self, sources: dict[str, Source], weights: dict[str, float]):
         self._sources = list(sources.values())
         sizes = [len(source) for source in self._sources]
         self._counts = shares(sum(sizes), [weights[name] for name in sources]) if weights else sizes
         if empty := [name for name, count in zip(sources, self._counts, strict=True) if count < 1]:
-            raise UserError("data.weights", f"more for {empty[0]}: an epoch would show none of it", weights)
+            raise UserError("data.weights", f"a larger weight for {empty[0]}, now without an example", weights)
         self._ends = list(itertools.accumulate(self._counts))
-        # In every epoch a part's examples are drawn in another order, which is the same for every run.
+        # The order of a part's examples differs between epochs, and is the same for all runs.
         self._orders = [GlobalIndex(size, seed=0) for size in sizes] if weights else None
         made_from = repr(
             [(name, count, s.fingerprint) for (name, s), count in zip(sources.items(), self._counts, strict=True)]
@@ -91,19 +92,19 @@ class MixtureSource:
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         part = bisect.bisect_right(self._ends, index)
-        place = index - (self._ends[part] - self._counts[part])
+        local = index - (self._ends[part] - self._counts[part])
         if self._orders is not None:
-            place, epoch = self._orders[part](epoch * self._counts[part] + place)
-        return self._sources[part].example(place, epoch, rng)
+            local, epoch = self._orders[part](epoch * self._counts[part] + local)
+        return self._sources[part].example(local, epoch, rng)
 
 
 def shares(total: int, weights: list[float]) -> list[int]:
-    """`total` in whole parts as proportional to the weights as can be (largest remainders)."""
+    """Splits `total` into integers in proportion to the weights (largest remainders)."""
     exact = np.array(weights) / sum(weights) * total
     counts = np.floor(exact).astype(int)
     counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
     return counts.tolist()
 
 
-def _told(part: Dataset) -> str:
+def _shapes(part: Dataset) -> str:
     return ", ".join(f"{key} {s.dtype}{list(s.shape)}" for key, s in sorted(part.spec().items()))

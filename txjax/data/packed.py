@@ -1,4 +1,4 @@
-"""Documents packed into windows, whole where they fit: by Grain's best-fit packer, over their lengths, once."""
+"""Documents packed into windows, whole if they fit, by Grain's best-fit packer; the plan is cached."""
 
 import dataclasses
 from pathlib import Path
@@ -12,18 +12,18 @@ from txjax.data.text import Text
 from txjax.data.tokens import Tokens
 from txjax.types import spec
 
-LAYOUT = 1  # of the plan's files; plans of another layout are made anew
-BINS = 128  # windows that the packer fills at a time; more leave less padding
+LAYOUT = 1  # version of the plan's files; plans of other versions are not used
+BINS = 128  # windows that the packer fills at a time; more give less padding
 
 
 @dataclasses.dataclass
 class PackedText(Text):
-    """Windows of whole documents, as many as fit; a document longer than a window is cut into pieces of its length.
+    """Windows of as many whole documents as fit; a document longer than a window is cut into pieces of its length.
 
-    Which documents share a window follows from their lengths alone and is the same in every epoch. That changes
-    nothing, because attention and loss stay inside each.
+    The documents of a window depend only on their lengths and are the same in every epoch. That has no effect on
+    training, because attention and loss do not cross documents.
 
-    An example: tokens int32 [L]; segments int32 [L], the document's number inside the window from 1, and 0 for the
+    An example: tokens int32 [L]; segments int32 [L], the document's number in the window from 1, and 0 for the
     padding at the end; positions int32 [L], from 0 in each document or piece; weights float32 [L], 1, and 0 for the
     padding.
     """
@@ -37,15 +37,15 @@ class PackedText(Text):
         return PackedSource(self, self.tokens())
 
     def reach(self) -> int:
-        """Tokens after a window's last one that its examples hold."""
+        """The number of tokens after a window's last one that its examples need."""
         return 0
 
 
 @dataclasses.dataclass
 class NextTokenPacked(PackedText):
-    """Packed documents and, as `targets` int32 [L], the token that follows each of theirs.
+    """Packed documents with `targets` int32 [L], the next token of each position.
 
-    A document's last token is a target only, so every place but padding has weight 1.
+    A document's last token is only a target, so every position except padding has weight 1.
     """
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -56,7 +56,7 @@ class NextTokenPacked(PackedText):
 
 
 class PackedSource:
-    """The packed windows of a split, by number."""
+    """The packed windows of a split, by index."""
 
     def __init__(self, text: PackedText, tokens: Tokens):
         self._text, self._tokens = text, tokens
@@ -71,7 +71,7 @@ class PackedSource:
             "packs", made_from, lambda aside: _plan(aside, text, tokens), lambda folder: folder
         )
         self.fingerprint = plan.name
-        # Plain arrays over the maps: a memmap's own slices cost more than the reading.
+        # Plain arrays over the maps: slicing a memmap costs more than reading.
         self._pieces = np.asarray(np.memmap(plan / "pieces.bin", np.int64, mode="r")).reshape(-1, 2)
         self._windows = np.asarray(np.memmap(plan / "windows.bin", np.int64, mode="r"))
 
@@ -80,21 +80,21 @@ class PackedSource:
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example = {key: np.zeros(s.shape, s.dtype) for key, s in self._text.spec().items() if key != "id"}
-        place = 0
+        begin = 0
         for number, (start, size) in enumerate(self._pieces[self._windows[index] : self._windows[index + 1]].tolist()):
-            here = slice(place, place + size)
+            here = slice(begin, begin + size)
             example["tokens"][here] = self._tokens.read(start, size)
             if "targets" in example:
                 example["targets"][here] = self._tokens.read(start + 1, size)
             example["segments"][here] = number + 1
             example["positions"][here] = np.arange(size)
             example["weights"][here] = 1
-            place += size
+            begin += size
         return example
 
 
 class _Lengths:
-    """The pieces as the packer sees them: so many places, and a number."""
+    """The input of the packer: an array of each piece's length, and the piece's index."""
 
     def __init__(self, sizes: np.ndarray):
         self._sizes = sizes
@@ -103,12 +103,12 @@ class _Lengths:
         return len(self._sizes)
 
     def __getitem__(self, number: int) -> dict[str, object]:
-        return {"places": np.zeros(self._sizes[number], np.int8), "piece": number}
+        return {"tokens": np.zeros(self._sizes[number], np.int8), "piece": number}
 
 
 def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
-    """Writes pieces.bin, int64 [P 2] (first token and size, window after window), and windows.bin, int64 [N + 1]."""
-    import grain  # slow to import; configs needn't wait for it
+    """Writes pieces.bin, int64 [P 2] (first token and size, by window), and windows.bin, int64 [N + 1]."""
+    import grain  # slow to import, and not needed by configs
     from grain.experimental import BestFitPackIterDataset
 
     pieces = cut(tokens.documents, text.length, text.reach())
@@ -116,7 +116,7 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
     read = grain.MapDataset.source(_Lengths(pieces[:, 1])).to_iter_dataset(grain.ReadOptions(0, 0))
     packed = BestFitPackIterDataset(
         read,
-        length_struct={"places": text.length},
+        length_struct={"tokens": text.length},
         num_packing_bins=BINS,
         shuffle_bins=False,
         meta_features=("piece",),
@@ -137,8 +137,8 @@ def cut(documents: np.ndarray, length: int, reach: int) -> np.ndarray:
     """The pieces of at most `length` tokens, int64 [P 2]: first token and size, in the text's order.
 
     Args:
-      documents: int64 [D + 1], the documents' starts and the last one's end.
-      reach: tokens at a document's end that are no piece's own.
+      documents: int64 [D + 1], the starts of the documents and the end of the last.
+      reach: the number of tokens at a document's end that are only targets.
     """
     starts, sizes = documents[:-1], np.maximum(np.diff(documents) - reach, 0)
     counts = -(-sizes // length)

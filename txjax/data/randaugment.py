@@ -1,4 +1,4 @@
-"""RandAugment: a few random operations, all at one magnitude."""
+"""RandAugment: a few random operations of the same magnitude."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,15 +9,15 @@ import numpy as np
 from txjax.data.transforms import Transform, to_array, to_picture
 from txjax.types import config_field, require
 
-GREY = 128  # what comes in from outside the image
+GREY = 128  # fills pixels from outside the image
 Operation = Callable[[Any, float], Any]
 
 
 @dataclasses.dataclass
 class RandAugment(Transform):
-    """`layers` operations, drawn with replacement from the published fourteen (Cubuk et al. 2020, 3).
+    """Applies `layers` operations, drawn with replacement from the published fourteen (Cubuk et al. 2020, 3).
 
-    Magnitude 0 changes nothing (but for AutoContrast and Equalize, which have none) and 10 is the strongest:
+    Magnitude 0 changes nothing (except AutoContrast and Equalize, which have no magnitude) and 10 is the strongest:
 
         Identity, AutoContrast, Equalize
         ShearX, ShearY          by up to 0.3
@@ -25,18 +25,18 @@ class RandAugment(Transform):
         Rotate                  by up to 30 degrees
         Brightness, Color, Contrast, Sharpness   factor 1 +- up to 0.9
         Posterize               keeps 8 down to 4 bits
-        Solarize                inverts pixels from 256 down to 0 on
+        Solarize                inverts pixels above a threshold of 256 down to 0
 
-    The direction is drawn. Geometry is bilinear, with grey outside. These are torchvision's ranges and timm's
-    "increasing" ones; the paper's own code has three operations grow weaker with the magnitude. timm's
-    `rand-m9-mstd0.5-inc1` is `RandAugment(magnitude=9, deviation=0.5, probability=0.5)`, but for two operations that
-    timm adds and the paper lacks (Invert, SolarizeAdd).
+    The direction is random. Geometric operations are bilinear, with grey outside. These are torchvision's ranges and
+    timm's "increasing" ones; in the paper's code three operations become weaker with the magnitude. timm's
+    `rand-m9-mstd0.5-inc1` is `RandAugment(magnitude=9, deviation=0.5, probability=0.5)`, except for two operations that
+    timm adds to the paper's (Invert, SolarizeAdd).
 
     Attributes:
       layers: N of the paper.
       magnitude: M of the paper, from 0 to 10.
-      deviation: of a normal draw about `magnitude` for each operation, clipped to 0..10.
-      probability: that a drawn operation happens.
+      deviation: the standard deviation of each operation's magnitude, normal around `magnitude`, clipped to 0..10.
+      probability: the probability that a drawn operation is applied.
     """
 
     layers: int = config_field(2, at_least=0)
@@ -58,7 +58,7 @@ class RandAugment(Transform):
 
 
 def _warp(matrix: Callable[[Any, float], tuple[float, ...]]) -> Operation:
-    """The operation whose affine matrix (a, b, c, d, e, f) maps a place of the result to one of the picture."""
+    """The operation whose affine matrix (a, b, c, d, e, f) maps a point of the result to one of the picture."""
 
     def operation(picture: Any, strength: float) -> Any:
         from PIL import Image
@@ -92,7 +92,7 @@ def _enhance(name: str) -> Operation:
 
 
 def _ops(name: str, *settings: Callable[[float], int]) -> Operation:
-    """A function of Pillow's ImageOps, with a setting that follows the magnitude in [0, 1]."""
+    """A function of Pillow's ImageOps, with arguments computed from the magnitude in [0, 1]."""
 
     def operation(picture: Any, strength: float) -> Any:
         from PIL import ImageOps

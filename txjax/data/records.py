@@ -1,6 +1,6 @@
-"""TFDS sets as records by number: finding, preparing and reading them without TensorFlow.
+"""TFDS data sets as indexed records: finding, preparing and reading them without TensorFlow.
 
-TFDS is imported when first needed because that takes half a second.
+TFDS is imported lazily because that takes half a second.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from txjax.types import RunError, UserError, near_misses
 
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
-ELSEWHERE = "a namespace (huggingface:x) would run code or ask the network; prepare the set into data_dir"
+NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
 
 class CorruptData(RunError):
-    """A record that cannot be read back."""
+    """A record that cannot be read."""
 
 
 @functools.cache
 def _tfds() -> Any:
-    """The module, which warns of every folder that isn't there yet, and of OpenCV: only its errors are shown."""
+    """The TFDS module, with only errors logged: it warns of every missing folder, and of OpenCV."""
     import tensorflow_datasets
 
     quiet = lambda record: record.levelno >= logging.ERROR or "tensorflow_datasets" not in record.pathname  # noqa: E731
@@ -42,29 +42,29 @@ def _tfds() -> Any:
 
 
 def folder(name: str, data_dir: str | None) -> Path:
-    """The folder in which a data set's own folder is looked for."""
+    """The folder that contains a data set's own folder."""
     if data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
 
 def named(name: str | None) -> str:
-    """The name of a data set. Raises UserError where there is none: no data set has a default."""
+    """The name of a data set, as given. Raises UserError if there is none, since it has no default."""
     if not name:
         raise UserError("data.name", "the name of a TFDS data set", name)
     return name
 
 
 def find(name: str, data_dir: str | None) -> Any:
-    """The TFDS builder of a data set, prepared or not; of a prepared folder alone where its code isn't installed.
+    """The TFDS builder of a data set, prepared or not; from the prepared folder if its code isn't installed.
 
     Raises:
-      UserError: it is no name of a data set, there is neither code nor a folder of that name, or the folder names
-        classes that aren't TFDS's own.
+      UserError: the name is invalid, there is neither code nor a folder of that name, or the folder names classes
+        that aren't TFDS's own.
     """
     if not NAME.fullmatch(name):
         expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
-        raise UserError("data.name", expected, name, hint=ELSEWHERE)
+        raise UserError("data.name", expected, name, hint=NO_NAMESPACES)
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
@@ -72,28 +72,28 @@ def find(name: str, data_dir: str | None) -> Any:
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
     try:
-        with feature_classes.no_others(root / _base(name)):
+        with feature_classes.only_tfds_classes(root / _base(name)):
             return tfds.builder(name, data_dir=root)
     except UserError:
         raise
-    except Exception as error:  # of many kinds; the one for an unknown name prints TFDS's whole catalogue
+    except Exception as error:  # of many types; the one for an unknown name lists all of TFDS's data sets
         known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
         near = near_misses(name, sorted(known))
         raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
 
 
 def _files(prepared: Path) -> list[Path]:
-    """Those of all prepared versions, in VERSION and CONFIG/VERSION, that can name classes."""
+    """The files that can name classes, of all prepared versions, in VERSION and CONFIG/VERSION."""
     patterns = [depth + name for depth in ("*/", "*/*/") for name in feature_classes.FILES]
     found = [path for pattern in patterns for path in prepared.glob(pattern)]
     return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
 
 
 def check(name: str | None, split: str, data_dir: str | None) -> Any:
-    """The features of a data set that is prepared (or embedded) and has this split. Reads metadata only.
+    """The features of a data set, which must be prepared (or embedded) and have this split. Reads only metadata.
 
     Raises:
-      UserError: what is missing, and the command that makes it.
+      UserError: the data set or its split is missing; the message has the command that prepares it.
     """
     name = named(name)
     builder = find(name, data_dir)
@@ -106,7 +106,7 @@ def check(name: str | None, split: str, data_dir: str | None) -> Any:
 
 
 def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) -> Any:
-    """The feature `name`, which must be one of these kinds of TFDS's. `field` is the setting that asks for it."""
+    """The feature `name`, which must be of one of these TFDS types. `field` is the config field that names it."""
     fitting = [key for key, feature in features.items() if type(feature).__name__ in kinds]
     if name not in fitting:
         expected = f"a feature of kind {' or '.join(kinds)} (the set has {', '.join(fitting) or 'none'})"
@@ -115,18 +115,18 @@ def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) 
 
 
 def prepared(root: Path) -> list[str]:
-    """The data sets that lie ready under `root`, as `NAME:VERSION` or `NAME/CONFIG:VERSION`."""
+    """The prepared data sets under `root`, as `NAME:VERSION` or `NAME/CONFIG:VERSION`."""
     infos = [*root.glob("*/*/dataset_info.json"), *root.glob("*/*/*/dataset_info.json")]
     return sorted(f"{info.parent.parent.relative_to(root).as_posix()}:{info.parent.name}" for info in infos)
 
 
 class Records:
-    """The records of a split, by number. Several threads may read.
+    """The records of a split, by index. Several threads may read.
 
     Attributes:
       name: the data set's full name, config and version included.
       fingerprint: hash of the name and of every shard's size and first and last 64 KiB. That is cheap for terabytes
-        and tells data apart well; array_record itself keeps a checksum of every record.
+        and distinguishes data well; array_record itself has a checksum of every record.
     """
 
     def __init__(self, name: str | None, split: str, data_dir: str | None, features: Iterable[str]):
@@ -134,7 +134,7 @@ class Records:
         builder = _prepare(named(name), data_dir)
         _check_split(builder, split)
         self.name = builder.info.full_name
-        # Only the features asked for are decoded.
+        # Only the given features are decoded.
         self._features = tfds.features.FeaturesDict({feature: builder.info.features[feature] for feature in features})
         self._records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
         self._shards = builder.info.splits[split].file_instructions
@@ -155,7 +155,7 @@ class Records:
         return len(self._records)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Record `index`, decoded. Raises CorruptData, naming the file."""
+        """Record `index`, decoded. Raises CorruptData, which names the file."""
         try:
             return self._features.deserialize_example_np(self._records[index])
         except Exception as error:
@@ -168,11 +168,11 @@ class Records:
         indices = list(range(start, stop))
         try:
             return [self._features.deserialize_example_np(record) for record in self._records.__getitems__(indices)]
-        except Exception:  # one by one, to name the record at fault
+        except Exception:  # one by one, to name the damaged record
             return [self[index] for index in indices]
 
     def place(self, index: int) -> str:
-        """Record `index` for people: its file, and its number in that."""
+        """The file of record `index` and its number in it, for messages."""
         for shard in self._shards:
             if index < shard.take:
                 return f"{shard.filename}: record {shard.skip + index}"
@@ -181,7 +181,7 @@ class Records:
 
 
 def _prepare(name: str, data_dir: str | None) -> Any:
-    """The builder of a prepared data set; prepares it first where that is possible."""
+    """The builder of a prepared data set; prepares it first if possible."""
     tfds = _tfds()
     builder = find(name, data_dir)
     if builder.is_prepared():

@@ -15,12 +15,12 @@ from txjax.types import UserError, near_misses, require
 
 @dataclasses.dataclass
 class SentencePieceFile(Tokenizer):
-    """A `.model` file of SentencePiece (Kudo & Richardson 2018). It needs the extra `sentencepiece`.
+    """A `.model` file of SentencePiece (Kudo & Richardson 2018). Needs the extra `sentencepiece`.
 
-    Its control symbols (`<s>`, `</s>`) are not added to what it encodes; `special` finds them.
+    `encode` doesn't add control symbols (`<s>`, `</s>`); `special` returns their ids.
 
     Attributes:
-      path: the file.
+      path: the path of the file.
     """
 
     path: str = ""
@@ -36,7 +36,7 @@ class SentencePieceFile(Tokenizer):
         return [np.asarray(one, np.uint32) for one in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Control symbols read as nothing, as SentencePiece itself does it."""
+        """As in `Tokenizer`; control symbols are decoded to nothing, as by SentencePiece itself."""
         model = self._load()
         return "\ufffd".join(model.decode(known_parts(ids, model.vocab_size())))
 
@@ -46,14 +46,14 @@ class SentencePieceFile(Tokenizer):
     def special(self, name: str) -> int:
         model = self._load()
         found = model.piece_to_id(name)
-        if model.id_to_piece(found) != name:  # what it doesn't know is its unknown piece
+        if model.id_to_piece(found) != name:  # piece_to_id gives the unknown piece for unknown names
             near = near_misses(name, [model.id_to_piece(i) for i in range(model.vocab_size())])
             raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
         return found
 
     def token_bytes(self) -> np.ndarray | None:
-        """As in `Tokenizer`. What SentencePiece puts around a text (its dummy prefix, one space) counts as text; the
-        unknown piece, which may stand for anything, counts as nothing."""
+        """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the
+        unknown piece, which may stand for any text, counts as 0."""
         model = self._load()
 
         def size(number: int) -> int:
@@ -80,7 +80,7 @@ class SentencePieceFile(Tokenizer):
 
 @functools.lru_cache(maxsize=8)
 def _from_file(path: str, changed: int) -> Any:
-    """The model of a file that was last changed at that time, so that it is read once."""
+    """The model of a file; cached by path and modification time."""
     import sentencepiece
 
     return sentencepiece.SentencePieceProcessor(model_file=path)

@@ -1,4 +1,4 @@
-"""Sentences and pairs of sentences, one record an example, alone or with a class or a number: the form of GLUE."""
+"""Sentences and pairs of sentences, one example per record, without or with a class or a number, as in GLUE."""
 
 import dataclasses
 import hashlib
@@ -24,20 +24,20 @@ def _bytes() -> Bytes:
 class Sentences(TFDSDataset):
     """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of each record (Devlin et al. 2019, 3).
 
-    What is too long for `length` loses its last tokens, one by one from the longer sentence, from B where both are
+    An example longer than `length` loses its last tokens, one by one from the longer sentence, from B if both are
     equally long.
 
     An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
     the [SEP] after it, else 0; weights float32 [L], 1 for tokens of the text.
 
     Attributes:
-      length: places in an example.
-      tokenizer: makes the tokens; it must have [CLS] and [SEP].
+      length: positions in an example.
+      tokenizer: the tokenizer; it must have [CLS] and [SEP].
       features: one text feature of the set, or two for pairs.
-      buckets: lengths below `length` that a batch may have too: it is padded to the shortest that holds its longest
+      buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
         example. The step is compiled once for each. () always pads to `length`.
-      sort_batches: the examples of so many batches are sorted by length, then these batches shuffled, so that less is
-        padded; 1 leaves the order as it is. Evaluation keeps the set's order.
+      sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
+        batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
     """
 
     length: int = config_field(128, at_least=3)
@@ -72,22 +72,22 @@ class Sentences(TFDSDataset):
         return SentenceSource(self)
 
     def markers(self) -> int:
-        """Places that [CLS] and [SEP] take."""
+        """The number of positions of [CLS] and [SEP]."""
         return 1 + len(self.features)
 
 
 @dataclasses.dataclass
 class LabelledText(Sentences):
-    """Sentences or pairs, and what is to be told of them (Devlin et al. 2019, 4).
+    """Sentences or pairs with a label, for fine-tuning (Devlin et al. 2019, 4).
 
-    An example: as that of `Sentences`, but weights float32 [], 1, and 0 where the label is `unlabelled`; and label
+    An example: as in `Sentences`, but weights float32 [], 1, or 0 if the label is `unlabelled`; and label
     int32 [], or value float32 [].
 
     Attributes:
-      label_feature: the set's label.
-      classes: how many classes the set has; None: the label is a number, `value`.
-      subset: a few examples of each class; None takes the whole split.
-      unlabelled: the label that means that there is none, as in GLUE's test sets; None: every example has one.
+      label_feature: the set's label feature.
+      classes: the number of classes. If None, the label is a number, `value`.
+      subset: a few examples of each class. If None, the whole split.
+      unlabelled: the label of examples without a label, as in GLUE's test sets. If None, all examples have one.
     """
 
     label_feature: str = "label"
@@ -107,7 +107,7 @@ class LabelledText(Sentences):
         if self.classes is not None and label.num_classes != self.classes:
             raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
         if self.classes is None and self.subset is not None:
-            raise UserError("data.subset", "None where the label is a number", self.subset)
+            raise UserError("data.subset", "None if the label is a number", self.subset)
         if self.classes is None and label.shape != ():
             raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
 
@@ -137,16 +137,17 @@ class SentenceSource(Bucketed):
         length = self._text.length
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(length, np.float32)
-        example["tokens"][0], place = self._start, 1
+        example["tokens"][0] = self._start
+        begin = 1
         sentences = truncated([tokens.text(index) for tokens in self._tokens], length - self._text.markers())
         for number, ids in enumerate(sentences):
-            end = place + len(ids)
-            example["tokens"][place:end] = ids
+            end = begin + len(ids)
+            example["tokens"][begin:end] = ids
             example["tokens"][end] = self._separator
-            example["weights"][place:end] = 1
-            example["types"][place : end + 1] = number
-            place = end + 1
-        example["segments"][:place] = 1
+            example["weights"][begin:end] = 1
+            example["types"][begin : end + 1] = number
+            begin = end + 1
+        example["segments"][:begin] = 1
         return example
 
 
@@ -172,10 +173,10 @@ class LabelledSource(SentenceSource):
 
 
 def open_labels(text: LabelledText) -> np.ndarray:
-    """The label of every record, [N], float64, from the cache: decoding a record costs more than the whole example.
+    """The labels of all records, float64 [N], from the cache: decoding a record costs more than the rest of an example.
 
     Raises:
-      UserError: one is no class of the set and not `unlabelled`, or no finite number; names the record.
+      UserError: a label is not a class of the set (or a finite number) and not `unlabelled`; names the record.
     """
     source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
     made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
@@ -199,16 +200,16 @@ def open_labels(text: LabelledText) -> np.ndarray:
     return labels
 
 
-def truncated(sentences: list[np.ndarray], places: int) -> list[np.ndarray]:
-    """One or two sentences without their last tokens, so that they take at most `places`; the longer one gives first.
+def truncated(sentences: list[np.ndarray], length: int) -> list[np.ndarray]:
+    """Truncates one or two sentences to at most `length` tokens in all, the longer one first.
 
-    What is left is what BERT's own code leaves, which takes tokens away one at a time.
+    The result is that of BERT's own code, which removes tokens one at a time.
     """
     if len(sentences) == 1:
-        return [sentences[0][:places]]
+        return [sentences[0][:length]]
     first, second = map(len, sentences)
-    second = min(second, max(places // 2, places - first))
-    return [sentences[0][: places - second], sentences[1][:second]]
+    second = min(second, max(length // 2, length - first))
+    return [sentences[0][: length - second], sentences[1][:second]]
 
 
 def _hash(parts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""A few labelled examples of each class: what a method makes of little."""
+"""Subsets of a few labelled examples of each class."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,13 +13,12 @@ from txjax.types import UserError, config_field
 class Subset:
     """The first `per_class` records of every class in a random order of the split, in that order.
 
-    It depends on the data, the seed and `per_class` alone, and the subset of a smaller `per_class` lies inside that of
-    a larger one. Records are read (their labels alone are decoded) until every class is full: few, where the classes
-    are about equally frequent.
+    It depends only on the data, the seed and `per_class`, and contains the subset of any smaller `per_class`. Records
+    are read (only their labels are decoded) until every class is full: few, if the classes are about equally frequent.
 
     Attributes:
       per_class: examples of each class.
-      seed: of the order; another seed is another subset.
+      seed: the seed of the order; another seed gives another subset.
     """
 
     per_class: int = config_field(100, at_least=1)
@@ -28,19 +27,19 @@ class Subset:
     def choose(self, label: Callable[[int], int], count: int, classes: int) -> np.ndarray:
         """The numbers of the chosen records, int64 [per_class * classes].
 
-        Args:
-          label: the class of a record; below 0 = none.
-          count: records of the split.
+          Args:
+        label: returns the class of a record; below 0 for none.
+            count: the number of records of the split.
 
-        Raises:
-          UserError: a class has fewer records.
+          Raises:
+            UserError: a class has fewer records.
         """
-        from grain.experimental import index_shuffle  # slow to import; configs needn't wait for it
+        from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
         chosen, counts = [], np.zeros(classes, np.int64)
         key = hash32("subset", self.seed)
-        for place in range(count):
-            number = index_shuffle(index=place, max_index=count - 1, seed=key, rounds=4)
+        for position in range(count):
+            number = index_shuffle(index=position, max_index=count - 1, seed=key, rounds=4)
             kind = label(number)
             if kind >= 0 and counts[kind] < self.per_class:
                 chosen.append(number)

@@ -19,7 +19,7 @@ class Text(TFDSDataset):
 
     Attributes:
       length: tokens in an example.
-      tokenizer: makes the tokens.
+      tokenizer: the tokenizer.
       feature: the data set's text feature.
     """
 
@@ -42,18 +42,18 @@ class Text(TFDSDataset):
 
 @dataclasses.dataclass
 class TextWindows(Text):
-    """Windows of text: window w holds tokens w * length to (w + 1) * length - 1.
+    """Windows of text: window w has the tokens w * length to (w + 1) * length - 1.
 
     That is epoch 0, which evaluation reads. In every later epoch all windows are shifted by one offset, drawn for the
-    epoch from [0, length), so that the model meets the text cut at other places. Less than two windows at the end of
-    the text stay unread for it.
+    epoch from [0, length), so that the text is cut at other positions. For this, less than two windows at the end of
+    the text are not read.
 
-    An example: tokens int32 [L], weights float32 [L] (ones); where `boundaries` also segments int32 [L] (the
+    An example: tokens int32 [L], weights float32 [L] (ones); with `boundaries` also segments int32 [L] (the
     document's number inside the window, from 1) and positions int32 [L] (from 0 at the window's start and at each
     document's).
 
     Attributes:
-      boundaries: whether documents are kept apart; without, a window is one run of text.
+      boundaries: whether documents are separate; if not, a window is one contiguous text.
     """
 
     boundaries: bool = True
@@ -69,27 +69,27 @@ class TextWindows(Text):
         return WindowSource(self, self.tokens())
 
     def stride(self) -> int:
-        """Tokens from one window's start to the next one's."""
+        """The number of tokens from one window's start to the next one's."""
         return self.length
 
     def reach(self) -> int:
-        """Tokens that a window reads."""
+        """The number of tokens that a window reads."""
         return self.length
 
     def window(self, tokens: Tokens, start: int, rng: np.random.Generator) -> Example:
         """The example whose window starts at token `start`."""
         example = {"tokens": tokens.read(start, self.length), "weights": np.ones(self.length, np.float32)}
         if self.boundaries:
-            places = _documents(tokens, start, self.length)
-            example |= {"segments": places[0], "positions": places[1]}
+            segments, positions = _documents(tokens, start, self.length)
+            example |= {"segments": segments, "positions": positions}
         return example
 
 
 @dataclasses.dataclass
 class NextTokenWindows(TextWindows):
-    """Windows of text and, as `targets` int32 [L], the token that follows each of theirs.
+    """Windows of text with `targets` int32 [L], the next token of each position.
 
-    Where `boundaries`, the weight is 0 where the target begins another document.
+    With `boundaries`, the weight is 0 where the target begins another document.
     """
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -113,9 +113,9 @@ class NextTokenWindows(TextWindows):
 class SentencePairs(TextWindows):
     """BERT's pairs, [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 3.1 and appendix A.2).
 
-    A and B share the length - 3 tokens of a window that lie in the document of its first token, A the first half. With
-    probability 1/2 B is that second half; else as many tokens of a random place in another document (anywhere, if
-    there is one document). The tokenizer must have [CLS] and [SEP]. `boundaries` changes nothing here.
+    A is the first half of those of a window's length - 3 tokens that are in the document of its first token. With
+    probability 1/2 B is the second half; else as many tokens from a random position of another document (of the same,
+    if there is only one). The tokenizer must have [CLS] and [SEP]. `boundaries` changes nothing here.
 
     An example: tokens int32 [L]; types int32 [L], 1 for B and the [SEP] after it, else 0; next_sentence int32 [], 1 if
     B follows A; weights float32 [L], 1 for tokens of the text; segments int32 [L], 1, and 0 for the padding at the end.
@@ -141,7 +141,7 @@ class SentencePairs(TextWindows):
 
     def window(self, tokens: Tokens, start: int, rng: np.random.Generator) -> Example:
         first, end = tokens.document(start)
-        start = min(start, max(first, end - 2))  # a document's last token alone makes no pair
+        start = min(start, max(first, end - 2))  # a document's last token alone can't form a pair
         size = min(self.length - 3, end - start)
         middle = start + size - size // 2
         first_half = tokens.read(start, middle - start)
@@ -164,12 +164,12 @@ class SentencePairs(TextWindows):
 
 
 class WindowSource:
-    """The windows of a split, by number."""
+    """The windows of a split, by index."""
 
     def __init__(self, windows: TextWindows, tokens: Tokens):
         self._windows, self._tokens = windows, tokens
         self.fingerprint = tokens.fingerprint
-        # Every offset leaves every window whole.
+        # All windows fit at every offset.
         self._count = (len(tokens) - windows.reach() + 1) // windows.stride()
         if self._count < 1:
             expected = f"a length with two windows in the {len(tokens)} tokens of {windows.name} {windows.split}"
@@ -185,7 +185,7 @@ class WindowSource:
 
 
 def _documents(tokens: Tokens, start: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each token of a window, int32 [length]: its document's number in the window, and its place in that."""
+    """For each token of a window, its document's number in the window and its position in it, both int32 [length]."""
     first, last = np.searchsorted(tokens.documents, [start + 1, start + length])
     inner = np.unique(tokens.documents[first:last]) - start  # where documents with text begin inside the window
     segments = np.zeros(length, np.int32)
@@ -197,11 +197,11 @@ def _documents(tokens: Tokens, start: int, length: int) -> tuple[np.ndarray, np.
 
 
 def _elsewhere(tokens: Tokens, first: int, end: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """`size` tokens (or a whole document, if that has fewer) of a random place outside [first, end)."""
+    """`size` tokens (or a whole document, if it has fewer) at a random position outside [first, end)."""
     outside = len(tokens) - (end - first)
-    place = int(rng.integers(outside or len(tokens)))
-    if outside and place >= first:
-        place += end - first
-    begin, stop = tokens.document(place)
-    begin = max(begin, min(place, stop - size))
+    position = int(rng.integers(outside or len(tokens)))
+    if outside and position >= first:
+        position += end - first
+    begin, stop = tokens.document(position)
+    begin = max(begin, min(position, stop - size))
     return tokens.read(begin, min(size, stop - begin))

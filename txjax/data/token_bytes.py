@@ -1,4 +1,4 @@
-"""How many bytes of text each token of a `tokenizers` tokenizer stands for."""
+"""The number of bytes of text per token of a `tokenizers` tokenizer."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def token_bytes(tokenizer: Any) -> np.ndarray | None:
-    """`Tokenizer.token_bytes` of a `tokenizers.Tokenizer`. Of WordPiece, which does not keep spaces, None."""
+    """`Tokenizer.token_bytes` of a `tokenizers.Tokenizer`. None for WordPiece, which does not keep spaces."""
     size = _size(json.loads(tokenizer.to_str()).get("decoder") or {})
     if size is None:
         return None
@@ -24,7 +24,7 @@ def token_bytes(tokenizer: Any) -> np.ndarray | None:
 
 
 def _size(decoder: dict[str, Any]) -> Callable[[str], int] | None:
-    """The bytes that a token of the vocabulary stands for, told from how it is decoded."""
+    """Returns a function from a token of the vocabulary to its number of bytes, by type of decoder; None if unknown."""
     parts = decoder.get("decoders", [decoder])
     if any(part.get("type") == "ByteLevel" for part in parts):
         return len  # each character stands for one byte

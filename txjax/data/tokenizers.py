@@ -21,10 +21,10 @@ class Tokenizer:
     """Text to token ids and back."""
 
     def check(self) -> None:
-        """Raises UserError where this tokenizer cannot work."""
+        """Raises UserError if this tokenizer cannot be used."""
 
     def encode(self, text: Text) -> np.ndarray:
-        """The ids of a text, [length], an unsigned or signed integer dtype."""
+        """The ids of a text, [length], of a signed or unsigned integer dtype."""
         raise NotImplementedError
 
     def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
@@ -32,21 +32,21 @@ class Tokenizer:
         return [self.encode(text) for text in texts]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids; what is no text, or no id, reads as U+FFFD."""
+        """The text of some ids; invalid UTF-8 and invalid ids become U+FFFD."""
         raise NotImplementedError
 
     def vocab(self) -> int:
-        """One more than the largest id."""
+        """The largest id plus 1."""
         raise NotImplementedError
 
     def special(self, name: str) -> int:
-        """The id of a special token. Raises UserError where there is none of that name."""
+        """The id of a special token. Raises UserError if there is none of that name."""
         raise NotImplementedError
 
     def token_bytes(self) -> np.ndarray | None:
-        """Bytes of UTF-8 that each id stands for, int32 [vocab], 0 for special tokens; None where it cannot be said.
+        """The number of UTF-8 bytes of each id, int32 [vocab], 0 for special tokens; None if unknown.
 
-        The numbers of a text's tokens add up to the bytes of the text as `encode` normalises it.
+        The numbers of a text's tokens sum to the bytes of the text as `encode` normalizes it.
         """
         return None
 
@@ -58,10 +58,10 @@ class Tokenizer:
 
 @dataclasses.dataclass
 class Bytes(Tokenizer):
-    """One token a byte of UTF-8.
+    """One token per byte of UTF-8.
 
     Attributes:
-      specials: names of further tokens, with ids from 256 on. They never come out of text.
+      specials: names of further tokens, with ids from 256. Encoding never gives them.
     """
 
     specials: tuple[str, ...] = ()
@@ -80,16 +80,16 @@ class Bytes(Tokenizer):
         return np.repeat(np.array([1, 0], np.int32), [256, len(self.specials)])
 
     def special(self, name: str) -> int:
-        return 256 + place(name, self.specials)
+        return 256 + special_index(name, self.specials)
 
 
 @dataclasses.dataclass
 class Characters(Tokenizer):
-    """One token a character.
+    """One token per character.
 
     Attributes:
       alphabet: the characters, in the order of their ids; the default is printable ASCII and the line feed.
-      specials: names of further tokens, with ids after the alphabet's. They never come out of text.
+      specials: names of further tokens, with ids after the alphabet's. Encoding never gives them.
     """
 
     alphabet: str = "\n" + "".join(map(chr, range(32, 127)))
@@ -97,14 +97,14 @@ class Characters(Tokenizer):
 
     def check(self) -> None:
         if not self.alphabet or len(set(self.alphabet)) < len(self.alphabet):
-            raise UserError("data.tokenizer.alphabet", "characters, each of them once", self.alphabet)
+            raise UserError("data.tokenizer.alphabet", "distinct characters", self.alphabet)
 
     def encode(self, text: Text) -> np.ndarray:
         text = as_string(text)
         codes, alphabet = _codes(text), _codes(self.alphabet)
         order = np.argsort(alphabet)
-        places = np.searchsorted(alphabet, codes, sorter=order)
-        ids = order[np.minimum(places, len(alphabet) - 1)]
+        indices = np.searchsorted(alphabet, codes, sorter=order)
+        ids = order[np.minimum(indices, len(alphabet) - 1)]
         if not np.array_equal(alphabet[ids], codes):
             missing = "".join(sorted(set(text) - set(self.alphabet)))
             hint = f"set alphabet to {''.join(sorted(set(text) | set(self.alphabet)))!r}"
@@ -122,12 +122,12 @@ class Characters(Tokenizer):
         return np.array([*(len(c.encode()) for c in self.alphabet), *(0 for _ in self.specials)], np.int32)
 
     def special(self, name: str) -> int:
-        return len(self.alphabet) + place(name, self.specials)
+        return len(self.alphabet) + special_index(name, self.specials)
 
 
 @dataclasses.dataclass
 class LibraryTokenizer(Tokenizer):
-    """What all tokenizers of the `tokenizers` library share; its special tokens are not added to what it encodes."""
+    """Base class of tokenizers of the `tokenizers` library; `encode` doesn't add special tokens."""
 
     def encode(self, text: Text) -> np.ndarray:
         return self.encode_batch([text])[0]
@@ -151,10 +151,10 @@ class LibraryTokenizer(Tokenizer):
 
 @dataclasses.dataclass
 class TokenizerFile(LibraryTokenizer):
-    """A `tokenizer.json` of the `tokenizers` library. Its padding, truncation and added special tokens are left out.
+    """A `tokenizer.json` of the `tokenizers` library. Its padding, truncation and added special tokens are ignored.
 
     Attributes:
-      path: the file.
+      path: the path of the file.
     """
 
     path: str = ""
@@ -187,7 +187,7 @@ class TokenizerFile(LibraryTokenizer):
 
 @functools.lru_cache(maxsize=8)
 def _from_file(path: str, changed: int) -> Any:
-    """The tokenizer of a file that was last changed at that time, so that it is read once."""
+    """The tokenizer of a file; cached by path and modification time."""
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(path)
@@ -197,7 +197,7 @@ def _from_file(path: str, changed: int) -> Any:
 
 
 def find_file(path: str, kind: str) -> Path:
-    """The file at `path`. Raises UserError, with near misses, where there is none."""
+    """The file at `path`. Raises UserError, with near misses, if it doesn't exist."""
     file = Path(path).expanduser()
     if not file.is_file():
         near = near_misses(file.name, os.listdir(file.parent)) if file.parent.is_dir() else []
@@ -206,14 +206,14 @@ def find_file(path: str, kind: str) -> Path:
 
 
 def known_parts(ids: Iterable[int], vocab: int) -> list[list[int]]:
-    """The ids between those that lie outside [0, vocab)."""
+    """The ids, split at (and without) those outside [0, vocab)."""
     numbers = np.asarray(list(ids), np.int64)
     parts = np.split(numbers, np.flatnonzero((numbers < 0) | (numbers >= vocab)))
     return [part[1 if i else 0 :].tolist() for i, part in enumerate(parts)]
 
 
 def as_string(text: Text) -> str:
-    """The text as characters; what is no UTF-8 reads as U+FFFD."""
+    """The text as a string; invalid UTF-8 becomes U+FFFD."""
     return text if isinstance(text, str) else text.decode(errors="replace")
 
 
@@ -222,8 +222,8 @@ def _codes(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), np.uint32)
 
 
-def place(name: str, specials: tuple[str, ...]) -> int:
-    """Where `name` is among the specials. Raises UserError, with near misses, where it isn't."""
+def special_index(name: str, specials: tuple[str, ...]) -> int:
+    """The index of `name` in the specials. Raises UserError, with near misses, if it isn't there."""
     if name not in specials:
         raise UserError(
             "data.tokenizer.specials", f"the token {name} among them", specials, near_misses(name, specials)

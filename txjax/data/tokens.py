@@ -3,10 +3,10 @@
 A cache is a folder `tokens/KEY` under the cache directory:
 
     tokens.bin      all tokens, document after document: uint8, uint16 or uint32, the smallest that holds the vocabulary
-    documents.bin   int64: where each record's text starts in it, and at last where the last one ends
+    documents.bin   int64: the start of each record's text in tokens.bin, and the end of the last one
     meta.json       the number of tokens and their dtype
-    made_from.json  what they were made from
-    digests.json    of the other files
+    made_from.json  the inputs that they depend on
+    digests.json    digests of the other files
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from txjax.data.records import Records
 from txjax.data.tokenizers import Tokenizer
 from txjax.types import UserError
 
-LAYOUT = 2  # of the files; caches of another layout are built anew
+LAYOUT = 2  # version of the files; caches of other versions are not used
 BATCH = 128  # records encoded at a time, which bounds the memory
 
 
@@ -33,9 +33,9 @@ class Tokens:
 
     Attributes:
       tokens: [T], unsigned, on disk.
-      documents: int64 [R + 1], on disk: the start of each record's text, its document, and T. A record without text
-        has an empty one, so that its number stays the record's.
-      fingerprint: a hash of what they were made from: the records and the tokenizer.
+      documents: int64 [R + 1], on disk: the start of each record's document, and T. A record without text has an
+        empty document, so that document and record numbers agree.
+      fingerprint: a hash of the records and the tokenizer.
     """
 
     tokens: np.ndarray
@@ -46,7 +46,7 @@ class Tokens:
         return len(self.tokens)
 
     def read(self, start: int, length: int) -> np.ndarray:
-        """`length` tokens from position `start` on, int32."""
+        """`length` tokens from position `start`, int32."""
         return self.tokens[start : start + length].astype(np.int32)
 
     def text(self, number: int) -> np.ndarray:
@@ -55,16 +55,16 @@ class Tokens:
         return self.read(start, end - start)
 
     def document(self, position: int) -> tuple[int, int]:
-        """Start and end of the document that holds the token at `position`."""
+        """The start and the end of the document of the token at `position`."""
         number = int(np.searchsorted(self.documents, position, side="right")) - 1
         return int(self.documents[number]), int(self.documents[number + 1])
 
 
 def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str, tokenizer: Tokenizer) -> Tokens:
-    """The tokens of a data set's text, from the cache; builds it where it isn't there or isn't sound.
+    """The tokens of a data set's text, from the cache; builds it if it is missing or damaged.
 
     Raises:
-      UserError: the data is missing, or holds no text.
+      UserError: the data is missing, or has no text.
     """
     records = Records(name, split, data_dir, [feature])
     made_from = {
@@ -104,7 +104,7 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
 
 
 def _refuse(ids: list[np.ndarray], vocab: int, records: Records, start: int) -> NoReturn:
-    """Names the first record, of those from `start` on, with an id outside of the vocabulary."""
+    """Raises UserError for the first record, from `start`, with an id outside of the vocabulary."""
     for number, text in enumerate(ids, start):
         if outside := [int(i) for i in text if not 0 <= i < vocab]:
             expected = f"a tokenizer with ids from 0 to {vocab - 1}, as its vocab() says"
@@ -113,11 +113,11 @@ def _refuse(ids: list[np.ndarray], vocab: int, records: Records, start: int) -> 
 
 
 def _load(folder: Path) -> Tokens:
-    """Opens a cache by memory map. Raises ValueError (or OSError, KeyError, TypeError) where it isn't sound."""
+    """Opens a cache by memory map. Raises ValueError (or OSError, KeyError, TypeError) if it is damaged."""
     meta = json.loads((folder / "meta.json").read_text())
-    # Plain arrays over the maps: a memmap's own slices cost more than the reading.
+    # Plain arrays over the maps: slicing a memmap costs more than reading.
     tokens = np.asarray(np.memmap(folder / "tokens.bin", np.dtype(meta["dtype"]), mode="r"))
     documents = np.asarray(np.memmap(folder / "documents.bin", np.int64, mode="r"))
     if not len(tokens) == documents[-1] == meta["num_tokens"]:
-        raise ValueError("meta.json and the files are at odds")
+        raise ValueError("meta.json doesn't match the files")
     return Tokens(tokens, documents, folder.name)

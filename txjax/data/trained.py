@@ -1,4 +1,4 @@
-"""Tokenizers trained on a data set by the `tokenizers` library, and kept in the cache."""
+"""Tokenizers trained on a data set by the `tokenizers` library, and cached."""
 
 import collections
 import dataclasses
@@ -11,28 +11,28 @@ from typing import Any, ClassVar
 
 from txjax import tree
 from txjax.data import disk_cache, records
-from txjax.data.tokenizers import LibraryTokenizer, as_string, place
+from txjax.data.tokenizers import LibraryTokenizer, as_string, special_index
 from txjax.types import UserError, config_field
 
 logger = logging.getLogger(__name__)
 
-LAYOUT = 1  # of what is trained; tokenizers of another layout are trained anew
+LAYOUT = 1  # version of the files; cached tokenizers of other versions are not used
 BATCH = 512  # records read at a time
-NEVER = -1000.0  # log-probability of a Unigram piece that no text may be cut into
+NEVER = -1000.0  # log-probability of a Unigram piece that must never be used
 
-# Starts another pass over the texts.
+# Returns an iterator for another pass over the texts.
 Pass = Callable[[], Iterator[list[str]]]
 
 
 @dataclasses.dataclass
 class Algorithm:
-    """How a vocabulary is found, and how text is cut with it."""
+    """Base class of the algorithms that learn a vocabulary and segment text with it."""
 
-    # The special token for what the vocabulary can't say; None where it can say everything.
+    # The special token for text outside the vocabulary; None if there is no such text.
     unknown: ClassVar[str | None] = "[UNK]"
 
     def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
-        """A `tokenizers.Tokenizer` with at most `size` tokens (more where the alphabet needs more), specials first.
+        """A `tokenizers.Tokenizer` with at most `size` tokens (more if the alphabet needs more), specials first.
 
         The same texts give the same tokenizer.
         """
@@ -70,11 +70,11 @@ class BPE(Algorithm):
 
 @dataclasses.dataclass
 class WordPiece(Algorithm):
-    """BERT's pieces of words (Devlin et al. 2019), `##` before those that go on, split as BERT's own code does.
+    """BERT's WordPiece (Devlin et al. 2019): `##` before pieces inside a word, text split as in BERT's code.
 
     Attributes:
-      lowercase: lower case, without accents ("uncased").
-      alphabet: only so many characters, the commonest, become pieces; words with others are unknown.
+      lowercase: whether text becomes lower case without accents ("uncased").
+      alphabet: the number of characters, the most frequent, that become pieces; words with others are unknown.
       min_count: how often a pair must occur to be merged.
     """
 
@@ -83,13 +83,13 @@ class WordPiece(Algorithm):
     min_count: int = config_field(2, at_least=1)
 
     def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
-        """Two passes. The library numbers the `##x` of single characters by the order of a hash table, and so settles
-        ties between pairs differently each time; hence the first pass finds them and the second is given their order.
+        """Trains in two passes. The library numbers the `##x` of single characters in the order of a hash table, and so
+        breaks ties between pairs differently each time; the first pass finds them and fixes their order for the second.
         """
         from tokenizers import Tokenizer
 
         characters: collections.Counter[str] = collections.Counter()
-        normalizer = self._untrained().normalizer  # while it is trained, a tokenizer's own is locked
+        normalizer = self._untrained().normalizer  # a tokenizer's own is locked during training
 
         def counted() -> Iterator[list[str]]:
             for batch in texts():
@@ -109,7 +109,7 @@ class WordPiece(Algorithm):
         )
         tokenizer.train_from_iterator(texts(), trainer)
         written = json.loads(tokenizer.to_str())
-        written["added_tokens"] = written["added_tokens"][: len(specials)]  # the pieces are no special tokens
+        written["added_tokens"] = written["added_tokens"][: len(specials)]  # the pieces are not special tokens
         return Tokenizer.from_str(json.dumps(written))
 
     def _untrained(self) -> Any:
@@ -129,11 +129,11 @@ class WordPiece(Algorithm):
 
 @dataclasses.dataclass
 class Unigram(Algorithm):
-    """The likeliest cut under a unigram model of pieces (Kudo 2018), `▁` for spaces, normalised as SentencePiece does.
+    """The most likely segmentation under a unigram model (Kudo 2018), `▁` for spaces, normalized as by SentencePiece.
 
-    The library adds up probabilities in the order of a hash table, so its scores differ in the last digits each time,
-    and it ranks the rarest characters in that order: scores are rounded to four decimals, and the characters below all
-    longer pieces share one.
+    The library sums probabilities in the order of a hash table, so its scores differ in the last digits each time, and
+    it ranks the rarest characters in that order. For equal results, scores are rounded to four decimals, and the
+    characters below all longer pieces share one score.
     """
 
     def train(self, texts: Pass, size: int, specials: list[str]) -> Any:
@@ -165,17 +165,17 @@ class Unigram(Algorithm):
 
 @dataclasses.dataclass
 class Trained(LibraryTokenizer):
-    """A tokenizer trained on the texts of a data set, when it is first needed; it stays in the cache.
+    """A tokenizer trained on the texts of a data set when it is first needed, and cached.
 
-    `vocab()` is `size`, which needs no data; a small text may fill fewer ids, and the log says so.
+    `vocab()` is `size`, which needs no data; a small text may use fewer ids, with a warning.
 
     Attributes:
       algorithm: BPE, WordPiece or Unigram.
-      size: ids, the specials among them.
-      name, split, data_dir: the data set that it is trained on. State them: they are never those of the data that it
-        tokenizes, so that an evaluation doesn't train another one.
+      size: the number of ids, including the specials.
+      name, split, data_dir: the data set that it is trained on. They have no default from the data that it tokenizes,
+        so that an evaluation doesn't train another tokenizer.
       features: the text features of that set.
-      specials: names of tokens with the ids 0, 1, ...; they never come out of text.
+      specials: names of the tokens with the ids 0, 1, ...; encoding never gives them.
     """
 
     algorithm: Algorithm = config_field(factory=BPE)
@@ -189,9 +189,9 @@ class Trained(LibraryTokenizer):
     def check(self) -> None:
         unknown = self.algorithm.unknown
         if unknown:
-            place(unknown, self.specials)
+            special_index(unknown, self.specials)
         if len(set(self.specials)) < len(self.specials):
-            raise UserError("data.tokenizer.specials", "names, each of them once", self.specials)
+            raise UserError("data.tokenizer.specials", "distinct names", self.specials)
         least = len(self.specials) + (1 if unknown else 256)
         if self.size < least:
             raise UserError("data.tokenizer.size", f"at least {least}, for the alphabet and the specials", self.size)
@@ -206,7 +206,7 @@ class Trained(LibraryTokenizer):
         return self.size
 
     def special(self, name: str) -> int:
-        return place(name, self.specials)
+        return special_index(name, self.specials)
 
     def fingerprint(self) -> str:
         return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
@@ -222,7 +222,7 @@ _opened: dict[str, Any] = {}  # by settings and folders, so that each is read on
 
 
 def _open(settings: Trained) -> Any:
-    """The tokenizer from the cache; trains it where it isn't there."""
+    """The tokenizer from the cache; trains it if it is missing."""
     settings.check()
     source = records.Records(settings.name, settings.split, settings.data_dir, settings.features)
     made_from = {
@@ -241,7 +241,7 @@ def _open(settings: Trained) -> Any:
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.encode_special_tokens = True  # the words "[MASK]" in a text are no mask
+    tokenizer.encode_special_tokens = True  # the string "[MASK]" in a text is not the mask token
     return tokenizer
 
 
@@ -260,6 +260,6 @@ def _train(folder: Path, settings: Trained, source: records.Records) -> None:
     if size > settings.size:
         raise UserError("data.tokenizer.size", f"at least {size}, for the characters of the text", settings.size)
     if size < settings.size:
-        logger.warning("the text gives %d of the %d tokens of %s", size, settings.size, folder)
+        logger.warning("the text has only %d of the %d tokens of %s", size, settings.size, folder)
     assert [tokenizer.token_to_id(name) for name in settings.specials] == list(range(len(settings.specials)))
     tokenizer.save(str(folder / "tokenizer.json"))

@@ -1,4 +1,4 @@
-"""What may be done to an image before it is normalised: crops, flips, sizes, channels, holes."""
+"""Image transforms before normalization: crop, flip, resize, channels, erasing."""
 
 import dataclasses
 import math
@@ -13,19 +13,19 @@ Box = tuple[int, int, int, int]  # top, left, height, width
 
 @dataclasses.dataclass
 class Transform:
-    """A change to an image, uint8 [H W C]. Every draw comes from `rng`, which is keyed by example and epoch."""
+    """Base class: transforms an image, uint8 [H W C]. All randomness comes from `rng`, keyed by example and epoch."""
 
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The new image, uint8 [H W C]; the one that came stays as it is."""
+        """The new image, uint8 [H W C]; the argument is not changed."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises UserError where this transform cannot work here."""
+        """Raises UserError if this transform cannot be used."""
 
 
 @dataclasses.dataclass
 class PadCrop(Transform):
-    """Pads every side with `pad` black pixels and cuts the old size out at a random place."""
+    """Pads every side with `pad` black pixels and crops to the old size at a random position."""
 
     pad: int = config_field(1, at_least=0)
 
@@ -52,7 +52,7 @@ class Flip(Transform):
 
 @dataclasses.dataclass
 class Resize(Transform):
-    """Brings the shorter side to `size` pixels, bicubic and antialiased; height : width stays as it is."""
+    """Resizes the shorter side to `size` pixels, bicubic and antialiased; the aspect ratio is kept."""
 
     size: int = config_field(224, at_least=1)
 
@@ -67,7 +67,7 @@ class Resize(Transform):
 
 @dataclasses.dataclass
 class CenterCrop(Transform):
-    """Cuts `size` x `size` pixels out of the middle."""
+    """Crops the central `size` x `size` pixels."""
 
     size: int = config_field(224, at_least=1)
 
@@ -81,10 +81,10 @@ class CenterCrop(Transform):
 
 @dataclasses.dataclass
 class RandomResizedCrop(Transform):
-    """A random box of the image, brought to `size` x `size` pixels, bicubic and antialiased (Szegedy et al. 2015, 6).
+    """Crops a random box and resizes it to `size` x `size` pixels, bicubic and antialiased (Szegedy et al. 2015, 6).
 
-    Its area is uniform in `area` times the image's, its width : height log-uniform in `ratio`, its place uniform. Where
-    ten such boxes don't fit, it is the largest in the middle whose width : height lies in `ratio`, as in torchvision.
+    Its area is uniform in `area` times the image's, its width : height log-uniform in `ratio`, its position uniform. If
+    ten such boxes don't fit, it is the largest central box with width : height in `ratio`, as in torchvision.
     """
 
     size: int = config_field(224, at_least=1)
@@ -103,15 +103,15 @@ class RandomResizedCrop(Transform):
 
 @dataclasses.dataclass
 class RandomErasing(Transform):
-    """Noise, uniform in [0, 255] a number, in a random box of the image (Zhong et al. 2020, algorithm 1, RE-R).
+    """Fills a random box with uniform noise in [0, 255] per value (Zhong et al. 2020, algorithm 1, RE-R).
 
-    The box is drawn as `RandomResizedCrop`'s, which is timm's way (the paper draws width : height uniformly); where ten
-    boxes don't fit, nothing is erased. timm erases after normalisation, with normal noise.
+    The box is drawn as in `RandomResizedCrop`, as in timm (the paper draws width : height uniformly); if ten boxes
+    don't fit, nothing is erased. timm erases after normalization, with normal noise.
 
     Attributes:
-      probability: of erasing anything.
-      area: of the box, as a share of the image's.
-      ratio: width : height.
+      probability: the probability of erasing.
+      area: the range of the box's area, as a fraction of the image's.
+      ratio: the range of width : height.
     """
 
     probability: float = config_field(0.25, at_least=0, at_most=1)
@@ -137,7 +137,7 @@ class RandomErasing(Transform):
 
 @dataclasses.dataclass
 class Channels(Transform):
-    """Brings an image to `count` channels: grey to colour by repetition, colour to grey by ITU-R 601's luma."""
+    """Converts an image to `count` channels: grey to color by repetition, color to grey by ITU-R 601's luma."""
 
     count: int = config_field(3, choices=(1, 3))
 
@@ -154,7 +154,7 @@ class Channels(Transform):
 def draw_box(
     rng: np.random.Generator, height: int, width: int, area: tuple[float, float], ratio: tuple[float, float]
 ) -> Box | None:
-    """A random box inside an image: area uniform, width : height log-uniform, place uniform. None after ten misfits."""
+    """A random box in an image: area uniform, width : height log-uniform, position uniform. None if ten don't fit."""
     for _ in range(10):
         pixels = rng.uniform(*area) * height * width
         shape = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
@@ -165,7 +165,7 @@ def draw_box(
 
 
 def middle_box(height: int, width: int, ratio: tuple[float, float]) -> Box:
-    """The largest box in the middle of an image whose width : height lies in `ratio`."""
+    """The largest central box of an image with width : height in `ratio`."""
     rows, columns = height, width
     if width < ratio[0] * height:
         rows = round(width / ratio[0])
@@ -175,11 +175,11 @@ def middle_box(height: int, width: int, ratio: tuple[float, float]) -> Box:
 
 
 def check_box(owner: str, area: tuple[float, float], ratio: tuple[float, float]) -> None:
-    """Raises UserError for ranges that no box has."""
+    """Raises UserError for invalid ranges."""
     if not (len(area) == 2 and 0 < area[0] <= area[1] <= 1):
-        raise UserError("data.transforms", f"{owner}.area to be two rising numbers in (0, 1]", area)
+        raise UserError("data.transforms", f"{owner}.area to be two ascending numbers in (0, 1]", area)
     if not (len(ratio) == 2 and 0 < ratio[0] <= ratio[1]):
-        raise UserError("data.transforms", f"{owner}.ratio to be two rising numbers above 0", ratio)
+        raise UserError("data.transforms", f"{owner}.ratio to be two ascending numbers above 0", ratio)
 
 
 def to_picture(image: np.ndarray, owner: str) -> Any:
@@ -192,7 +192,7 @@ def to_picture(image: np.ndarray, owner: str) -> Any:
 
 
 def to_array(picture: Any) -> np.ndarray:
-    """A picture of Pillow's as uint8 [H W C]."""
+    """A Pillow image as uint8 [H W C]."""
     array = np.asarray(picture)
     return array[..., None] if array.ndim == 2 else array
 

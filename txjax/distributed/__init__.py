@@ -1,6 +1,6 @@
-"""Several processes that train as one: how they find each other, wait for each other, agree, and fail together.
+"""Multi-process runs: initialization, barriers, agreement on decisions, and joint failure.
 
-Everything here does nothing, and costs nothing, where there is only one. `docs/processes.md` tells how it works.
+In a run of one process everything here does nothing and costs nothing. See `docs/processes.md`.
 """
 
 from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary

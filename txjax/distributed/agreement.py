@@ -1,4 +1,4 @@
-"""Waiting for the other processes, and deciding as one."""
+"""Barriers, and decisions that all processes share."""
 
 import collections
 import json
@@ -14,14 +14,14 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, line_of, process_name, said
 from txjax.types import RunError
 
-WAIT_SECONDS = 600.0  # that a barrier waits
+WAIT_SECONDS = 600.0  # timeout of a barrier
 
 T = TypeVar("T")
-_passed: collections.Counter[str] = collections.Counter()  # how often a barrier was passed: each needs a new name
+_passed: collections.Counter[str] = collections.Counter()  # passes of each barrier: every pass needs a new key
 
 
 class Elsewhere(RunError):
-    """What another process met, as it said it."""
+    """The error of another process, with its message and exit code."""
 
     def __init__(self, message: str, code: int):
         super().__init__(message)
@@ -29,14 +29,14 @@ class Elsewhere(RunError):
 
 
 def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Waits until every process is here. Threads may wait at barriers of other names meanwhile.
+    """Waits until all processes have called it. Threads may wait at barriers of other names at the same time.
 
     Raises:
-      RunError: not all came in time; it names those that are missing.
+      RunError: some process did not come in time; the message names those.
     """
     if not is_multiprocess():
         return
-    from orbax.checkpoint import multihost  # slow to import; the one public way to a barrier that ends
+    from orbax.checkpoint import multihost  # slow to import; the only public barrier with a timeout
 
     _passed[what] += 1
     try:
@@ -51,13 +51,13 @@ def barrier(what: str, seconds: float = WAIT_SECONDS) -> None:
 
 
 def on_primary(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS) -> T:
-    """What `decide` gives on process 0 (a JSON value), on every process; what it raises there is raised everywhere.
+    """Runs `decide` on process 0 and returns its result (a JSON value), or raises its error, on all processes.
 
     Args:
-      what: it is, for the message about a process that does not come.
+      what: what is decided, for the message about a process that does not come.
 
     Raises:
-      Elsewhere: on the other processes, what was raised on process 0.
+      Elsewhere: on the other processes, if `decide` raised on process 0.
     """
     if not is_multiprocess():
         return decide()
@@ -78,11 +78,11 @@ def on_primary(what: str, decide: Callable[[], T], seconds: float = WAIT_SECONDS
     return result["value"]
 
 
-_BLOCK = 1024  # bytes; most that is agreed on is one block
+_BLOCK = 1024  # bytes; most values fit in one block
 
 
 def _broadcast(content: bytes) -> bytes:
-    """The bytes of process 0."""
+    """Returns the bytes of process 0 on all processes."""
     head = len(content).to_bytes(8, "little") + content[: _BLOCK - 8]
     got = _broadcast_block(head.ljust(_BLOCK, b"\0"))
     length = int.from_bytes(got[:8], "little")
@@ -97,7 +97,7 @@ def _broadcast_block(block: bytes) -> bytes:
 
 
 def gather(array: np.ndarray) -> np.ndarray:
-    """The arrays of all processes, of one shape and dtype, stacked in their order. Its bits stay as they are."""
+    """The arrays of all processes, of one shape and dtype, stacked by process. All bits are kept."""
     if jax.process_count() == 1:
         return array[None]
     with jax.transfer_guard("allow"):
@@ -106,10 +106,10 @@ def gather(array: np.ndarray) -> np.ndarray:
 
 
 def local_rows(sharding: NamedSharding, batch_size: int) -> tuple[int, ...]:
-    """The rows of a global batch that the devices of this process hold, in order.
+    """The rows of a global batch on the devices of this process, in order.
 
     Processes whose devices differ only along other axes of the mesh (shards of the model) hold the same rows.
     """
     by_example = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
-    held = by_example.addressable_devices_indices_map((batch_size,)).values()
-    return tuple(sorted({row for index in held if index for row in range(*index[0].indices(batch_size))}))
+    indices = by_example.addressable_devices_indices_map((batch_size,)).values()
+    return tuple(sorted({row for index in indices if index for row in range(*index[0].indices(batch_size))}))

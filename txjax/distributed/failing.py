@@ -1,4 +1,4 @@
-"""Failing together: one that fails tells the others, which would wait for it, and nobody waits for anybody."""
+"""Joint failure: a process that fails reports it to the others, which then exit instead of waiting for it."""
 
 import contextlib
 import json
@@ -15,16 +15,16 @@ from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, p
 from txjax.types import RunError, UserError
 from txjax.visible import visible
 
-LOOK_SECONDS = 0.5  # between two looks at what the others say
+LOOK_SECONDS = 0.5  # between checks for failures of other processes
 FAILURES = "failures.jsonl"
 
-_channel: Path | None = None  # the file in which a process that fails tells the others
+_channel: Path | None = None  # the file in which failing processes report
 
 
 def watch_peers(folder: Path) -> None:
-    """From now on this process ends, with the same exit code, as soon as another one says in `folder` that it failed.
+    """Starts a thread that ends this process, with the same exit code, once another one reports a failure in `folder`.
 
-    Without it one that fails leaves the others waiting until its heartbeats are missed.
+    Without it, the other processes wait until the heartbeats of the failed one are missed.
     """
     global _channel
     if not is_multiprocess():
@@ -43,27 +43,27 @@ def _watch() -> None:
         time.sleep(LOOK_SECONDS)
         failure = failed()
         if failure and failure["process"] != process_index():
-            _echo(failure)
+            _exit_like(failure)
 
 
 def failed() -> dict[str, Any] | None:
-    """The first failure that a process told, with its `process`, `code` and `message`."""
+    """The first failure that a process reported, with its `process`, `code` and `message`; None if there is none."""
     if _channel is None:
         return None
     try:
         lines = _channel.read_text().splitlines(keepends=True)
         return json.loads(lines[0]) if lines and lines[0].endswith("\n") else None
     except (OSError, ValueError):
-        return None  # a file system that is slow to show it whole
+        return None  # the file system may show only part of it yet
 
 
 def report_failure(error: BaseException) -> None:
-    """Says what this process ends of, and leaves. Returns where it is alone: there Python's own way is good."""
+    """Prints the error, reports it to the other processes and exits. Returns if this is the only process."""
     if not is_multiprocess():
         return
-    failure = failed()  # ours may be but its echo: a peer that is gone
+    failure = failed()  # this error may only follow from that of another process
     if failure is not None and failure["process"] != process_index():
-        _echo(failure)
+        _exit_like(failure)
     if isinstance(error, UserError | RunError):
         print(f"txjax: {visible(str(error))}", file=sys.stderr)
     else:
@@ -71,13 +71,14 @@ def report_failure(error: BaseException) -> None:
     exit_process(exit_code(error), said(error))
 
 
-def _echo(failure: dict[str, Any]) -> NoReturn:
+def _exit_like(failure: dict[str, Any]) -> NoReturn:
+    """Prints the failure of another process and exits with its code."""
     print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'])}", file=sys.stderr)
     _end(failure["code"])
 
 
 def exit_process(code: int, message: str) -> NoReturn:
-    """Ends this process without waiting for anybody; the others, if there are any, are told why."""
+    """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
     if _channel is not None and failed() is None:
         line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
         with contextlib.suppress(OSError), _channel.open("a") as file:
@@ -88,7 +89,7 @@ def exit_process(code: int, message: str) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
-    if is_multiprocess() and is_primary():  # JAX aborts the others when process 0 is gone: they shall read why before
+    if is_multiprocess() and is_primary():  # JAX aborts the others once process 0 exits: let them read why
         time.sleep(4 * LOOK_SECONDS)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -1,44 +1,44 @@
-"""Which of the processes this is."""
+"""The index and the name of this process, and the exit codes of errors."""
 
 import jax
 
 from txjax.types import RunError, UserError
 
-hosts: list[str] = []  # by process, once there are several
+hosts: list[str] = []  # by process; empty in a run of one process
 
 
 def is_multiprocess() -> bool:
-    """Whether this is one of several processes. Before they have joined it never is; it touches no device then."""
+    """Whether the run has several processes. False before `start`; then it also initializes no device."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def is_primary() -> bool:
-    """Whether this is the process that writes the files and takes the decisions."""
+    """Whether this is process 0, which writes the files and takes the decisions."""
     return process_index() == 0
 
 
 def process_index() -> int:
-    """Which of the processes this is; 0 where it is alone."""
+    """The index of this process; 0 in a run of one process."""
     return jax.process_index() if is_multiprocess() else 0
 
 
 def process_name(number: int | None = None) -> str:
-    """`process 1 (host)`: this process, or that one."""
+    """The name of a process, such as `process 1 (host)`. If `number` is None, of this process."""
     number = process_index() if number is None else number
     return f"process {number}" + (f" ({hosts[number]})" if hosts else "")
 
 
 def exit_code(error: BaseException) -> int:
-    """2 for a mistake of the user, 1 for any other end."""
+    """The exit code of an error: 2 for a UserError, a RunError's own code, 1 for any other."""
     return 2 if isinstance(error, UserError) else error.code if isinstance(error, RunError) else 1
 
 
 def said(error: BaseException) -> str:
-    """An error in one line."""
+    """The message of a UserError or RunError; any other error in one line."""
     return str(error) if isinstance(error, UserError | RunError) else line_of(error)
 
 
 def line_of(error: BaseException) -> str:
-    """An error of any kind in one line."""
+    """The type and the first line of an error, at most 300 characters."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:300]

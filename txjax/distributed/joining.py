@@ -1,4 +1,4 @@
-"""How the processes of one run find each other."""
+"""Initialization of a multi-process run (`jax.distributed.initialize`)."""
 
 import contextlib
 import importlib.util
@@ -17,8 +17,8 @@ from txjax.distributed.agreement import gather
 from txjax.distributed.identity import hosts, line_of
 from txjax.types import UserError
 
-START_SECONDS = 300  # that all processes have to come together
-HEARTBEAT_SECONDS = 60  # without a sign of life, then a process counts as dead
+START_SECONDS = 300  # timeout until all processes have joined
+HEARTBEAT_SECONDS = 60  # without a heartbeat, after which a process counts as dead
 
 
 def start(
@@ -30,25 +30,25 @@ def start(
 ) -> None:
     """Joins the other processes of this run, if there are any. Call it before anything touches a device.
 
-    What is not given comes from JAX_COORDINATOR_ADDRESS, JAX_PROCESS_COUNT and JAX_PROCESS_INDEX, or JAX finds it out:
-    under Slurm (a step of more than one task), Open MPI, on TPU VMs, and in indexed jobs of Kubernetes.
+    Arguments that are None come from JAX_COORDINATOR_ADDRESS, JAX_PROCESS_COUNT and JAX_PROCESS_INDEX, or JAX detects
+    them: under Slurm (a step of more than one task), Open MPI, on TPU VMs, and in indexed jobs of Kubernetes.
 
     Args:
       coordinator_address: HOST:PORT at which process 0 listens, the same for all.
-      process_count: how many there are; 1 = this one alone, wherever it runs.
-      process_index: which of them this is, from 0.
-      heartbeat_seconds: a process that gave no sign of life for so long is dead, and ends the others.
-      timeout_seconds: how long to wait until all are there.
+      process_count: the number of processes; 1 = only this one, without detection.
+      process_index: the index of this process, from 0.
+      heartbeat_seconds: a process without a heartbeat for so long counts as dead, and the others end.
+      timeout_seconds: how long to wait until all processes have joined.
 
     Raises:
-      UserError: only a part was given, or it doesn't fit.
+      UserError: some of the three are missing, or a value is invalid.
     """
     given: dict[str, Any] = {
         "coordinator_address": coordinator_address or os.environ.get("JAX_COORDINATOR_ADDRESS"),
         "process_count": _number("process_count", process_count),
         "process_index": _number("process_index", process_index),
     }
-    found = _surroundings()
+    found = _detected()
     missing = [flag for flag, value in given.items() if value is None]
     if given["process_count"] == 1 or (found is None and len(missing) == len(given)):
         return
@@ -59,7 +59,7 @@ def start(
     _check(**given)
     address, count, mine = given.values()
     where = f"at {address}" if address else f"of this {found['cluster_detection_method'] if found else ''} job"
-    late = f"txjax: the processes {where} did not come together within {timeout_seconds:g} s" + (
+    late = f"txjax: the processes {where} did not connect within {timeout_seconds:g} s" + (
         f"; expected {count} of them, this is process {mine}; does process 0 run, and can HOST:PORT be reached?"
         if count
         else "; does every one of them run, and can they reach the first?"
@@ -71,14 +71,14 @@ def start(
                 count,
                 mine,
                 heartbeat_timeout_seconds=heartbeat_seconds,
-                initialization_timeout=int(timeout_seconds) + 60,  # beyond, JAX ends the process itself, in many lines
+                initialization_timeout=int(timeout_seconds) + 60,  # after this, JAX aborts with many lines
                 shutdown_timeout_seconds=120,
                 **(found or {"cluster_detection_method": "deactivate"}),
             )
         except (RuntimeError, ValueError) as error:
             if found and found["cluster_detection_method"] is None and "coordinator_address" in str(error):
-                return  # a TPU, but not one of many
-            raise UserError("--coordinator_address", "the processes to find each other", hint=line_of(error)) from error
+                return  # a TPU host without others
+            raise UserError("--coordinator_address", "processes that can connect", hint=line_of(error)) from error
         if jax.process_count() > 1:
             text = socket.gethostname().encode()[:64].ljust(64)
             hosts[:] = [bytes(row).decode().strip() for row in gather(np.frombuffer(text, np.uint8))]
@@ -102,10 +102,10 @@ def _check(coordinator_address: str | None, process_count: int | None, process_i
         raise UserError("--process_index", f"0 to {(process_count or 0) - 1}", process_index)
 
 
-def _surroundings() -> dict[str, Any] | None:
-    """What JAX has to be told where it finds the other processes by itself; None where there is no sign of any."""
+def _detected() -> dict[str, Any] | None:
+    """The arguments with which JAX detects the other processes itself; None in an environment without a sign of any."""
     here = os.environ
-    if "SLURM_STEP_NODELIST" in here and int(here.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # not bare in a batch script
+    if "SLURM_STEP_NODELIST" in here and int(here.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # a batch script itself has 1
         return {"cluster_detection_method": "slurm", "local_device_ids": _gpus_under_slurm(here)}
     if int(here.get("OMPI_COMM_WORLD_SIZE", 1)) > 1:
         return {"cluster_detection_method": "ompi"}
@@ -118,9 +118,9 @@ def _surroundings() -> dict[str, Any] | None:
 
 
 def _gpus_under_slurm(here: Any) -> list[int] | None:
-    """Which of the GPUs that it sees a task takes: all, unless the tasks of its node share them. None = JAX's rule.
+    """The local devices of a Slurm task: all visible GPUs ([]), or its share of them. If None, JAX's rule applies.
 
-    JAX takes the one GPU with the task's number on its node, which is wrong for one task with several GPUs, and for
+    JAX's rule is the one GPU with the task's number on its node, which is wrong for one task with several GPUs, and for
     tasks that see only their own.
     """
     if "JAX_LOCAL_DEVICE_IDS" in here:
@@ -137,7 +137,7 @@ def _gpus_under_slurm(here: Any) -> list[int] | None:
 
 
 def _tasks_on_node(text: str, node: int) -> int:
-    """Slurm's `2(x3),1` is 2, 2, 2, 1."""
+    """The number of tasks on a node, from Slurm's notation: `2(x3),1` is 2, 2, 2, 1."""
     counts = []
     for part in text.split(","):
         count, _, times = part.partition("(x")
@@ -147,7 +147,7 @@ def _tasks_on_node(text: str, node: int) -> int:
 
 @contextlib.contextmanager
 def _within(seconds: float, late: str) -> Iterator[None]:
-    """Ends this process where the block takes longer: JAX's own way out is an abort."""
+    """Prints `late` and exits with code 2 if the block takes longer; JAX would abort."""
 
     def exit_process() -> None:
         print(late, file=sys.stderr, flush=True)

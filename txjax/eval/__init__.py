@@ -1,4 +1,4 @@
-"""What is measured on the way, as config values; `docs/evaluation.md` tells how they work."""
+"""Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator

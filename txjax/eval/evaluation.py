@@ -1,4 +1,4 @@
-"""The mean of an objective over a data set: exact over padding, because it is a sum and a count to the end."""
+"""The mean of an objective over a data set; exact with padding, because sums and counts are divided only at the end."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -16,12 +16,12 @@ Sums = tuple[dict[str, Mean], dict[str, Mean]]
 
 @dataclasses.dataclass
 class Evaluation(Evaluator):
-    """The mean of an objective, computed without dropout.
+    """The mean of an objective, without dropout.
 
     Scores: `loss` (the sum of the terms' means), each term if there are several, and the objective's metrics.
 
     Attributes:
-      objective: None takes the run's.
+      objective: the objective. If None, the run's.
     """
 
     objective: Objective | None = None
@@ -40,7 +40,7 @@ class Evaluation(Evaluator):
 
 
 def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Batch], Sums]:
-    """A pure function that gives a batch's sums. Draws depend on the example alone, not on the step."""
+    """Returns a pure function for a batch's sums. Its randomness depends only on the example, not on the step."""
 
     def sums(variables: PyTree, batch: Batch) -> Sums:
         seen = objective(model, variables, batch, jax.random.key(seed), train=False)
@@ -50,13 +50,13 @@ def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Ba
 
 
 def means(sums: Iterable[Sums]) -> dict[str, float]:
-    """The scores of all batches together. Batches are added in float64: a float32 count ends at 2^24 tokens."""
+    """The scores over all batches, summed in float64: a float32 count is exact only up to 2^24 tokens."""
     losses, metrics = ({k: mean_of(m) for k, m in part.items()} for part in add(sums))
     return {"loss": sum(losses.values()), **metrics} | (losses if len(losses) > 1 else {})
 
 
 def add(trees: Iterable[PyTree]) -> PyTree:
-    """The sum of equal trees of numbers, float64."""
+    """The sum of trees of numbers with equal structure, in float64."""
     total = None
     for tree in trees:
         tree = jax.tree.map(np.float64, tree)
@@ -66,5 +66,5 @@ def add(trees: Iterable[PyTree]) -> PyTree:
 
 
 def mean_of(mean: Mean) -> float:
-    """The mean of a sum and a count on the host; 0 where nothing was counted."""
+    """The mean of a sum and a count on the host; 0 if the count is 0."""
     return float(mean.total) / float(mean.count) if mean.count else 0.0

@@ -1,4 +1,4 @@
-"""What every evaluator is, and what it may use of the run that it measures."""
+"""The evaluator interface, and the context of the run that evaluators use."""
 
 import collections
 import contextlib
@@ -22,12 +22,12 @@ Program = Callable[[PyTree, Batch], PyTree]
 Programs = dict[Hashable, Program]
 Evaluate = Callable[[PyTree, int], dict[str, float]]
 
-AHEAD = 2  # batches that the devices are given before the host reads the first one's result
+AHEAD = 2  # batches dispatched to the devices before the host reads the first one's result
 
 
 def shard_batch(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
-    """The rows of `size` examples (if None, of all) that `distributed.local_rows` gives, on this process's devices."""
-    with jax.transfer_guard_host_to_device("allow"):  # of several hosts, JAX takes this for an oversight
+    """A global batch of `size` examples (if None, those of `batch`) from the rows of `distributed.local_rows`."""
+    with jax.transfer_guard_host_to_device("allow"):  # with several hosts this counts as an implicit transfer
         return {
             k: jax.make_array_from_process_local_data(sharding, x, (size or len(x), *x.shape[1:]))
             for k, x in batch.items()
@@ -35,7 +35,7 @@ def shard_batch(batch: dict[str, Any], sharding: NamedSharding, size: int | None
 
 
 def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTree]:
-    """What a model gives for a batch of one, and its variables, `intermediates` among them: shapes and dtypes alone."""
+    """The shapes and dtypes of a model's output for a batch of 1 and of its variables, including `intermediates`."""
 
     def call(batch: Batch) -> tuple[Any, PyTree]:
         rngs = {name: jax.random.key(0) for name in ("params", "dropout")}
@@ -47,20 +47,20 @@ def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTre
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What an evaluator may use of a run.
+    """The parts of a run that an evaluator may use.
 
     Attributes:
-      name: the evaluator's own, in `Experiment.evals`.
+      name: the evaluator's name in `Experiment.evals`.
       evaluator: the evaluator itself.
-      model: the run's.
-      objective: the run's.
-      seed: the run's.
+      model: the run's model.
+      objective: the run's objective.
+      seed: the run's seed.
       train: the run's training data.
       source: the evaluator's own data, opened.
-      batch_size: examples at a time, over all hosts.
-      sharding: of a batch's arrays.
-      folder: the workdir, for pictures and texts; None = there is none.
-      programs: what `program` has jitted so far, for runs that are equal in model, objective, seed and training data.
+      batch_size: examples in a global batch.
+      sharding: the sharding of a batch's arrays.
+      folder: the workdir, for pictures and texts. If None, none are written.
+      programs: the cache of `program`, shared by runs that are equal in model, objective, seed and training data.
     """
 
     name: str
@@ -77,16 +77,16 @@ class Context:
 
     @property
     def whole(self) -> NamedSharding:
-        """The sharding of an array that every device holds whole."""
+        """The sharding of a replicated array."""
         return NamedSharding(self.sharding.mesh, PartitionSpec())
 
     def program(self, function: Program, *more: Hashable) -> Program:
-        """`function` of variables and a batch, jitted; what it gives is whole on every host.
+        """Jits `function` of variables and a batch; its output is replicated.
 
         Evaluators of one class whose fields are all equal share one compilation.
 
         Args:
-          more: what the function depends on besides the evaluator's fields and the context.
+          more: values that the function depends on besides the evaluator's fields and the context.
         """
         key = tree.identity(self.evaluator), function.__code__, more
         if key not in self.programs:
@@ -101,14 +101,14 @@ class Context:
         max_batches: int | None = None,
         needs: Sequence[str] = (),
     ) -> Iterator[PyTree]:
-        """program(variables, batch) of each batch of a source as numpy arrays, the same on every host.
+        """Yields program(variables, batch) for each batch of a source as numpy arrays, equal on all hosts.
 
-        A result is read while the devices work on the next ones, so they never wait for the host, and the host never
-        runs far ahead of them.
+        A result is read while the devices compute the next ones, so they don't wait for the host; at most AHEAD batches
+        are in flight.
 
         Args:
-          needs: keys of a batch that the program holds against what the model says, such as `label`: an id that the
-            model doesn't know is a UserError. (One in `tokens` always is.)
+          needs: keys of a batch that the program compares with the model's output, such as `label`: an id outside the
+            model's range is a UserError. (In `tokens` it always is.)
         """
         batches = eval_batches(
             source,
@@ -126,14 +126,14 @@ class Context:
                 yield jax.device_get(started.popleft())
 
     def put(self, arrays: PyTree) -> PyTree:
-        """numpy arrays that every host has, whole on every device."""
+        """Puts numpy arrays, equal on all hosts, on all devices, replicated."""
         with jax.transfer_guard_host_to_device("allow"):
             return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), arrays)
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
-        """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; host 0 does.
+        """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; only host 0 writes.
 
-        Where a link leads out of the workdir, a warning says so and nothing is written.
+        If a link leads out of the workdir, warns and writes nothing.
         """
         if self.folder is None or not distributed.is_primary():
             return
@@ -147,13 +147,13 @@ class Context:
 
 @dataclasses.dataclass
 class Evaluator:
-    """What is measured on which examples, and when. A new one is one new file with a `start`.
+    """Base class of evaluators: data, when to evaluate, and the computation. A new one is one new file with a `start`.
 
     Attributes:
-      data: the examples; every one counts once.
+      data: the examples; each is evaluated once.
       every_steps: training steps between two evaluations; the last step is always evaluated.
-      batch_size: examples at a time; None takes the run's.
-      max_batches: stop after this many batches; None reads all.
+      batch_size: examples in a global batch. If None, the run's.
+      max_batches: the number of batches to evaluate. If None, all.
     """
 
     data: Dataset
@@ -166,15 +166,15 @@ class Evaluator:
         return objective.required_keys
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        """Looks, before anything compiles, whether this evaluator fits the run's model, objective and training data.
+        """Checks, before compilation, that this evaluator fits the run's model, objective and training data.
 
         Raises:
-          UserError: it doesn't; the evaluator itself is called `eval` in the field's name.
+          UserError: it doesn't fit; the field's name begins with `eval` for the evaluator itself.
         """
 
     def start(self, context: Context) -> Evaluate:
-        """Makes what is needed once a run: a function of (the model's variables, updates done) that gives the scores.
+        """Called once per run; returns a function from (the model's variables, updates done) to the scores.
 
-        It runs on every host, with equal results; files are host 0's to write.
+        It runs on all hosts, with equal results; only host 0 writes files.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Frozen features of a model, and the labelled examples that they are compared with."""
+"""Evaluation of a model's frozen features with labelled training examples."""
 
 import dataclasses
 from typing import Any
@@ -16,10 +16,10 @@ from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
 
 
 def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:
-    """What a model's head reads, float32: what it sows as `features` among its `intermediates`.
+    """The input of a model's head, float32, which the model sows as `features` in `intermediates`.
 
     Raises:
-      UserError: the model sows none.
+      UserError: the model sows no features.
     """
     _, seen = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
     return _sown(seen, model).astype(jnp.float32)
@@ -48,15 +48,15 @@ class Spread:
 
 @dataclasses.dataclass
 class Frozen(Evaluator):
-    """Classes told from a model's features alone, by comparison with those of labelled training examples.
+    """Base class: predicts classes only from a model's features and those of labelled training examples.
 
-    A model gives its features [B D] by `sow("intermediates", "features", x)`: what its head reads, without dropout and,
-    for a masked autoencoder, with all patches visible. Examples of weight 0 are left out.
+    A model provides its features [B D] by `sow("intermediates", "features", x)`: the input of its head, without dropout
+    and, for a masked autoencoder, with all patches visible. Examples of weight 0 are left out.
 
     Attributes:
-      train: the training examples. None = the run's training split, made into examples as `data` makes its own: so
-        without the augmentation of the run's training data.
-      max_train: at most this many of them, evenly spread over the split; None takes all.
+      train: the training examples. If None, the run's training split with the settings of `data`, so without the
+        augmentation of the run's training data.
+      max_train: at most this many of them, evenly spread over the split. If None, all.
     """
 
     train: Dataset | None = None
@@ -83,8 +83,8 @@ class Frozen(Evaluator):
             return self.train
         mine, theirs = (getattr(data, "name", None) for data in (self.data, train))
         if mine is None or mine != theirs:
-            hint = f"it trains on {theirs}, and this evaluator's data is {mine}"
-            raise UserError("eval.train", "labelled examples, as the run's own are others", None, hint=hint)
+            hint = f"the run trains on {theirs}, and this evaluator's data is {mine}"
+            raise UserError("eval.train", "labelled training examples for this evaluator's data", None, hint=hint)
         return dataclasses.replace(self.data, **{"split": vars(train)["split"]})
 
     def start(self, context: Context) -> Evaluate:
@@ -114,5 +114,5 @@ class Frozen(Evaluator):
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
     ) -> dict[str, float]:
-        """The scores, given the features and the labels of the training examples."""
+        """The scores, from the features and the labels of the training examples."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Text from a causal model: one pass over the prompt fills the cache, if it has one, then one token at a time."""
+"""Text generation with a causal model: prefill of the KV cache, if the model has one, then one token at a time."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from txjax.models.text.decoder import empty_cache
 from txjax.nn import Logits
 from txjax.types import PyTree, config_field
 
-CHUNK = 32  # tokens that `stream` writes before it gives them
+CHUNK = 32  # tokens that `stream` generates at a time
 
 
 @dataclasses.dataclass
@@ -21,9 +21,9 @@ class Sampling:
     """How the next token is drawn from the logits.
 
     Attributes:
-      temperature: divides the logits; 0 always takes the likeliest token (greedy).
-      top_k: only the k likeliest tokens (Fan et al. 2018); None all.
-      top_p: only the likeliest tokens that together have this probability (Holtzman et al. 2020).
+      temperature: divides the logits; 0 always takes the most likely token (greedy).
+      top_k: only the k most likely tokens (Fan et al. 2018). If None, all.
+      top_p: only the most likely tokens that together have this probability (Holtzman et al. 2020). If None, all.
     """
 
     temperature: float = config_field(1.0, at_least=0)
@@ -48,22 +48,22 @@ class Sampling:
         return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
-Carry = tuple[jax.Array, PyTree]  # the logits of the next token, and what a writer holds of the text so far
+Carry = tuple[jax.Array, PyTree]  # the logits of the next token, and the state of the text so far
 
 
 @dataclasses.dataclass(frozen=True)
 class Cached:
-    """Writes with a model that caches: each call of it reads one token."""
+    """Decoding with a model that has a KV cache: each call of it reads one token."""
 
     model: Any
 
     def begin(self, variables: PyTree, prompt: Int[Array, "B P"], length: int) -> Carry:
-        """After the prompt, with room for `length` tokens more."""
+        """The carry after the prompt, with space in the cache for `length` more tokens."""
         rows, given = prompt.shape
         return self._call(variables, empty_cache(self.model, variables["params"], rows, given + length), prompt)
 
     def add(self, variables: PyTree, cache: PyTree, token: Int[Array, "B"]) -> Carry:
-        """After one token more."""
+        """The carry after one more token."""
         return self._call(variables, cache, token[:, None])
 
     def _call(self, variables: PyTree, cache: PyTree, tokens: jax.Array) -> Carry:
@@ -73,20 +73,20 @@ class Cached:
 
 @dataclasses.dataclass(frozen=True)
 class Recomputed:
-    """Writes with any causal model: each token is computed from the last `window` tokens anew."""
+    """Decoding with any causal model: each token is computed anew from the last `window` tokens."""
 
     model: Any
     window: int
 
     def begin(self, variables: PyTree, prompt: Int[Array, "B P"], length: int) -> Carry:
-        """After the prompt."""
+        """The carry after the prompt."""
         given = prompt[:, -self.window :]
         text = jnp.pad(given, ((0, 0), (0, self.window - given.shape[1])))
         return self._call(variables, text, jnp.int32(given.shape[1]))
 
-    def add(self, variables: PyTree, held: PyTree, token: Int[Array, "B"]) -> Carry:
-        """After one token more."""
-        text, count = held
+    def add(self, variables: PyTree, state: PyTree, token: Int[Array, "B"]) -> Carry:
+        """The carry after one more token."""
+        text, count = state
         text = jnp.where(count < self.window, text, jnp.roll(text, -1, axis=1))
         count = jnp.minimum(count + 1, self.window)
         return self._call(variables, text.at[:, count - 1].set(token), count)
@@ -97,17 +97,17 @@ class Recomputed:
 
 
 def writer(model: Any, variables: PyTree, window: int) -> Cached | Recomputed:
-    """Writes with a cache where the model has one.
+    """The decoder of a model: `Cached` if the model has a KV cache, else `Recomputed`.
 
     Args:
-      window: tokens that a model without a cache is given, as many as in training.
+      window: the number of tokens that a model without a cache reads, as in training.
     """
     tokens = jax.ShapeDtypeStruct((1, window), jnp.int32)
     _, changed = jax.eval_shape(lambda v, t: model.apply(v, t, train=False, mutable=["cache"]), variables, tokens)
     return Cached(model) if changed.get("cache") else Recomputed(model, window)
 
 
-def go_on(
+def decode(
     how: Cached | Recomputed,
     variables: PyTree,
     carry: Carry,
@@ -116,12 +116,12 @@ def go_on(
     key: jax.Array,
     sampling: Sampling,
 ) -> tuple[Carry, Int[Array, "B N"]]:
-    """`count` tokens more, int32, after `start` that were written before."""
+    """Generates `count` more tokens, int32, after `start` generated ones."""
 
     def next_token(carry: Carry, i: jax.Array) -> tuple[Carry, jax.Array]:
-        logits, held = carry
+        logits, state = carry
         token = sampling(logits, jax.random.fold_in(key, i))
-        return how.add(variables, held, token), token
+        return how.add(variables, state, token), token
 
     # The last token needs no further call of the model, but one shape for all steps compiles once.
     carry, tokens = jax.lax.scan(next_token, carry, start + jnp.arange(count))
@@ -137,16 +137,16 @@ def generate(
     sampling: Sampling,
     window: int | None = None,
 ) -> Int[Array, "B T"]:
-    """`length` tokens after a prompt, int32. Jit it with `length`, `sampling` and `window` fixed.
+    """Generates `length` tokens after a prompt, int32. Jit it with `length`, `sampling` and `window` static.
 
     Args:
-      window: see `writer`; None takes the whole text.
+      window: as in `writer`. If None, the whole text.
 
     Raises:
-      UserError: the model has no positions for so long a text.
+      UserError: the text is longer than the model's positions.
     """
     how = writer(model, variables, window or prompt.shape[1] + length)
-    return go_on(how, variables, how.begin(variables, prompt, length), 0, length, key, sampling)[1]
+    return decode(how, variables, how.begin(variables, prompt, length), 0, length, key, sampling)[1]
 
 
 def stream(
@@ -157,11 +157,11 @@ def stream(
     key: jax.Array,
     sampling: Sampling,
 ) -> Iterator[Int[np.ndarray, "B N"]]:
-    """The tokens of `generate`, some at a time: two programs are compiled, and the second runs again and again."""
-    turns = -(-length // CHUNK)
-    size = -(-length // turns)  # those of the last turn that are too many come to nothing
+    """Yields the tokens of `generate` in chunks; compiles two programs, for the prompt and for a chunk."""
+    chunks = -(-length // CHUNK)
+    size = -(-length // chunks)  # surplus tokens of the last chunk are dropped
     carry = jax.jit(lambda v, p: how.begin(v, p, length))(variables, prompt)
-    more = jax.jit(lambda c, v, i, k: go_on(how, v, c, i, size, k, sampling), donate_argnums=0)
+    more = jax.jit(lambda c, v, i, k: decode(how, v, c, i, size, k, sampling), donate_argnums=0)
     for start in range(0, length, size):
         carry, tokens = more(carry, variables, jnp.int32(start), key)
         yield jax.device_get(tokens)[:, : length - start]

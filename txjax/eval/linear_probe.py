@@ -15,15 +15,15 @@ from txjax.types import PyTree, config_field, require
 
 @dataclasses.dataclass
 class LinearProbe(Frozen):
-    """Logistic regression on standardised features, fitted by scikit-learn to the training examples.
+    """Logistic regression on standardized features, fitted by scikit-learn to the training examples.
 
-    It minimises the sum of the examples' cross entropies and penalty / 2 * (the sum of the squared weights).
+    It minimizes the sum of the examples' cross entropies and penalty / 2 * (the sum of the squared weights).
 
     Scores: `accuracy`, and `train_accuracy` on the training examples.
 
     Attributes:
-      penalty: see above.
-      max_iterations: of L-BFGS; scikit-learn warns where they were too few.
+      penalty: the L2 penalty above.
+      max_iterations: iterations of L-BFGS; scikit-learn warns if it did not converge.
     """
 
     penalty: float = config_field(1.0, above=0)

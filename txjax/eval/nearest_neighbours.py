@@ -1,4 +1,4 @@
-"""Nearest neighbours on frozen features: how good they are, without training anything."""
+"""Nearest-neighbor classification with frozen features, without training."""
 
 import dataclasses
 
@@ -22,8 +22,8 @@ class NearestNeighbours(Frozen):
     Scores: `accuracy`.
 
     Attributes:
-      k: how many vote.
-      temperature: the smaller, the less the farther ones count.
+      k: the number of neighbors that vote.
+      temperature: the temperature of the votes; the smaller, the less weight for farther neighbors.
     """
 
     k: int = config_field(20, at_least=1)
@@ -35,15 +35,15 @@ class NearestNeighbours(Frozen):
         model, objective = context.model, context.objective
         classes, k = int(labels.max()) + 1, min(self.k, len(labels))
 
-        def correct(held: PyTree, batch: Batch) -> PyTree:
-            variables, (references, known) = held
+        def correct(inputs: PyTree, batch: Batch) -> PyTree:
+            variables, (references, known) = inputs
             x = features_of(model, variables, objective.inputs(batch))
             strength = votes(x, references, known, classes, k, self.temperature)
             return strength.argmax(-1) == batch["label"], batch["weights"]
 
         program = context.program(correct, classes, k)
-        held = (variables, context.put((features, labels)))
-        rows = list(context.over(program, held, context.source, self.max_batches))
+        inputs = (variables, context.put((features, labels)))
+        rows = list(context.over(program, inputs, context.source, self.max_batches))
         right, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
         return {"accuracy": float(right[weights > 0].mean())}
 
@@ -56,11 +56,11 @@ def votes(
     k: int,
     temperature: float,
 ) -> Float[Array, "B {classes}"]:
-    """How strongly the k nearest references vote for each class, up to a factor for each row."""
+    """The votes of the k nearest references for each class, up to a factor per row."""
     similarity = _unit(x) @ _unit(references).T
-    nearest, places = jax.lax.top_k(similarity, k)
-    strength = jnp.exp((nearest - nearest[:, :1]) / temperature)  # of the nearest: 1, so that none overflows
-    return jnp.einsum("bk,bkc->bc", strength, jax.nn.one_hot(labels[places], classes))
+    nearest, indices = jax.lax.top_k(similarity, k)
+    strength = jnp.exp((nearest - nearest[:, :1]) / temperature)  # 1 for the nearest, so that none overflows
+    return jnp.einsum("bk,bkc->bc", strength, jax.nn.one_hot(labels[indices], classes))
 
 
 def _unit(x: Float[Array, "N D"]) -> Float[Array, "N D"]:

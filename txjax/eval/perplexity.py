@@ -1,4 +1,4 @@
-"""How well a decoder foretells a text, in units that other papers give: perplexity and bits per byte."""
+"""The loss of a decoder on a text as perplexity and bits per byte."""
 
 import dataclasses
 import math
@@ -18,13 +18,13 @@ from txjax.types import Batch, PyTree, UserError, config_field
 class Perplexity(Evaluator):
     """The loss of the next token, per token and per byte.
 
-    Scores: `loss` in nats a token; `perplexity` = exp(loss); `bits_per_byte` = nats / (ln 2 * bytes), over the bytes
-    of UTF-8 that the targets stand for, so that models with different tokenizers can be compared. Special tokens cost
-    nats and have no bytes. It is left out for tokenizers whose tokens don't say how many bytes they stand for
-    (WordPiece). Targets of weight 0 count nowhere.
+    Scores: `loss` in nats per token; `perplexity` = exp(loss); `bits_per_byte` = nats / (ln 2 * bytes), over the UTF-8
+    bytes of the targets, so that models with different tokenizers can be compared. Special tokens add nats and no
+    bytes. It is left out for tokenizers without a known number of bytes per token (WordPiece). Targets of weight 0 are
+    left out.
 
     Attributes:
-      objective: how the cross entropy is computed.
+      objective: the objective, which computes the cross entropy.
     """
 
     objective: NextToken = config_field(factory=NextToken)

@@ -1,4 +1,4 @@
-"""Rows of images as one picture."""
+"""Grids of images as PNG."""
 
 import io
 from collections.abc import Mapping
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-SIDE = 96  # pixels of an image's height in the picture, at least
+SIDE = 96  # the minimum height of an image in the picture, in pixels
 GAP = 4
-INK = "#7b8794"  # readable on white and on black: the rest of the paper is transparent
+INK = "#7b8794"  # readable on white and on black, since the background is transparent
 DPI = 100
 
 
 def grid(rows: Mapping[str, Float[np.ndarray, "N H W C"]]) -> bytes:
-    """A PNG of rows of images side by side, each row with its name; every pixel a whole number of the picture's.
+    """A PNG of rows of images, each row with its name; images are enlarged by an integer factor.
 
     Args:
-      rows: images of values from 0 to 1, of one or three channels; the same number and size in every row.
+      rows: images with values from 0 to 1 and one or three channels, by name; every row has the same number and size.
     """
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""Metrics of all predictions together, such as GLUE's: they are no means over examples."""
+"""Metrics of all predictions together, such as GLUE's, which are not means over examples."""
 
 import dataclasses
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def _scipy(name: str) -> Metric:
     def metric(answers: np.ndarray, predictions: np.ndarray) -> float:
         import scipy.stats  # slow to import
 
-        # A correlation with a constant is not defined. A model that always says the same has learned nothing: 0.
+        # The correlation with a constant is undefined; for a model with constant predictions it is reported as 0.
         if np.ptp(answers) == 0 or np.ptp(predictions) == 0:
             return 0.0
         return float(getattr(scipy.stats, name)(answers, predictions).statistic)
@@ -44,7 +44,7 @@ CLASSES: dict[str, Metric] = {
 }
 NUMBERS: dict[str, Metric] = {"pearson": _scipy("pearsonr"), "spearman": _scipy("spearmanr")}
 
-# The official metrics of GLUE's tasks (Wang et al. 2019, table 1). MNLI has two sets: give each its own evaluator.
+# The official metrics of GLUE's tasks (Wang et al. 2019, table 1). MNLI has two sets: one evaluator each.
 GLUE: dict[str, tuple[str, ...]] = {
     "cola": ("matthews",),
     "sst2": ("accuracy",),
@@ -60,16 +60,16 @@ GLUE: dict[str, tuple[str, ...]] = {
 
 @dataclasses.dataclass
 class Predictions(Evaluator):
-    """Metrics of a classifier's or a regression's predictions, by scikit-learn and scipy.
+    """Metrics of the predictions of a classifier or a regression model, by scikit-learn and scipy.
 
-    The model gives [B classes]: the class of the largest is predicted, and compared with `label`; or [B 1], compared
-    with `value`. Examples of weight 0 are left out. The predictions of all hosts and batches are gathered first.
+    The model's output is [B classes], whose argmax is compared with `label`, or [B 1], compared with `value`.
+    Examples of weight 0 are left out. The predictions of all hosts and batches are gathered first.
 
     Scores: each of the metrics.
 
     Attributes:
       metrics: for classes `accuracy`, `f1` (of class 1 of two), `f1_macro` (the mean over classes), `matthews`
-        (Matthews correlation); for numbers `pearson`, `spearman`. `GLUE["cola"]` names those of a GLUE task.
+        (Matthews correlation); for numbers `pearson`, `spearman`. `GLUE["cola"]` are those of a GLUE task.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)
@@ -87,13 +87,13 @@ class Predictions(Evaluator):
                 raise UserError("eval.metrics", expected, metric, near_misses(metric, known))
         classes = getattr(self.data, "classes", None)
         if "f1" in self.metrics and classes is not None and classes != 2:
-            raise UserError("eval.metrics", f"f1_macro for {classes} classes", "f1", hint="f1 is of class 1 of two")
+            raise UserError("eval.metrics", f"f1_macro for {classes} classes", "f1", hint="f1 needs two classes")
         if known is CLASSES:
             require("sklearn", "scikit-learn", "eval.metrics")
         output, _ = outline(model, objective, self.data)
         shape = getattr(output, "shape", ())
         if len(shape) != 2 or (known is NUMBERS and shape[1] != 1):
-            expected = "a model that gives [B classes]" if known is CLASSES else "a model that gives [B 1]"
+            expected = "a model with output [B classes]" if known is CLASSES else "a model with output [B 1]"
             raise UserError("config.model", expected, type(model).__name__)
 
     def start(self, context: Context) -> Evaluate:

@@ -1,4 +1,4 @@
-"""What a masked autoencoder paints, as a picture."""
+"""Images reconstructed by a masked autoencoder, as a picture."""
 
 import dataclasses
 from typing import Any
@@ -15,21 +15,21 @@ from txjax.nn import patchify, unpatchify
 from txjax.objectives import MaskedPatch, Objective
 from txjax.types import Batch, PyTree, UserError, config_field
 
-GREY = 0.5  # of a hidden patch
+GREY = 0.5  # the value of a hidden patch
 
 
 @dataclasses.dataclass
 class Reconstructions(Evaluator):
-    """The first images of a set masked, reconstructed, and as they are, in `pictures/NAME/STEP.png` and in the report.
+    """The first images of a set: masked, reconstructed and original, in `pictures/NAME/STEP.png` and in the report.
 
-    The same patches are hidden at every step. The visible ones are shown as they are. Of a model that was trained on
-    normalised patches, the hidden ones are shown with the mean and the deviation of the true patch (as figure 2 of He
-    et al. 2022).
+    The same patches are hidden at every step. Visible patches are shown unchanged. For a model trained on normalized
+    patches, hidden ones are shown with the mean and the standard deviation of the true patch (as in figure 2 of He et
+    al. 2022).
 
     Scores: none.
 
     Attributes:
-      count: how many images.
+      count: the number of images.
     """
 
     count: int = config_field(8, at_least=1)
@@ -41,7 +41,7 @@ class Reconstructions(Evaluator):
         if channels not in (1, 3):
             raise UserError("eval.data", "images of 1 or 3 channels", channels)
         if not (hasattr(self.data, "mean") and hasattr(self.data, "std")):
-            raise UserError("eval.data", "images with `mean` and `std`, to undo", type(self.data).__name__)
+            raise UserError("eval.data", "images with `mean` and `std`", type(self.data).__name__)
 
     def start(self, context: Context) -> Evaluate:
         model = context.model
@@ -78,6 +78,6 @@ class Reconstructions(Evaluator):
 
 
 def unnormalised(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:
-    """Normalised patches with the mean and deviation of `patches`: undoes `objectives.masked_patch.normalised`."""
+    """Restores the mean and deviation of `patches`: the inverse of `objectives.masked_patch.normalised`."""
     mean = patches.mean(-1, keepdims=True)
     return painted * jnp.sqrt(jnp.square(patches - mean).mean(-1, keepdims=True) + 1e-6) + mean

@@ -1,4 +1,4 @@
-"""Text that a decoder writes while it learns."""
+"""Texts that a decoder generates during training."""
 
 import dataclasses
 from typing import Any
@@ -16,17 +16,17 @@ from txjax.types import PyTree, UserError, config_field
 
 @dataclasses.dataclass
 class Samples(Evaluator):
-    """Texts that the model writes, in `samples/NAME/STEP.txt` of the workdir and in the report.
+    """Texts that the model generates, in `samples/NAME/STEP.txt` of the workdir and in the report.
 
-    The draws are the same at every step, so that what changes is the model. Of `data` only the tokenizer is used.
+    The random keys are the same at every step, so that only the model changes. Of `data` only the tokenizer is used.
 
     Scores: none.
 
     Attributes:
-      prompts: what the texts begin with.
-      texts: how many a prompt.
-      length: tokens that are written.
-      sampling: how each is drawn.
+      prompts: the prompts.
+      texts: the number of texts per prompt.
+      length: the number of tokens to generate.
+      sampling: how tokens are drawn.
     """
 
     prompts: tuple[str, ...] = ("\n",)

@@ -1,1 +1,1 @@
-"""Files that are written durably, digests of folders, and what disks can do."""
+"""Durable writes of files, digests of folders, and errors of disks."""

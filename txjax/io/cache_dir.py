@@ -1,9 +1,9 @@
-"""Where txjax keeps what it can make again: prepared data, compiled programs."""
+"""The cache folder, for prepared data and compiled programs; all of it can be made again."""
 
 import os
 from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """TXJAX_CACHE_DIR, or ~/.cache/txjax."""
+    """Returns TXJAX_CACHE_DIR, or ~/.cache/txjax if it is not set."""
     return Path(os.environ.get("TXJAX_CACHE_DIR") or "~/.cache/txjax").expanduser()

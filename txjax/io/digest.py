@@ -1,4 +1,4 @@
-"""A folder's digests: written last, so that they are also its commit mark; any changed bit is noticed."""
+"""Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from txjax.io.files import evict, flush, replace_text
 from txjax.types import RunError
 
 NAME = "digests.json"
-# Errors that belong to a file itself; any other may be gone at the next try.
+# Errors of the file itself; any other is treated as temporary.
 _OF_THE_FILE = {
     getattr(errno, name)
     for name in ("EIO", "EACCES", "EPERM", "ENOENT", "EISDIR", "ENOTDIR", "ELOOP", "ENXIO", "EBADMSG", "EUCLEAN")
@@ -26,11 +26,11 @@ _OF_THE_FILE = {
 
 
 class Unavailable(RunError):
-    """A file can't be read for now (too many open files, a server that is away): whether it is damaged is unknown."""
+    """A file can't be read for now (too many open files, an unreachable server); whether it is damaged is unknown."""
 
 
 def unavailable(error: OSError) -> Unavailable | None:
-    """What to raise for an error that may be gone at the next try; None for one that belongs to the file itself."""
+    """The `Unavailable` to raise for a temporary error; None for an error of the file itself."""
     if error.errno in _OF_THE_FILE:
         return None
     return Unavailable(f"{error.filename or 'a file'} cannot be read for now: {error.strerror or error}")
@@ -47,24 +47,24 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
         with path.open("rb") as file:
             yield file
     except OSError as error:
-        error.filename = str(path)  # which an error of reading lacks
+        error.filename = str(path)  # errors of read() have none
         raise
 
 
 def _digests(folder: Path) -> dict[str, str]:
     files = sorted(p for p in _files(folder) if p != folder / NAME)
-    with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter's lock
+    with ThreadPoolExecutor() as pool:  # hashing releases the GIL
         return dict(zip((str(p.relative_to(folder)) for p in files), pool.map(_digest, files), strict=True))
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Every file below a folder. Raises OSError where one can't be looked at: pathlib would leave it out in silence."""
+    """All files below a folder. Raises OSError for one that can't be accessed, which pathlib would silently skip."""
 
     def fail(error: OSError) -> None:
         raise error
 
-    for place, _, names in os.walk(folder, onerror=fail):
-        yield from (path for name in names if _is_file(path := Path(place, name)))
+    for parent, _, names in os.walk(folder, onerror=fail):
+        yield from (path for name in names if _is_file(path := Path(parent, name)))
 
 
 def _is_file(path: Path) -> bool:
@@ -79,14 +79,14 @@ def _text(digests: dict[str, str]) -> str:
 
 
 def commit(folder: Path) -> None:
-    """Writes the digests of every file below `folder`; from now on it is complete, also after a power cut."""
+    """Writes the digests of every file below `folder`; from then on it is complete, also after a power cut."""
     for path in _files(folder):
         flush(path)
     replace_text(folder / NAME, _text(_digests(folder)))
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether `commit` finished for this folder. If that can't be looked at, it did: `faults` tells more."""
+    """Whether `commit` finished for this folder. True if that can't be checked: `faults` reports the reason."""
     try:
         return _is_file(folder / NAME)
     except OSError:
@@ -94,14 +94,14 @@ def is_complete(folder: Path) -> bool:
 
 
 def read_back(folder: Path) -> list[str]:
-    """The `faults` of a folder as the disk has it, not the system's copies of what was just written."""
+    """The `faults` of a folder as read from the disk, not from the page cache."""
     for path in _files(folder):
         evict(path)
     return faults(folder)
 
 
 def faults(folder: Path) -> list[str]:
-    """What is wrong with a folder, a line each; empty if every bit is as it was at `commit`.
+    """The faults of a folder, one line each; empty if every bit is as it was at `commit`.
 
     Raises:
       Unavailable: a file can't be read for now.

@@ -1,4 +1,4 @@
-"""What a disk does to those who write: it is full, or it fails. Both are one line that says what is safe."""
+"""Errors of disks that are full or fail: each becomes a one-line message that says which data are safe."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from txjax.types import RunError, UserError
 
-# TensorStore raises ValueError where a file can't be written; its text begins with the status, such as DATA_LOSS.
+# TensorStore raises ValueError if a file can't be written; its message begins with the status, such as DATA_LOSS.
 _STATUS = re.compile(r"[A-Z][A-Z_]{4,}(:|$)")
 
 log = logging.getLogger("txjax")
@@ -20,14 +20,14 @@ log = logging.getLogger("txjax")
 
 @contextlib.contextmanager
 def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
-    """Turns what goes wrong with the disk inside the block into one line.
+    """Turns disk errors raised in the block into a one-line UserError or RunError.
 
     Args:
-      what: is being written there.
-      safe: says what is safe all the same.
+      what: what the block writes, for the message.
+      safe: returns which data are safe, for the message.
 
     Raises:
-      UserError: the disk is full, which its user can mend. RunError: it fails in another way.
+      UserError: the disk is full. RunError: the disk fails in another way.
     """
     try:
         yield
@@ -35,14 +35,14 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise _full(folder, what, safe()) from error
         if isinstance(error, OSError) or _STATUS.match(str(error)):
-            told = (str(error).splitlines() or [type(error).__name__])[0][:300]
-            raise RunError(f"{what} could not be saved: {told}; {safe()}") from error
+            message = (str(error).splitlines() or [type(error).__name__])[0][:300]
+            raise RunError(f"{what} could not be saved: {message}; {safe()}") from error
         raise
 
 
 @contextlib.contextmanager
 def dispensable(path: Path) -> Iterator[None]:
-    """What is written inside the block is no reason to stop a run: if the disk fails, a warning says so, once."""
+    """A block that writes an optional file: a disk error in it is a warning, once per path, and the run continues."""
     try:
         yield
     except OSError as error:
@@ -51,27 +51,27 @@ def dispensable(path: Path) -> Iterator[None]:
 
 @functools.cache
 def _warn(path: Path, why: str) -> None:
-    log.warning("%s could not be written: %s; the run goes on without it", path, why)
+    log.warning("%s could not be written: %s; the run continues without it", path, why)
 
 
 def check_room(folder: Path, needed: int, what: str, safe: Callable[[], str]) -> None:
-    """Raises UserError where the folder's disk has no room for so many bytes."""
+    """Raises UserError if the folder's disk has less than `needed` bytes free."""
     if shutil.disk_usage(folder).free < needed:
         raise _full(folder, what, safe())
 
 
 def take_lock(handle: int, field: str, folder: Path) -> bool:
-    """Takes the lock of an open file in a folder until it is closed. Gives False where another process has it.
+    """Locks an open file in a folder until it is closed. Returns False if another process has the lock.
 
     The library `filelock` makes the same system call. It is not used because it locks no folders and no file that is
     open already, so a run could not find out that its lock was removed (train/lock.py), and because a file system
     without locks has to be a UserError.
 
     Args:
-      field: what names the folder, for the message.
+      field: the flag or field that names the folder, for the message.
 
     Raises:
-      UserError: the file system locks nothing.
+      UserError: the file system has no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
-"""Writing files so that a reader, or a machine that stops, sees the old text or the new and never a part.
+"""Atomic writes: a reader, also after a crash, sees the old text or the new, never a part.
 
-Paths are pathlib's. With those of etils.epath object stores would come along, but not what is promised here: a store
-has neither fsync nor a rename in one step, and no locks.
+Paths are pathlib's. etils.epath would add object stores, which can't give these guarantees: they have no fsync, no
+atomic rename and no locks.
 """
 
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def flush(path: Path) -> None:
-    """Waits until a file, or a folder's list of names, is on the disk."""
+    """Waits until a file, or a folder's list of entries, is on the disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -18,7 +18,7 @@ def flush(path: Path) -> None:
 
 
 def evict(path: Path) -> None:
-    """Asks the system to forget its copy of a flushed file, so that the next reading is the disk's."""
+    """Drops a flushed file from the page cache, so that the next read comes from the disk."""
     if not hasattr(os, "posix_fadvise"):
         return
     handle = os.open(path, os.O_RDONLY)
@@ -29,20 +29,20 @@ def evict(path: Path) -> None:
 
 
 def leaves(path: Path, folder: Path) -> bool:
-    """Whether a path that begins in a folder ends elsewhere, by links."""
+    """Whether a path in a folder leads out of it through links."""
     return not path.resolve().is_relative_to(folder.resolve())
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replaces a whole file in one step."""
+    """Replaces a file atomically."""
     replace_bytes(path, text.encode())
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Replaces a whole file in one step; of a link the link itself, not what it points to."""
+    """Replaces a file atomically; if it is a link, the link itself, not its target."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
-    with temporary.open("xb") as file:  # a new one: a link that lies there is not followed
+    with temporary.open("xb") as file:  # a new file: an existing link is not followed
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The log of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
+"""The metrics of a run: metrics.jsonl, trackers, the console. Nothing else writes metrics."""
 
 from txjax.log.console import Progress, announce, setup_logging
 from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of, spare

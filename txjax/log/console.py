@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a progress line on the console, messages on stderr and in `workdir/logs`."""
+"""Output of a running run: a progress line on the console, messages on stderr and in `workdir/logs`."""
 
 import contextlib
 import logging
@@ -22,18 +22,18 @@ BAR = 10  # characters
 
 
 class Progress:
-    """The run on the console: a live line on a terminal, one plain line a row anywhere else.
+    """Progress on the console: a live line on a terminal, one plain line per row elsewhere.
 
-    The live line begins with the step and the time that is left; what its width has no room for is left out.
+    The live line begins with the step and the ETA; fields that don't fit the width are left out.
     """
 
     def __init__(self, num_steps: int, console: Console | None = None, start_step: int = 0):
         self.num_steps, self.step = num_steps, start_step
         self.console = console or Console(highlight=False, soft_wrap=True)
         self.first: tuple[int, float] | None = None
-        self.left = ""  # time, once it is known
+        self.left = ""  # the ETA, once known
         self.parts: list[str] = []
-        self.doing: tuple[str, float] | None = None  # what is no step, and since when
+        self.doing: tuple[str, float] | None = None  # work other than steps, and its start time
         self.live = (
             Live(console=self.console, get_renderable=self._line, refresh_per_second=REFRESHES_PER_SECOND)
             if self.console.is_terminal
@@ -41,8 +41,10 @@ class Progress:
         )
 
     def show(self, step: int, metrics: Mapping[str, Value]) -> None:
-        """Shows one row, unless the terminal is gone."""
-        self.step, self.parts, self.left = step, _parts(metrics), self._time_left(step)
+        """Shows one row. If the console can't be written, nothing is shown from then on."""
+        self.step = step
+        self.parts = _parts(metrics)
+        self.left = self._time_left(step)
         try:
             self._show(metrics)
         except OSError:
@@ -60,7 +62,7 @@ class Progress:
 
     @contextlib.contextmanager
     def busy(self, what: str) -> Iterator[None]:
-        """The live line tells what the block does, and for how many seconds by now."""
+        """Shows on the live line what the block does, and for how many seconds so far."""
         self.doing = (what, time.monotonic())
         if self.live:
             self._start(self.live)
@@ -70,7 +72,7 @@ class Progress:
             self.doing = None
 
     def close(self) -> None:
-        """Leaves the last line standing."""
+        """Stops the live line; its last state stays on the terminal."""
         if self.live:
             with contextlib.suppress(OSError):
                 self.live.stop()
@@ -78,7 +80,7 @@ class Progress:
     def _start(self, live: Live) -> None:
         if not live.is_started:
             live.start()
-            self.console.show_cursor(True)  # however the process ends, its terminal has a cursor
+            self.console.show_cursor(True)  # so that the cursor is visible however the process ends
 
     def _at(self, kind: str = "step") -> str:
         return f"{kind} {self.step:>{len(str(self.num_steps))}}/{self.num_steps}"
@@ -100,7 +102,7 @@ class Progress:
 
     def _time_left(self, step: int) -> str:
         now = time.monotonic()
-        if self.first is None:  # the first row paid for compiling: the clock starts here
+        if self.first is None:  # the first row includes compilation: timing starts here
             self.first = (step, now)
         if step == self.first[0]:
             return ""
@@ -109,7 +111,7 @@ class Progress:
 
 
 def _parts(metrics: Mapping[str, Value]) -> list[str]:
-    """What a line shows of a row, the most important first."""
+    """The fields of a row that the progress line shows, the most important first."""
     shown = {"train/loss": "loss", "train/lr": "lr"}
     if "perf/tokens_per_s" in metrics:
         shown["perf/tokens_per_s"] = "tokens/s"
@@ -129,18 +131,18 @@ _announced: list[str] = []
 
 
 def announce(message: str) -> None:
-    """Keeps a message until `setup_logging` knows its file; the log begins with it."""
+    """Logs a message, at the start of the log, once `setup_logging` has opened its file."""
     _announced.append(message)
 
 
 def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] = ()) -> None:
     """Sends the messages of "txjax" to `workdir/logs/process_N.log` and to stderr (only warnings where N > 0).
 
-    Messages of the level DEBUG are in the file alone.
+    DEBUG messages are written only to the file. The stderr handler replaces the one that `logging.basicConfig` gave to
+    the root logger.
 
-    `beside` are workdirs of runs that train together with this one: they get the same file.
-
-    Its stderr handler takes the place of the one that `logging.basicConfig` gave to the root logger.
+    Args:
+      beside: workdirs of runs that train together with this one, which get the same file.
     """
     root = logging.getLogger()
     for owner, kinds in ((logger, (_File,)), (root, (logging.StreamHandler, _StderrHandler))):
@@ -151,8 +153,8 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
     stderr = _StderrHandler(logging.WARNING if process_index else logging.INFO)
     stderr.setFormatter(Formatter())
     root.addHandler(stderr)
-    for place in (workdir, *beside):
-        path = Path(place) / "logs" / f"process_{process_index}.log"
+    for folder in (workdir, *beside):
+        path = Path(folder) / "logs" / f"process_{process_index}.log"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = _File(path, encoding="utf-8")
@@ -161,24 +163,24 @@ def setup_logging(workdir: Path, process_index: int = 0, beside: Sequence[Path] 
             continue
         file.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(file)
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised again where we wait for it
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax's errors are raised when its save is awaited
     while _announced:
         logger.info(_announced.pop(0))
 
 
 class _StderrHandler(logging.Handler):
-    """Looks sys.stderr up at each message: the live line replaces it to print above itself."""
+    """Looks up sys.stderr at each message: the live line replaces it to print above itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):  # the terminal may be gone
             print(self.format(record), file=sys.stderr)
 
 
-_NO_FILE = "%s could not be written (%s); messages are on stderr alone"
+_NO_FILE = "%s could not be written (%s); messages go only to stderr"
 
 
 class _File(logging.FileHandler):
-    """A file that is given up, with one warning, when its disk fails."""
+    """A log file that is closed, with one warning, when its disk fails."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         logger.removeHandler(self)

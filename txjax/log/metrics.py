@@ -1,4 +1,4 @@
-"""metrics.jsonl, the record of a run: one JSON object a line, `{"step": updates done, "time": unix seconds, ...}`."""
+"""metrics.jsonl, a run's metrics: one JSON object per line, `{"step": updates done, "time": unix seconds, ...}`."""
 
 import contextlib
 import json
@@ -15,19 +15,19 @@ from txjax.log.trackers import Feed, Row, Tracker, Value
 from txjax.types import UserError
 
 METRICS = "metrics.jsonl"
-CLOSE_SECONDS = 5.0  # what all trackers together may take at the end
+CLOSE_SECONDS = 5.0  # the limit for closing all trackers together
 
 
 class Log:
-    """The log of one run.
+    """The metrics log of one run.
 
-    Opening it at `start_step` cuts metrics.jsonl back to the rows that the checkpoint of that step knows, so that no
-    step appears twice and none is missing. `start_step` 0 is a run from scratch: all rows go. Of several processes
-    only number 0 writes; the others may call everything. The console sees the rows that are `shown`. `extent` is what
-    that checkpoint's record has of this log: rows that were lost or changed since are told (`recovery`).
+    Opening it at `start_step` truncates metrics.jsonl to the rows up to the checkpoint of that step, so that no step
+    appears twice and none is missing. At `start_step` 0 (a run from scratch) all rows are removed. Only process 0
+    writes; on the others all calls do nothing. The console shows the rows if `shown`. `extent` is the number and the
+    digest of the rows in that checkpoint's record: rows lost or changed since are reported by a warning (`recovery`).
 
     Attributes:
-      reached: the last step that the log had before it was cut, 0 if there was none.
+      reached: the last step of the log before it was truncated, 0 if there was none.
     """
 
     def __init__(
@@ -50,7 +50,9 @@ class Log:
         self.path = path = Path(workdir) / METRICS
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = cut_back(path, start_step, extent, _step)
-        self.last_step, self.reached, self._extent = kept.last, kept.reached, Extent(kept.text)
+        self.last_step = kept.last
+        self.reached = kept.reached
+        self._extent = Extent(kept.text)
         self.file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115, closed by close()
         self.feeds = [Feed(tracker, path.parent, start_step) for tracker in trackers]
         self.progress = Progress(num_steps, start_step=start_step) if shown else None
@@ -78,12 +80,12 @@ class Log:
             self.progress.show(step, row)
 
     def busy(self, what: str) -> contextlib.AbstractContextManager[None]:
-        """The console tells what the block does, which is no step."""
+        """Shows on the console what the block does, other than steps."""
         return self.progress.busy(what) if self.progress else contextlib.nullcontext()
 
     def extent(self) -> dict[str, int | str]:
         """The number and the digest of all rows so far, for a checkpoint's record."""
-        return {} if self.file is None else self._extent.told()
+        return {} if self.file is None else self._extent.as_record()
 
     def sync(self) -> None:
         """Makes all rows so far survive a power cut; called before a checkpoint is committed."""
@@ -94,7 +96,7 @@ class Log:
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:
-        """An error of the disk says which file it was."""
+        """Adds the file's name to disk errors."""
         try:
             yield
         except OSError as error:
@@ -102,7 +104,7 @@ class Log:
             raise
 
     def close(self) -> None:
-        """Syncs, and gives the trackers a few seconds to finish."""
+        """Syncs the file and waits up to CLOSE_SECONDS for the trackers to finish."""
         if self.file is None:
             return
         try:
@@ -123,10 +125,10 @@ class Log:
 
 
 def read_metrics(workdir: Path | str) -> list[Row]:
-    """The rows of a run, also of one that still writes: an unfinished last line is left out.
+    """The rows of a run, which may still be running: an unfinished last line is left out.
 
     Raises:
-      UserError: no metrics, or a line that is no row.
+      UserError: there is no metrics.jsonl, or a line is not a row.
     """
     path = Path(workdir) / METRICS
     if not path.is_file():
@@ -139,13 +141,13 @@ def read_metrics(workdir: Path | str) -> list[Row]:
         if row is not None:
             rows.append(row)
         elif line.endswith("\n"):
-            hint = "a row is a step, which is a whole number, and numbers or texts"
+            hint = "a row is a step, which is a whole number, and numbers or strings"
             raise UserError(f"{path}:{number}", "one JSON object", line[:80], hint=hint)
     return rows
 
 
 def rows_of(text: str) -> list[Row]:
-    """The rows of a piece of a log that a run still writes; lines that are none are left out."""
+    """The rows of a part of a log that is still being written; other lines are skipped."""
     return [row for row in map(_row, text.splitlines(keepends=True)) if row is not None]
 
 
@@ -154,7 +156,7 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def plain(row: Row) -> Row:
-    """The row as standard JSON can hold it: infinities and NaN by their names."""
+    """The row with infinities and NaN replaced by their names, as standard JSON needs."""
 
     def named(value: Value) -> Value:
         if isinstance(value, float) and not math.isfinite(value):
@@ -165,7 +167,7 @@ def plain(row: Row) -> Row:
 
 
 def _row(line: str) -> Row | None:
-    """The row of a whole line, None for anything else."""
+    """The row of a complete line, None for any other line."""
     try:
         row = json.loads(line) if line.endswith("\n") else None
     except (ValueError, RecursionError):
@@ -178,11 +180,11 @@ def _row(line: str) -> Row | None:
 
 
 def spare(workdir: Path, step: int) -> None:
-    """Copies a log that reached this step, for a checkpoint that can't be read for now and knows all these rows."""
+    """Copies a log that has reached this step, for the checkpoint of the step, which can't be read for now."""
     spare_log(Path(workdir) / METRICS, step, _step)
 
 
 def _step(line: bytes) -> int | None:
-    """The step of a whole row, None for any other line."""
+    """The step of a complete row, None for any other line."""
     row = _row(line.decode(errors="replace"))
     return None if row is None else int(row["step"])

@@ -1,7 +1,7 @@
-"""Cutting metrics.jsonl back to what a checkpoint knows: each row once, none missing, none changed in silence.
+"""Truncating metrics.jsonl to the rows of a checkpoint: each row once, none missing, no unreported change.
 
-A checkpoint's record holds the number and the digest of the rows up to it. Where the file doesn't agree, its good rows
-stay, the file as it was found is set aside as `metrics.jsonl.damaged-N`, and a warning tells what was lost.
+A checkpoint's record holds the number and the digest of the rows up to it. If the file doesn't match, its good rows
+are kept, the file as it was found is copied to `metrics.jsonl.damaged-N`, and a warning says what was lost.
 """
 
 import bisect
@@ -20,30 +20,30 @@ StepOf = Callable[[bytes], int | None]
 
 
 class Extent:
-    """How many rows a log has, and their digest."""
+    """The number of rows of a log, and their digest."""
 
     def __init__(self, text: bytes):
         self.rows = text.count(b"\n")
         self._digest = hashlib.blake2b(text, digest_size=16)
 
     def add(self, line: bytes) -> None:
-        """One more row."""
+        """Adds one row."""
         self.rows += 1
         self._digest.update(line)
 
-    def told(self) -> dict[str, int | str]:
-        """For a checkpoint's record."""
+    def as_record(self) -> dict[str, int | str]:
+        """The JSON value for a checkpoint's record."""
         return {"rows": self.rows, "digest": self._digest.hexdigest()}
 
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """A log that was cut back.
+    """A truncated log.
 
     Attributes:
-      text: what stays.
-      last: its last step, -1 if nothing stays.
-      reached: the last step before it was cut, 0 if there was none.
+      text: the kept rows.
+      last: their last step, -1 if there are none.
+      reached: the last step before truncation, 0 if there was none.
     """
 
     text: bytes
@@ -52,12 +52,12 @@ class Kept:
 
 
 def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: StepOf) -> Kept:
-    """Cuts the file back to the rows of steps <= `step`, atomically.
+    """Truncates the file to the rows of steps <= `step`, atomically.
 
     Args:
-      step: of the checkpoint that the run goes on from; 0 for a run from scratch, when all rows go.
-      extent: what that checkpoint's record tells of the rows up to it; None where it is too old to tell.
-      step_of: the step of a whole row, None for any other line.
+      step: the step of the checkpoint that the run resumes from; 0 for a run from scratch, which removes all rows.
+      extent: number and digest of the rows up to it, from its record; None if the record is too old to have them.
+      step_of: returns the step of a complete row, None for any other line.
     """
     text = path.read_bytes() if path.exists() else b""
     lines = text.splitlines(keepends=True)
@@ -68,7 +68,7 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
         good = _good(lines, step, step_of)
         kept = b"".join(good)
         if lines[: len(good)] != good:
-            _tell(path, text, f"{len(good)} rows up to step {step} are good and stay")
+            _warn(path, text, f"{len(good)} rows up to step {step} are good and are kept")
     else:
         kept = _proved(path, lines, step, extent, step_of)
     if kept != text:
@@ -77,34 +77,34 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
 
 
 def spare_log(path: Path, step: int, step_of: StepOf) -> None:
-    """Copies the log to `metrics.jsonl.until-N` if it reached this step: it is about to be cut back further."""
+    """Copies the log to `metrics.jsonl.until-N` if it reached this step: it is about to be truncated further."""
     text = path.read_bytes() if path.exists() else b""
     if _last(text.splitlines(keepends=True), step_of, 0) >= step:
         log.warning("%s with its rows up to step %d is kept as %s", path, step, _set_aside(path, "until", text))
 
 
 def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, Any], step_of: StepOf) -> bytes:
-    """The rows that the extent tells of: from the log, or from a copy that was set aside, or what is left of them."""
+    """The rows of `extent`: from the log, else from a copy of it, else the good rows that are left."""
     count = int(extent["rows"])
     for source in (None, *sorted(path.parent.glob(f"{path.name}.*"))):
         rows = b"".join((lines if source is None else source.read_bytes().splitlines(keepends=True))[:count])
-        if Extent(rows).told() == extent:
+        if Extent(rows).as_record() == extent:
             if source is not None:
                 log.warning("%s: the rows up to step %d are those of %s", path, step, source.name)
             return rows
     good = _good(lines, step, step_of)
     if len(good) < count:
-        told = f"{len(good)} of the {count} rows up to step {step} are good and stay"
+        message = f"{len(good)} of the {count} rows up to step {step} are good and are kept"
     else:
-        told = f"the rows up to step {step} are not as they were written, and stay as they are"
-    _tell(path, b"".join(lines), told)
+        message = f"the rows up to step {step} are not as they were written, and are kept as they are"
+    _warn(path, b"".join(lines), message)
     return b"".join(good)
 
 
 def _good(lines: Sequence[bytes], step: int, step_of: StepOf) -> list[bytes]:
-    """The rows up to a step. Where some are out of order, as many as can be in order."""
+    """The rows up to a step; if some are out of order, the longest subsequence in order."""
     found = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
-    # The longest increasing subsequence: `ends[n]` is the place of the smallest step that ends one of n + 1 rows.
+    # The longest increasing subsequence: `ends[n]` is the index of the smallest step that ends one of n + 1 rows.
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -113,10 +113,10 @@ def _good(lines: Sequence[bytes], step: int, step_of: StepOf) -> list[bytes]:
         before.append(ends[n - 1] if n else -1)
         tails[n : n + 1], ends[n : n + 1] = [at], [i]
     kept: list[bytes] = []
-    place = ends[-1] if ends else -1
-    while place >= 0:
-        kept.append(found[place][1])
-        place = before[place]
+    index = ends[-1] if ends else -1
+    while index >= 0:
+        kept.append(found[index][1])
+        index = before[index]
     return kept[::-1]
 
 
@@ -125,16 +125,16 @@ def _last(lines: Sequence[bytes], step_of: StepOf, default: int) -> int:
     return next((found for line in reversed(lines) if (found := step_of(line)) is not None), default)
 
 
-def _tell(path: Path, text: bytes, told: str) -> None:
+def _warn(path: Path, text: bytes, message: str) -> None:
     if text:
         aside = _set_aside(path, "damaged", text)
-        log.warning("%s is damaged: %s; as it was found it is kept as %s", path, told, aside)
+        log.warning("%s is damaged: %s; the damaged file is kept as %s", path, message, aside)
     else:
-        log.warning("%s is missing or empty: %s", path, told)
+        log.warning("%s is missing or empty: %s", path, message)
 
 
 def _set_aside(path: Path, word: str, text: bytes) -> str:
-    """Writes the text beside the log, under a new name, which it gives."""
+    """Writes the text next to the log under a new name, and returns the name."""
     names = (path.with_name(f"{path.name}.{word}-{n}") for n in itertools.count(1))
     aside = next(name for name in names if not name.exists())
     replace_bytes(aside, text)

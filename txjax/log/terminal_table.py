@@ -11,7 +11,7 @@ from txjax.visible import visible
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints rows of text as it is, without markup; all columns but the first stand right."""
+    """Prints rows of text without interpreting markup; all columns but the first are right-aligned."""
     drawn = Table(title=plain_text(title), title_justify="left", header_style="bold", show_edge=False)
     for i, column in enumerate(columns):
         drawn.add_column(plain_text(column), justify="left" if i == 0 else "right", overflow="fold")
@@ -21,5 +21,5 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def plain_text(text: str, **options: Any) -> Text:
-    """Words of others for rich, which would take `[red]` in a string for markup; control characters are shown."""
+    """Text for rich, without interpreting markup such as `[red]`; control characters are escaped."""
     return Text(visible(text), **options)

@@ -1,4 +1,4 @@
-"""Trackers: copies of the metrics for the eye, each on a thread of its own that training never waits for."""
+"""Trackers: send the metrics to dashboards, each on its own thread, which training never waits for."""
 
 import dataclasses
 import importlib
@@ -17,8 +17,8 @@ from txjax.types import config_field, require
 Value = float | int | str
 Row = dict[str, Value]
 
-MAX_FAILURES = 3  # in a row, then a tracker is switched off
-MAX_BEHIND = 10_000  # rows that wait for a tracker, then it is switched off
+MAX_FAILURES = 3  # consecutive failures after which a tracker is disabled
+MAX_BEHIND = 10_000  # queued rows beyond which a tracker is disabled
 
 logger = logging.getLogger("txjax")
 
@@ -33,13 +33,13 @@ class Sink(Protocol):
 
 @dataclasses.dataclass
 class Tracker:
-    """Base of all trackers: config values that open a sink when a run starts."""
+    """Base class of trackers: a config that opens a sink when a run starts."""
 
     def check(self) -> None:
-        """Raises UserError where the tracker's package is missing."""
+        """Raises UserError if the tracker's package is missing."""
 
     def open(self, workdir: Path, start_step: int) -> Sink:
-        """Goes on after `start_step`; whatever an interrupted run sent after it is void."""
+        """Opens a sink that continues after `start_step`; it discards what an interrupted run sent after that step."""
         raise NotImplementedError
 
 
@@ -68,10 +68,10 @@ class _EventFile:
 
 @dataclasses.dataclass
 class WandB(Tracker):
-    """A run of Weights & Biases (extra `wandb`). Its id is kept in the workdir, so that a resumed run goes on in it.
+    """A run of Weights & Biases (extra `wandb`). Its id is saved in the workdir, so that a resumed run continues it.
 
     Attributes:
-      name: what the run is called; None uses the workdir's name.
+      name: the run's name. If None, the workdir's name.
     """
 
     project: str = "txjax"
@@ -111,10 +111,12 @@ class _WandBRun:
 
 
 class Feed:
-    """Hands rows to one tracker on a daemon thread; `put` never waits and never raises."""
+    """Passes rows to one tracker on a daemon thread; `put` never waits and never raises."""
 
     def __init__(self, tracker: Tracker, workdir: Path, start_step: int):
-        self.tracker, self.workdir, self.start_step = tracker, workdir, start_step
+        self.tracker = tracker
+        self.workdir = workdir
+        self.start_step = start_step
         self.name = type(tracker).__name__
         self.rows: queue.Queue[tuple[int, Row] | None] = queue.Queue(MAX_BEHIND)
         self.on = True

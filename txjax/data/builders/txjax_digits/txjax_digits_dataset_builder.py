@@ -13,16 +13,16 @@ TEST_EXAMPLES = 297
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
-    """1,797 images of 8x8 pixels, of which 297, spread evenly over the classes, are held out.
+    """1,797 images of 8x8 pixels; the `test` split has 297, spread evenly over the classes.
 
-    Ink is 0 to 16 in the original; here it is round(ink * 255 / 16), so that 16 levels lie in a byte's range.
+    Pixels are 0 to 16 in the original; here they are round(pixel * 255 / 16), to use the range of a byte.
     """
 
     VERSION = tfds.core.Version("1.0.0")
     SPLITS = ("train", "test")
 
     def check(self) -> None:
-        """Raises UserError where scikit-learn, which holds the data, isn't installed."""
+        """Raises UserError if scikit-learn, which has the data, or Pillow isn't installed."""
         require("sklearn", "scikit-learn", "data.name")
         require("PIL", "pillow", "data.name")
 
@@ -57,14 +57,14 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 def stratified_order(labels: np.ndarray) -> np.ndarray:
     """A fixed random order of the examples in which every class is spread evenly.
 
-    Inside a class the order is by a hash of the example's number, which no library's random generator can change.
+    Inside a class the order is by a hash of the example's index, so it depends on no library's random generator.
     """
     chance = np.array([int(hashlib.sha256(b"%d" % i).hexdigest()[:12], 16) for i in range(len(labels))])
-    place = np.empty(len(labels))
+    rank = np.empty(len(labels))
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
-        place[members[np.argsort(chance[members])]] = (np.arange(len(members)) + 0.5) / len(members)
-    return np.lexsort((chance, place))
+        rank[members[np.argsort(chance[members])]] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.lexsort((chance, rank))
 
 
 def png(image: np.ndarray) -> bytes:

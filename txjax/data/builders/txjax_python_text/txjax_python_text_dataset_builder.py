@@ -11,18 +11,18 @@ import tensorflow_datasets as tfds
 
 from txjax.types import UserError
 
-# Anywhere below the standard library: tests, other people's packages, and what isn't source.
+# Excluded folders at any depth: tests, third-party packages, and files that are not source code.
 EXCLUDED = {"__pycache__", "dist-packages", "idle_test", "site-packages", "test", "tests"}
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
-    """One record a file. The version is Python's own: another interpreter's text is another data set."""
+    """One record per file. The version is Python's: each version of Python gives its own data set."""
 
     VERSION = tfds.core.Version("{}.{}.{}".format(*sys.version_info))
     SPLITS = ("train", "validation")
 
     def check(self) -> None:
-        """Raises UserError where this Python came without the sources of its library."""
+        """Raises UserError if this Python has no sources of its standard library."""
         if next(sources(), None) is None:
             raise UserError("data.name", f"Python sources under {library()}", self.name, hint="use another Python")
 
@@ -45,7 +45,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             try:
                 yield name, {"text": path.read_bytes().decode("utf-8"), "path": name}
             except UnicodeDecodeError:
-                continue  # a few files that show other encodings
+                continue  # a few files in other encodings
 
 
 def library() -> Path:
@@ -54,13 +54,13 @@ def library() -> Path:
 
 
 def sources() -> Iterator[Path]:
-    """Every source file of the standard library, tests excluded, in a fixed order."""
+    """All source files of the standard library, except tests, in a fixed order."""
     for folder, folders, files in os.walk(library()):
         folders[:] = sorted(set(folders) - EXCLUDED)
         paths = [Path(folder, file) for file in sorted(files) if file.endswith(".py")]
-        yield from (path for path in paths if path.is_file())  # Debian has links that may lead nowhere
+        yield from (path for path in paths if path.is_file())  # Debian has dangling links
 
 
 def split_of(name: str) -> str:
-    """The split of a file, by a hash of its path: 4% of the files are held out."""
+    """The split of a file, by a hash of its path: 4% of the files are `validation`."""
     return "validation" if int(hashlib.sha256(name.encode()).hexdigest(), 16) % 25 == 0 else "train"
