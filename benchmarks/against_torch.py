@@ -39,16 +39,16 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
     from txjax.train.step import jit_step
 
     run = experiment(name, SIZES[name], dtype)
-    held: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     scope = sharding.use_mesh(run.mesh)
     built = scope.__enter__()
     layout = build_layout(run, built)
-    held["state"] = layout.create(0)
+    kept["state"] = layout.create(0)
     step = jit_step(run, layout)
     batch = jax.device_put(made_up(run), layout.batch)
 
     def update() -> None:
-        held["state"], metrics = step(held["state"], batch)
+        kept["state"], metrics = step(kept["state"], batch)
         jax.block_until_ready(metrics["loss"])
 
     return update, layout.parameters

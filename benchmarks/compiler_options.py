@@ -50,11 +50,11 @@ def updates(experiment: Experiment) -> tuple[Callable[[], None], float]:
     began = time.perf_counter()
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)
-        held = [layout.create(0)]
+        state = [layout.create(0)]
         step, batch = jit_step(experiment, layout), jax.device_put(made_up(experiment), layout.batch)
 
         def update() -> None:
-            held[0], metrics = step(held[0], batch)
+            state[0], metrics = step(state[0], batch)
             jax.block_until_ready(metrics["loss"])
 
         update()

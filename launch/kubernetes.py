@@ -3,7 +3,7 @@
     python launch/kubernetes.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --volume=runs --tpu=v5e:4x4 \\
         --image=REGISTRY/txjax:COMMIT
 
-It prints the manifests; --submit hands them to kubectl. docs/launching.md tells what happens then, and what was run.
+It prints the manifests; --submit hands them to kubectl. docs/launching.md explains what happens then, and what was tested.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         label, topology, nodes, chips = slice_of(flags.tpu)
         selector = {"cloud.google.com/gke-tpu-accelerator": label, "cloud.google.com/gke-tpu-topology": topology}
         device = {"google.com/tpu": chips}
-        # Every slice on a node pool of its own. GKE tells the processes of each other, also across slices.
+        # Every slice on a node pool of its own. GKE passes the addresses of all processes, also across slices.
         annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"}
     else:
         nodes, annotations = flags.nodes, {}

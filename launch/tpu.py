@@ -3,7 +3,7 @@
     python launch/tpu.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --name=gpt2 --zone=us-east5-b \\
         --tpu=v6e-16 --runtime_version=v2-alpha-tpuv6e --image=REGISTRY/txjax:COMMIT --setup='sudo mount ... /runs'
 
-It prints the script; --submit runs it here. docs/launching.md tells what happens then, and what was run.
+It prints the script; --submit runs it here. docs/launching.md explains what happens then, and what was tested.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ run={shlex.quote(chr(10).join(run))}
 while true; do
     tpu create "$name" {shlex.join(create)} || exit 1
     until [ "$(state)" = ACTIVE ]; do
-        case "$(state)" in FAILED | SUSPENDING | SUSPENDED) echo "$name could not be had" >&2; exit 1 ;; esac
+        case "$(state)" in FAILED | SUSPENDING | SUSPENDED) echo "$name could not be allocated" >&2; exit 1 ;; esac
         sleep "${{POLL_SECONDS:-60}}"
     done
     tpu ssh "$name" --node=all --worker=all --command='mkdir -p {folder}' &&
@@ -81,7 +81,7 @@ while true; do
     code=$(tpu ssh "$name" --command='cat {folder}/code')
     if [ -n "$code" ] && [ "$code" != {common.PREEMPTED} ]; then break; fi
     if [ -z "$code" ] && [ "$(state)" = ACTIVE ]; then
-        echo "$name is there, but does not say how txjax ended; look at it, then delete it" >&2
+        echo "$name is active, but has no exit code of txjax; inspect it, then delete it" >&2
         exit 1
     fi
     tpu delete "$name" --force --quiet || exit 1

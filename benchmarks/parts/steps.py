@@ -69,7 +69,7 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
 
 
 def _peak(device: jax.Device) -> int:
-    """The most memory that was ever in use on the device by this process, where it tells."""
+    """Peak memory of this process on the device. None if the device does not report it."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
 
