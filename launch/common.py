@@ -42,7 +42,7 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
 
 
 class Flags(argparse.ArgumentParser):
-    """argparse without abbreviated flags, with near misses for unknown ones, and with overrides returned separately."""
+    """argparse without abbreviated flags, with near misses for unknown ones, and overrides returned separately."""
 
     def __init__(self, summary: str):
         super().__init__(description=summary, allow_abbrev=False)
@@ -232,7 +232,8 @@ def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         message = getattr(error, "stderr", None) or str(error)
-        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {' '.join(message.split())}") from None
+        message = " ".join(message.split())
+        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {message}") from None
     return done.stdout.strip()
 
 

@@ -3,7 +3,7 @@
     python launch/kubernetes.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --volume=runs --tpu=v5e:4x4 \\
         --image=REGISTRY/txjax:COMMIT
 
-It prints the manifests; --submit hands them to kubectl. docs/launching.md explains what happens then, and what was tested.
+It prints the manifests; --submit hands them to kubectl. docs/launching.md has the details.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python launch/tpu.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --name=gpt2 --zone=us-east5-b \\
         --tpu=v6e-16 --runtime_version=v2-alpha-tpuv6e --image=REGISTRY/txjax:COMMIT --setup='sudo mount ... /runs'
 
-It prints the script; --submit runs it here. docs/launching.md explains what happens then, and what was tested.
+It prints the script; --submit runs it here. docs/launching.md has the details.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
     return losses
 
 
-def told(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
+def report_json(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
     code = main(["report", str(folder), "--json", *flags])
     said = capsys.readouterr()
     assert code == 0, said.err
@@ -56,7 +56,7 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
 
 def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
     losses = make_sweep(tmp_path)
-    found = told(tmp_path, capsys)
+    found = report_json(tmp_path, capsys)
     assert found["metric"] == "eval/valid/loss"
     groups = found["groups"]
     assert [group["count"] for group in groups] == [1, 3, 3, 0, 0, 0, 0]
@@ -75,7 +75,7 @@ def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
 
 def test_another_metric_the_largest_first(tmp_path, capsys):
     make_sweep(tmp_path)
-    upward = told(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
+    upward = report_json(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
     means = [group["mean"] for group in upward if group["mean"] is not None]
     assert means == sorted(means, reverse=True) and len(means) == 3
 
@@ -114,7 +114,7 @@ def test_the_page(tmp_path, capsys):
     for page in (own, elsewhere):
         (page / "index.html").write_text("a page")
     (folder / "peak_lr=0.1,seed=1" / "report").symlink_to(elsewhere)
-    found = told(folder, capsys)
+    found = report_json(folder, capsys)
     text = Path(found["html"]).read_text()
     body = text[text.index("<h2>Points</h2>") :].partition("<tbody>")[2].partition("</tbody>")[0]
     names = re.findall(r"</i>(?:<a href=\"[^\"]*\">)?([^<]+)", body)
@@ -135,5 +135,5 @@ def test_names_of_points_are_no_markup(tmp_path, capsys):
     sweep = json.loads(path.read_text())
     sweep["points"][0]["values"][LR] = "<script>alert(1)</script>"
     path.write_text(json.dumps(sweep))
-    page = Path(told(tmp_path, capsys)["html"]).read_text()
+    page = Path(report_json(tmp_path, capsys)["html"]).read_text()
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page

@@ -97,7 +97,7 @@ def test_a_worker_that_dies_while_it_takes_a_trial_loses_nothing(tmp_path):
         ("", ["--trials=0"], ["--trials", "at least 1"]),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(tmp_path, capsys, more, flags, words):
+def test_user_errors_before_anything_runs(tmp_path, capsys, more, flags, words):
     config, workdir = write(tmp_path, more=more), tmp_path / "out"
     code = main(["sweep", f"--config={config}", f"--workdir={workdir}", "--trials=3", "--dry_run", *flags])
     err = capsys.readouterr().err
@@ -107,8 +107,8 @@ def test_mistakes_are_told_before_anything_runs(tmp_path, capsys, more, flags, w
 
 
 @pytest.mark.slow
-def test_a_killed_workers_trial_goes_on_and_counts_once(tmp_path):
-    """kill -9 of a worker and its run; another one ends the same trial, whose log is that of a run that nothing hit."""
+def test_a_killed_workers_trial_resumes_and_counts_once(tmp_path):
+    """kill -9 of a worker and its run; another worker finishes the trial, and its log equals an uninterrupted run's."""
     config, workdir = write(tmp_path, "1e-3", "1e-2"), tmp_path / "out"
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}"]
     words += ["--trials=3", "--heartbeat=1", "--no_prune"]

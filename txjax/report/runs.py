@@ -59,9 +59,7 @@ class Run:
             kept = (step for step in sorted(files) if step <= end and files[step] not in foreign)
             found[folder.name] = {step: files[step] for step in kept}
         if foreign:
-            logger.warning(
-                "skipped, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign)))
-            )
+            logger.warning("skipped, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign))))
         return {name: files for name, files in found.items() if files}
 
 
