@@ -58,7 +58,7 @@ def main() -> None:
         "g w^T": (lambda g, w: g @ w.T, g, w),
         "x^T g": (lambda x, g: x.T @ g, x, g),
     }
-    columns = {"XLA as it comes": {}, "products by Eigen": EIGEN}
+    columns = {"XLA default": {}, "products by Eigen": EIGEN}
     rows = []
     for name, (function, *arrays) in products.items():
         row = [ours(function, *arrays, options=o, rounds=flags.rounds) for o in columns.values()]

@@ -1,4 +1,4 @@
-"""What the loop costs: steps of `train` (data, logging, transfers included) against the bare jitted step.
+"""The overhead of the training loop: steps of `train` (data, logging, transfers included) against the bare jitted step.
 
     python benchmarks/loop.py [--config=configs/text/gpt_tiny.py] [--steps=100] [--config.a.b=value]
 

@@ -27,7 +27,7 @@ SWITCHES = ("--allow_config_change",)  # of txjax train, without a value
 PREEMPTED = 75  # txjax's exit code for "preempted and saved, start me again"
 
 
-class Mistake(Exception):
+class UserError(Exception):
     """A user error: printed as one line, exit code 2."""
 
 
@@ -35,8 +35,8 @@ def run(main: Callable[[list[str]], None]) -> NoReturn:
     """Runs a launcher with this process's arguments and ends the process."""
     try:
         main(sys.argv[1:])
-    except Mistake as mistake:
-        print(f"{Path(sys.argv[0]).name}: {mistake}", file=sys.stderr)
+    except UserError as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(0)
 
@@ -53,7 +53,7 @@ class Flags(argparse.ArgumentParser):
         """The launcher's own flags, and those of `txjax train` as typed: `--config.a.b=value` ...
 
         Raises:
-          Mistake: an unknown flag, or a control character.
+          UserError: an unknown flag, or a control character.
         """
         for word in argv:
             check_plain(word)
@@ -61,21 +61,21 @@ class Flags(argparse.ArgumentParser):
         flags, rest = self.parse_known_args([word for word in argv if not is_trains(word)])
         if rest:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-            raise Mistake(f"{rest[0]}: expected a known flag" + near(rest[0].split("=")[0], known))
+            raise UserError(f"{rest[0]}: expected a known flag" + near(rest[0].split("=")[0], known))
         for word in overrides:
             if not is_whole(word):
-                raise Mistake(f"{word}: expected {word}=VALUE, in one word")
+                raise UserError(f"{word}: expected {word}=VALUE, in one word")
         return flags, overrides
 
     def error(self, message: str) -> NoReturn:
-        """Raises Mistake; argparse calls it for every error."""
-        raise Mistake(message)
+        """Raises UserError; argparse calls it for every error."""
+        raise UserError(message)
 
 
 def check_plain(word: str) -> None:
-    """Raises Mistake for control characters: a line break would start a new line of the script."""
+    """Raises UserError for control characters: a line break would start a new line of the script."""
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in word):
-        raise Mistake(f"{word.partition('=')[0]!a}: expected a word without control characters, got {word!a}")
+        raise UserError(f"{word.partition('=')[0]!a}: expected a word without control characters, got {word!a}")
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -103,28 +103,28 @@ def count(text: str) -> int:
 
 
 def need(program: str, where: str) -> str:
-    """The path of a program. Raises Mistake if it is not on the PATH."""
+    """The path of a program. Raises UserError if it is not on the PATH."""
     found = shutil.which(program)
     if found is None:
-        raise Mistake(f"{program}: expected on the PATH of {where}; --dry_run shows what would be run")
+        raise UserError(f"{program}: expected on the PATH of {where}; --dry_run shows what would be run")
     return found
 
 
 def config_file(source: str) -> tuple[Path, str]:
-    """The file of `FILE.py[:variant]` and `:variant`. Raises Mistake if there is no such file."""
+    """The file of `FILE.py[:variant]` and `:variant`. Raises UserError if there is no such file."""
     name, colon, variant = source.partition(":")
     path = Path(name)
     if not path.is_file():
         nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise Mistake(f"--config: expected a Python file, got {name}" + near(name, nearby))
+        raise UserError(f"--config: expected a Python file, got {name}" + near(name, nearby))
     return path, colon + variant
 
 
 def check_writable(workdir: Path) -> None:
-    """Raises Mistake if `workdir` is not writable; creates nothing."""
+    """Raises UserError if `workdir` is not writable; creates nothing."""
     there = next(folder for folder in (workdir, *workdir.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise Mistake(f"--workdir: expected a writable folder, got {there}")
+        raise UserError(f"--workdir: expected a writable folder, got {there}")
 
 
 @dataclasses.dataclass
@@ -184,7 +184,7 @@ def prepare(workdir: Path | None, config: str) -> Launch:
       config: `FILE.py[:variant]`.
 
     Raises:
-      Mistake: no such config, no checkout, a workdir that is not writable, control characters in a path.
+      UserError: no such config, no checkout, a workdir that is not writable, control characters in a path.
     """
     source, variant = config_file(config)
     if workdir is None:
@@ -206,7 +206,7 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
     Of runs that set the same fields, only the first is validated. If txjax cannot run here, prints a message.
 
     Raises:
-      Mistake: the error of `txjax train`.
+      UserError: the error of `txjax train`.
     """
     kinds = {tuple(word.partition("=")[0] for word in words): words for words in reversed(runs)}
     paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), os.getcwd()]
@@ -220,20 +220,20 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
             return
         last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
         if done.returncode == 2:
-            raise Mistake(last.removeprefix("txjax: "))
+            raise UserError(last.removeprefix("txjax: "))
         if done.returncode:
             print(f"the config was not validated: {python}: {last}", file=sys.stderr)
             return
 
 
 def git(*words: str) -> str:
-    """The output of git in txjax's checkout. Raises Mistake if there is no checkout."""
+    """The output of git in txjax's checkout. Raises UserError if there is no checkout."""
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         message = getattr(error, "stderr", None) or str(error)
         message = " ".join(message.split())
-        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {message}") from None
+        raise UserError(f"git: expected a checkout in {ROOT} to take the code from; {message}") from None
     return done.stdout.strip()
 
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import common
-from common import Launch, Mistake, count, quoted
+from common import Launch, UserError, count, quoted
 
 
 def parser() -> common.Flags:
@@ -42,20 +42,20 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
     """The flags of every run of a sweep: one line each, `#` starts a comment; the default --workdir is WORKDIR/NUMBER.
 
     Raises:
-      Mistake: a line has other words, or two runs share a folder.
+      UserError: a line has other words, or two runs share a folder.
     """
     if not file.is_file():
-        raise Mistake(f"--sweep: expected a file with one line of flags for every run, got {file}")
+        raise UserError(f"--sweep: expected a file with one line of flags for every run, got {file}")
     found: list[list[str]] = []
     for number, line in enumerate(file.read_text().splitlines(), 1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            raise Mistake(f"{file} line {number}: expected words as a shell reads them; {error}") from None
+            raise UserError(f"{file} line {number}: expected words as a shell reads them; {error}") from None
         for word in words:
             common.check_plain(word)
             if not word.startswith("--workdir=") and not (common.is_trains(word) and common.is_whole(word)):
-                raise Mistake(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
+                raise UserError(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
         if words:
             folders = [Path(word.partition("=")[2]).resolve() for word in words if word.startswith("--workdir=")]
             folder = folders[-1] if folders else workdir / str(len(found))
@@ -63,7 +63,7 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
             found.append([f"--workdir={folder}", *rest])
     folders = [Path(words[0]) for words in found]
     if not found or len(set(folders)) < len(folders):
-        raise Mistake(
+        raise UserError(
             f"{file}: expected runs in folders of their own" if found else f"{file}: expected a run, got none"
         )
     return found
@@ -73,10 +73,10 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     """The sbatch script. A sweep's runs are in files of their own, one flag a line.
 
     Raises:
-      Mistake: the tasks of a node cannot share its GPUs evenly.
+      UserError: the tasks of a node cannot share its GPUs evenly.
     """
     if flags.gpus_per_node % flags.tasks_per_node:
-        raise Mistake(f"--gpus_per_node: expected a multiple of --tasks_per_node={flags.tasks_per_node}")
+        raise UserError(f"--gpus_per_node: expected a multiple of --tasks_per_node={flags.tasks_per_node}")
     folder = shlex.quote(str(launch.folder))
     options = {
         "job-name": flags.name or flags.workdir.name,
@@ -169,7 +169,7 @@ def main(argv: list[str]) -> None:
     path.write_text(script)
     done = subprocess.run([sbatch, "--parsable", str(path)], capture_output=True, text=True)
     if done.returncode:
-        raise Mistake(f"sbatch: {' '.join(done.stderr.split())}")
+        raise UserError(f"sbatch: {' '.join(done.stderr.split())}")
     job = done.stdout.strip().split(";")[0]
     launch.note({"job": job})
     if launch.untracked:

@@ -15,7 +15,7 @@ import shlex
 import sys
 
 import common
-from common import Launch, Mistake, count, quoted
+from common import Launch, UserError, count, quoted
 
 
 def parser() -> common.Flags:
@@ -38,9 +38,9 @@ def parser() -> common.Flags:
 def render(flags: argparse.Namespace, overrides: list[str], launch: Launch) -> str:
     """The script: create, wait, copy the config, run, look at the exit code, delete; again after a preemption."""
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,60}[a-z0-9])?", flags.name):
-        raise Mistake(f"--name: expected a-z, 0-9 and -, beginning with a letter, got {flags.name}")
+        raise UserError(f"--name: expected a-z, 0-9 and -, beginning with a letter, got {flags.name}")
     if not flags.workdir.startswith("/"):
-        raise Mistake(f"--workdir: expected a path on the workers, which all of them share, got {flags.workdir}")
+        raise UserError(f"--workdir: expected a path on the workers, which all of them share, got {flags.workdir}")
     folder = f"txjax-{flags.name}"  # in the home of every worker
     nodes = (
         [f"--node-id={flags.name}"]
@@ -99,7 +99,9 @@ def main(argv: list[str]) -> None:
         print(script, end="")
         return
     if launch.changed:
-        raise Mistake(f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}")
+        raise UserError(
+            f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}"
+        )
     common.need("gcloud", "a machine that can ask for TPUs")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     os.execvp("bash", ["bash", "-c", script])

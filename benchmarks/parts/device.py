@@ -2,17 +2,17 @@
 
 import jax
 
-from txjax.scaling.chips import CHIPS, chip_of
+from txjax.chips import CHIPS, chip_of
 
 
 def device() -> str:
-    """The kind of the devices here, with their number where there are several, and JAX's version."""
+    """The kind of the devices, their number if there are several, and JAX's version."""
     count = jax.device_count()
     return f"{f'{count} x ' if count > 1 else ''}{jax.devices()[0].device_kind}, JAX {jax.__version__}"
 
 
 def chip_name() -> str:
-    """The chip's name in the table of chips; an H100 stands for one that isn't there."""
+    """The chip's name in the table of chips; H100 if it is not in the table."""
     chip = chip_of(jax.devices()[0])
     return next((name for name, known in CHIPS.items() if known is chip), "H100")
 

@@ -7,7 +7,7 @@ from results import Book, Record
 from parts.device import chip_name
 from parts.steps import load, share, size
 from parts.train_part import SEARCH, best, step, words
-from txjax.plan.search import plan_of
+from txjax.plan.layouts import plan_of
 from txjax.plan.target import fake
 
 TITLE = (

@@ -10,9 +10,10 @@ import jax
 from models import made_up
 
 from txjax import config, sharding
+from txjax.chips import peak
 from txjax.experiment import Experiment
-from txjax.scaling.chips import peak
-from txjax.train.state import build_layout, flops_per_step, places
+from txjax.train.counting import flops_per_step, tokens_per_batch
+from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 
 CONFIG = str(Path(__file__).parents[1] / "full_size.py")
@@ -53,7 +54,7 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
         "step_ms": 1e3 * step,
         "batch": run.batch_size,
         "examples_per_s": run.batch_size / step,
-        "units": 1 if "image" in batch else places(run) // run.batch_size,
+        "units": 1 if "image" in batch else tokens_per_batch(run) // run.batch_size,
         "unit": "images" if "image" in batch else "tokens",
         "flops": flops,
         "mfu": flops / step / best / jax.device_count() if best else None,

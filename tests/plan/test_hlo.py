@@ -32,7 +32,7 @@ def mapped(function, out=SPLIT):
     return jax.shard_map(function, mesh=Mesh(data=N).build(), in_specs=SPLIT, out_specs=out, check_vma=False)
 
 
-# The exchange, how its result lies on the devices, and what each of them sends.
+# The collective, the sharding of its result, and the bytes that each device sends.
 EXCHANGES = {
     "all-gather": (lambda x: jax.lax.all_gather(x, "data", tiled=True), WHOLE, SIZE * (N - 1) // N),
     "all-reduce": (lambda x: jax.lax.psum(x, "data"), SPLIT, 2 * SIZE // N * (N - 1) // N),

@@ -16,7 +16,7 @@ ALIBI = {"class": "txjax.nn.positions.Alibi", "start": 1, "bias": True}
 
 
 def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
-    """Two settings of three seeds, a component, one that diverged, one at work, one not begun. Returns the losses."""
+    """Two settings of three seeds, a component, one that diverged, one running, one not started. Returns the losses."""
     rng, points, losses = np.random.default_rng(0), [], {}
 
     def point(name: str, values: dict, loss: float | None, done: bool = True) -> None:
@@ -73,14 +73,14 @@ def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
     assert all(Path(path).read_bytes().startswith(b"\x89PNG") for path in found["pictures"])
 
 
-def test_another_metric_the_largest_first(tmp_path, capsys):
+def test_sort_by_another_metric_descending(tmp_path, capsys):
     make_sweep(tmp_path)
     upward = report_json(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
     means = [group["mean"] for group in upward if group["mean"] is not None]
     assert means == sorted(means, reverse=True) and len(means) == 3
 
 
-def test_the_table(tmp_path, capsys, monkeypatch):
+def test_terminal_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     make_sweep(tmp_path)
     assert main(["report", str(tmp_path), f"--out={tmp_path / 'elsewhere'}"]) == 0
@@ -89,7 +89,7 @@ def test_the_table(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "elsewhere" / "axes.png").exists() and not (tmp_path / "report").exists()
 
 
-def test_mistakes(tmp_path, capsys):
+def test_user_errors(tmp_path, capsys):
     make_sweep(tmp_path)
     for flags, words in (
         ([str(tmp_path), "--sort=eval/vald/loss"], ["--sort", "did you mean eval/valid/loss"]),
@@ -103,7 +103,7 @@ def test_mistakes(tmp_path, capsys):
     assert "JSON" in capsys.readouterr().err
 
 
-def test_the_page(tmp_path, capsys):
+def test_html_page(tmp_path, capsys):
     """A row for every point, best first, which says all digits to what sorts; a link where a point has a page."""
     folder, elsewhere = tmp_path / "sweep", tmp_path / "elsewhere"
     for path in (folder, elsewhere):
@@ -129,7 +129,7 @@ def test_the_page(tmp_path, capsys):
     assert text.count("<th><button>") > 6 and "aria-sort" in text and "://" not in text
 
 
-def test_names_of_points_are_no_markup(tmp_path, capsys):
+def test_point_names_are_escaped(tmp_path, capsys):
     make_sweep(tmp_path)
     path = tmp_path / "sweep.json"
     sweep = json.loads(path.read_text())

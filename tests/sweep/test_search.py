@@ -1,4 +1,4 @@
-"""A search with Optuna: proposals, trials taken by workers that die, real processes that are killed."""
+"""A search with Optuna: proposals, trials of workers that die, and killed processes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def take(worker: OptunaStudy):
     return trial, trial and trial.suggest_float("x", 0, 1)
 
 
-def test_two_workers_never_draw_the_same_and_stop_at_the_number(tmp_path):
+def test_two_workers_draw_different_trials_and_stop_at_the_number(tmp_path):
     one, two = study(tmp_path), study(tmp_path)
     taken = [take(worker) for worker in (one, two, one)]
     assert len({x for _, x in taken}) == 3 and [trial.number for trial, _ in taken] == [0, 1, 2]
@@ -68,7 +68,7 @@ def test_a_dead_workers_trial_is_repeated_once_in_its_folder(tmp_path):
     assert [t.state.name for t in alive.trials()] == ["FAIL", "COMPLETE"]
 
 
-def test_a_worker_that_dies_while_it_takes_a_trial_loses_nothing(tmp_path):
+def test_a_worker_that_dies_while_taking_a_trial_loses_nothing(tmp_path):
     """Between asking and the first heartbeat, and between failing and queueing: Optuna alone loses both."""
     worker = study(tmp_path, trials=1)
     with quiet():
