@@ -61,14 +61,14 @@ def drive(parts: list[str], folder: Path, device: str, flags: list[str], environ
         if code in (0, -signal.SIGINT):
             return
         case = interrupted(folder)
-        said = f"the process ended with exit code {code}"
+        reason = f"the process ended with exit code {code}"
         if code < 0:
-            said = f"the process ended by {signal.Signals(-code).name}"
-            said += f", after {CASE_SECONDS} s" if code == -signal.SIGALRM else ""
+            reason = f"the process ended by {signal.Signals(-code).name}"
+            reason += f", after {CASE_SECONDS} s" if code == -signal.SIGALRM else ""
         if case is None:
-            Book(folder, parts[0], device).fail("the part itself", f"{said}, outside of a case")
+            Book(folder, parts[0], device).fail("the part itself", f"{reason}, outside of a case")
             return
-        Book(folder, case["part"], device).fail(case["case"], said)
+        Book(folder, case["part"], device).fail(case["case"], reason)
         words = [word for word in words if word != "--retry"]  # it was just retried
 
 

@@ -118,13 +118,13 @@ def race(
 class Worker(contextlib.AbstractContextManager):
     """A contender in its own process."""
 
-    def __init__(self, command: list[str], said: IO[str]):
+    def __init__(self, command: list[str], output: IO[str]):
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, text=True)
-        self.said = said
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=output, text=True)
+        self.output = output
 
     def ask(self, steps: int | None) -> Any:
-        """Requests a number of updates and returns the reply. If None, waits for the start. Raises EOFError if it died."""
+        """Requests a number of updates and returns the reply. If None, waits for the start. Raises EOFError on exit."""
         process = self.process
         assert process.stdin and process.stdout
         with contextlib.suppress(BrokenPipeError):
@@ -133,9 +133,9 @@ class Worker(contextlib.AbstractContextManager):
         if line := process.stdout.readline():
             return json.loads(line)
         process.wait()
-        self.said.seek(0)
-        lines = self.said.read().strip().splitlines()
-        raise EOFError(f"exit code {process.returncode}: {lines[-1] if lines else 'nothing was said'}"[:200])
+        self.output.seek(0)
+        lines = self.output.read().strip().splitlines()
+        raise EOFError(f"exit code {process.returncode}: {lines[-1] if lines else 'no output'}"[:200])
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(BrokenPipeError):

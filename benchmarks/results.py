@@ -24,8 +24,8 @@ class OutOfTime(Exception):
 
 def one_line(error: BaseException) -> str:
     """The kind of an error and its first words, in one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:300] if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__
 
 
 @dataclasses.dataclass

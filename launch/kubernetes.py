@@ -196,9 +196,7 @@ def main(argv: list[str]) -> None:
         print(f"# Made by launch/kubernetes.py at {launch.version}.\n{text}", end="")
         return
     if launch.changed:
-        raise UserError(
-            f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}"
-        )
+        raise UserError(f"--submit: expected a commit, as in {flags.image}; changed: {', '.join(launch.changed)}")
     kubectl = common.need("kubectl", "a machine that can reach the cluster")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     done = subprocess.run([kubectl, "create", "-f", "-"], input=text, capture_output=True, text=True)

@@ -99,9 +99,7 @@ def main(argv: list[str]) -> None:
         print(script, end="")
         return
     if launch.changed:
-        raise UserError(
-            f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}"
-        )
+        raise UserError(f"--submit: expected a commit, as in {flags.image}; changed: {', '.join(launch.changed)}")
     common.need("gcloud", "a machine that can ask for TPUs")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     os.execvp("bash", ["bash", "-c", script])

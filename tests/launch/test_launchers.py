@@ -96,7 +96,7 @@ def test_a_dry_run_prints_the_script_and_leaves_nothing(tmp_path):
         ("slurm.py", ["--config=configs/text/gpt_tin.py"], ["gpt_tin.py", "gpt_tiny.py"]),
         ("slurm.py", ["--config.model.width"], ["--config.model.width=VALUE"]),
         ("slurm.py", ["--nodes=0"], ["--nodes", "at least 1"]),
-        ("slurm.py", ["--workdir=README.md/run"], ["--workdir", "can be written", "README.md"]),
+        ("slurm.py", ["--workdir=README.md/run"], ["--workdir", "writable", "README.md"]),
         ("slurm.py", ["--gpus_per_node=8", "--tasks_per_node=3"], ["--gpus_per_node", "multiple", "3"]),
         ("slurm.py", ["--sweep=nowhere.txt"], ["--sweep", "nowhere.txt"]),
         ("kubernetes.py", KUBERNETES, ["--tpu", "--gpu"]),

@@ -19,14 +19,16 @@ _REPEATED = ("layers", "block")  # scopes of a stack's layers, dropped from name
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Attributes:
-    parameters: by component, `trainable` and `frozen`.
-    flops: of the forward pass over a batch, by component.
-    flops_per_step: of an update, without recomputation.
-    flops_done: of an update, including rematerialisation.
-    kept: bytes of activations for one example kept on devices for the backward pass; the compiler may keep less.
-    unit: "token" or "example".
-    units: tokens or examples of an update.
+    """Figures of a run that do not depend on its devices.
+
+    Attributes:
+      parameters: by component, `trainable` and `frozen`.
+      flops: of the forward pass over a batch, by component.
+      flops_per_step: of an update, without recomputation.
+      flops_done: of an update, including rematerialisation.
+      kept: bytes of activations for one example kept on devices for the backward pass; the compiler may keep less.
+      unit: "token" or "example".
+      units: tokens or examples of an update.
     """
 
     parameters: dict[str, dict[str, int]]
@@ -55,7 +57,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
 
 
 def component(path: tuple[str, ...]) -> str:
-    """`layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
+    """The component of a path: `layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
     names = [name for name in path if "." not in name and "," not in name]
     if any(name.startswith("pairs_") for name in names):
         return "attention scores"
@@ -67,7 +69,7 @@ def component(path: tuple[str, ...]) -> str:
 
 
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
-    """Parameters, other variables and a batch, as `forward_of` takes them: shapes and dtypes."""
+    """The arguments of `forward_of` as shapes and dtypes: parameters, other variables and a batch."""
     others = {name: tree for name, tree in variables.items() if name != "params"}
     return variables["params"], others, batch_spec(experiment.data, batch_size)
 

@@ -48,7 +48,7 @@ class Compiled:
 
 
 def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compiled:
-    """Compiles the real train step. Call it inside `laid_out`."""
+    """Compiles the train step. Call it inside `laid_out`."""
     began = time.perf_counter()
     batch = batch_spec(experiment.data, experiment.batch_size)
     with choices() as chosen:

@@ -16,11 +16,13 @@ _FAMILIES = ("v4", "v5e", "v5p", "v6e")
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Attributes:
-    name: as given by the user.
-    devices: to compile for.
-    platform: of these devices.
-    chip: the specification of one of them.
+    """The devices of a plan.
+
+    Attributes:
+      name: as given by the user.
+      devices: to compile for.
+      platform: of these devices.
+      chip: the specification of one of them.
     """
 
     name: str

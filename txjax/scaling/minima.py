@@ -11,11 +11,13 @@ WINDOW = 4.0  # a parabola is fitted to the sizes within this factor of the best
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """Attributes:
-    how: the method, a value of `--minima`.
-    params, loss: N and L at the minimum.
-    used: a mask of the rows that the curve was fitted to.
-    curve: the loss by N, in the range of the rows.
+    """The minimum of one budget over the sizes.
+
+    Attributes:
+      how: the method, a value of `--minima`.
+      params, loss: N and L at the minimum.
+      used: a mask of the rows that the curve was fitted to.
+      curve: the loss by N, in the range of the rows.
     """
 
     how: str

@@ -16,11 +16,13 @@ _CLOSE = 1e-7  # relative difference of objectives at which two starts agree
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """Attributes:
-    theta: the minimum [p].
-    objective: the sum of the criterion there.
-    starts: how many starts were optimised to the end.
-    agree: how many of them reached this objective, to 1e-7.
+    """The result of a minimisation.
+
+    Attributes:
+      theta: the minimum [p].
+      objective: the sum of the criterion there.
+      starts: how many starts were optimised to the end.
+      agree: how many of them reached this objective, to 1e-7.
     """
 
     theta: np.ndarray
@@ -108,7 +110,9 @@ def _descend(
         total = _total(residuals, criterion, new)
         if not total < best:
             break
-        gained, theta, best = best - total, new, total
+        gained = best - total
+        theta = new
+        best = total
         if gained < tolerance * best:
             break
     return theta
@@ -139,7 +143,9 @@ def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
         new = theta + base @ found.x[:p]
         total = _total(residuals, Criterion("lad"), new)
         if total < best:
-            gained, theta, best = best - total, new, total
+            gained = best - total
+            theta = new
+            best = total
             if gained < 1e-14 * best:
                 break
         elif radius < 1e-9:

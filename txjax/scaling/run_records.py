@@ -25,11 +25,13 @@ WITHOUT_EMBEDDINGS = "parameters_without_embeddings"
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Attributes:
-    names: of each record, for messages: `row 3 (line 4)`, or a run's folder.
-    rows: column name -> value as written.
-    dropped: `row` and `reason` of everything skipped.
-    of_runs: whether they are txjax runs.
+    """Records of runs before their columns are chosen.
+
+    Attributes:
+      names: of each record, for messages: `row 3 (line 4)`, or a run's folder.
+      rows: column name -> value as written.
+      dropped: `row` and `reason` of everything skipped.
+      of_runs: whether they are txjax runs.
     """
 
     names: list[str]

@@ -21,12 +21,14 @@ _LOSSES = ("E", "loss_floor")  # parameters that may be 0
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Attributes:
-    form, table: the form and the data.
-    fitted: the fitted law.
-    draws: the laws of the bootstrap draws, by number; None where a fit failed.
-    backtest: errors at the largest runs of a law fitted to the others.
-    warnings: of the table, the fit and the bootstrap.
+    """A fitted law with its data, bootstrap, back-test and warnings.
+
+    Attributes:
+      form, table: the form and the data.
+      fitted: the fitted law.
+      draws: the laws of the bootstrap draws, by number; None where a fit failed.
+      backtest: errors at the largest runs of a law fitted to the others.
+      warnings: of the table, the fit and the bootstrap.
     """
 
     form: Form
@@ -153,7 +155,7 @@ def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
 
 
 def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
-    """`params=1e9,tokens=2e10` as numbers. Raises UserError."""
+    """Parses `params=1e9,tokens=2e10`. Raises UserError."""
     found = parse_numbers(text, field, tuple(ROLES))
     for role, value in found.items():
         if value <= 0:
@@ -162,7 +164,7 @@ def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
 
 
 def parse_numbers(text: str, field: str, names: tuple[str, ...] = ()) -> dict[str, float]:
-    """`name=number,...` as numbers. Raises UserError if a value is not finite or a name is not in `names`."""
+    """Parses `name=number,...`. Raises UserError if a value is not finite or a name is not in `names`."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))

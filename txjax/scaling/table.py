@@ -122,7 +122,9 @@ def read_table(
     records = read_records(path, curves)
     chosen = _columns(columns, records)
     records = _where(records, where)
-    rows, kept, dropped = [], [], list(records.dropped)
+    rows = []
+    kept = []
+    dropped = list(records.dropped)
     numbers = [role for role in chosen if role != "group"]
     for i, (name, row) in enumerate(zip(records.names, records.rows, strict=True)):
         values = {role: number(row.get(chosen[role])) for role in numbers}

@@ -76,7 +76,7 @@ def grid(*axes: Iterable[float]) -> Iterator[tuple[float, ...]]:
 
 
 def coefficients(terms: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """log c [k] of the loss [n] = terms [n k] @ c with the least relative squared error and c > 0.
+    """Solves for log c [k] in the loss [n] = terms [n k] @ c with the least relative squared error and c > 0.
 
     The variable projection of a sum of terms whose exponents are given (Golub and Pereyra 1973).
     """
