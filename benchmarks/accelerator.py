@@ -1,13 +1,13 @@
-"""All that needs an accelerator, by one command: figures for docs/performance.md, as JSON and as tables in Markdown.
+"""Runs all benchmarks that need an accelerator: figures for docs/performance.md, as JSON and as tables in Markdown.
 
     python benchmarks/accelerator.py [--parts=numerics,train,...] [--out=FOLDER] [--minutes=6] [--retry] [--tiny]
 
 Each part runs in a process of its own and starts no case after `--minutes`; no case takes more than two. Results are
 appended, case by case, to `FOLDER/PART.jsonl`: the same command again runs what is missing, a case that fails is
-recorded in one line and the others go on (`--retry` runs those again). A case that ends its process, or takes too
-long, has failed, too. With `--parts=` nothing runs, and all tables are printed.
+recorded in one line and the others continue (`--retry` runs those again). A case that ends its process, or takes
+too long, counts as failed. With `--parts=` nothing runs, and all tables are printed.
 
-`--tiny` runs the same code at tiny sizes, on a CPU too. Exit code: 0, or 1 where a case failed other than for memory.
+`--tiny` runs the same code at tiny sizes, on a CPU too. Exit code: 0, or 1 if a case failed, except for out of memory.
 """
 
 import argparse
@@ -33,7 +33,7 @@ CASE_SECONDS = 110
 
 
 def device(environment: dict[str, str], tiny: bool) -> str:
-    """The accelerator as JAX sees it, in a process of its own: this one leaves it to the others."""
+    """The accelerator as JAX sees it, in a separate process: this one must not use it."""
     words = [sys.executable, "-c", "from parts.device import device; print(device())"]
     found = subprocess.run(words, cwd=HERE, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return found.stdout.splitlines()[-1] + ", tiny" * tiny
@@ -56,23 +56,23 @@ def work(parts: list[str], folder: Path, device: str, until: float, retry: bool,
 
 
 def drive(parts: list[str], folder: Path, device: str, flags: list[str], environment: dict[str, str]) -> None:
-    """Runs parts in a process, and in another one those cases that are left when it dies in one."""
-    interrupted(folder)  # by someone who stopped the whole command: not that case's fault
+    """Runs parts in a process; if it dies in a case, the remaining cases run in another one."""
+    interrupted(folder)  # a case interrupted with the whole command did not fail
     words = [sys.executable, __file__, f"--worker={','.join(parts)}", f"--out={folder}", f"--device={device}", *flags]
     while True:
         code = subprocess.run(words, env=environment, check=False).returncode
         if code in (0, -signal.SIGINT):
             return
         case = interrupted(folder)
-        said = f"the process ended with exit code {code}"
+        reason = f"the process ended with exit code {code}"
         if code < 0:
-            said = f"the process ended by {signal.Signals(-code).name}"
-            said += f", after {CASE_SECONDS} s" if code == -signal.SIGALRM else ""
+            reason = f"the process ended by {signal.Signals(-code).name}"
+            reason += f", after {CASE_SECONDS} s" if code == -signal.SIGALRM else ""
         if case is None:
-            Book(folder, parts[0], device).fail("the part itself", f"{said}, outside of a case")
+            Book(folder, parts[0], device).fail("the part itself", f"{reason}, outside of a case")
             return
-        Book(folder, case["part"], device).fail(case["case"], said)
-        words = [word for word in words if word != "--retry"]  # it was tried again just now
+        Book(folder, case["part"], device).fail(case["case"], reason)
+        words = [word for word in words if word != "--retry"]  # it was just retried
 
 
 def report(parts: list[str], folder: Path, device: str) -> int:

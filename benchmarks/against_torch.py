@@ -2,9 +2,9 @@
 
     python benchmarks/against_torch.py [--models=gpt,bert,vit] [--dtype=float32|bfloat16] [--rounds=9] [--steps=2]
 
-Needs torch in the same environment (`pip install torch==2.13.0`). Every contender lives in a process of its own; in
-each round each of them in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and
-ratios; of a contender that fails, its last line.
+Needs torch in the same environment (`pip install torch==2.13.0`). Every contender runs in its own process; in
+each round, each in turn does the same number of updates (forward, backward, clipping, AdamW). Prints medians and
+ratios; for a contender that fails, its last line.
 """
 
 import argparse
@@ -39,16 +39,16 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
     from txjax.train.step import jit_step
 
     run = experiment(name, SIZES[name], dtype)
-    held: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     scope = sharding.use_mesh(run.mesh)
     built = scope.__enter__()
     layout = build_layout(run, built)
-    held["state"] = layout.create(0)
+    kept["state"] = layout.create(0)
     step = jit_step(run, layout)
     batch = jax.device_put(made_up(run), layout.batch)
 
     def update() -> None:
-        held["state"], metrics = step(held["state"], batch)
+        kept["state"], metrics = step(kept["state"], batch)
         jax.block_until_ready(metrics["loss"])
 
     return update, layout.parameters
@@ -67,7 +67,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def work(contender: str, name: str, dtype: str, clock: Callable[[], float]) -> None:
-    """Does as many updates as each line of standard input asks for, and answers with their seconds."""
+    """Reads numbers of updates from standard input, does them, and prints their seconds."""
     answers, sys.stdout = sys.stdout, sys.stderr
     if contender == "txjax":
         update, parameters = txjax_update(name, dtype)
@@ -90,7 +90,7 @@ def work(contender: str, name: str, dtype: str, clock: Callable[[], float]) -> N
 def race(
     name: str, dtype: str, contenders: list[str], rounds: int, steps: int, clock: str
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Seconds of every update by contender, the rounds taken in turn; and what those that failed said last."""
+    """Seconds of every update by contender, with alternating rounds; and the last output of those that failed."""
     found: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
@@ -99,16 +99,16 @@ def race(
             command = [sys.executable, __file__, f"--worker={contender}", f"--models={name}", f"--dtype={dtype}"]
             worker = Worker([*command, f"--clock={clock}"], stack.enter_context(tempfile.TemporaryFile("w+")))
             workers[contender] = stack.enter_context(worker)
-        for asked in [None] + [steps] * rounds:
+        for count in [None] + [steps] * rounds:
             for contender, worker in list(workers.items()):
                 try:
-                    answer = worker.ask(asked)
+                    answer = worker.ask(count)
                 except EOFError as error:
                     failed[contender] = str(error)
                     found.pop(contender, None)
                     del workers[contender]
                     continue
-                if asked is None:
+                if count is None:
                     found[contender] = {**answer, "seconds": []}
                 else:
                     found[contender]["seconds"] += answer
@@ -116,15 +116,15 @@ def race(
 
 
 class Worker(contextlib.AbstractContextManager):
-    """A contender in a process of its own."""
+    """A contender in its own process."""
 
-    def __init__(self, command: list[str], said: IO[str]):
+    def __init__(self, command: list[str], output: IO[str]):
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=said, text=True)
-        self.said = said
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=output, text=True)
+        self.output = output
 
     def ask(self, steps: int | None) -> Any:
-        """Its answer to a number of updates; None waits for its first word. Raises EOFError with what it said last."""
+        """Requests a number of updates and returns the reply. If None, waits for the start. Raises EOFError on exit."""
         process = self.process
         assert process.stdin and process.stdout
         with contextlib.suppress(BrokenPipeError):
@@ -133,9 +133,9 @@ class Worker(contextlib.AbstractContextManager):
         if line := process.stdout.readline():
             return json.loads(line)
         process.wait()
-        self.said.seek(0)
-        lines = self.said.read().strip().splitlines()
-        raise EOFError(f"exit code {process.returncode}: {lines[-1] if lines else 'nothing was said'}"[:200])
+        self.output.seek(0)
+        lines = self.output.read().strip().splitlines()
+        raise EOFError(f"exit code {process.returncode}: {lines[-1] if lines else 'no output'}"[:200])
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(BrokenPipeError):

@@ -3,7 +3,7 @@
     python benchmarks/checkpoints.py [--width=512] [--depth=8] [--rounds=3]
 
 A decoder's whole training state (parameters and AdamW's moments) is saved with digests, flushed, and restored with
-every digest checked. Prints medians; memory is the process's peak above what it held before.
+every digest checked. Prints medians; memory is the process's peak above its level before.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
         layout = build_layout(experiment, built)
         state = jax.block_until_ready(layout.create(0))
         store = Store(Path(folder), Checkpoints(keep=1))
-        held = peak()
+        before = peak()
         for step in range(1, rounds + 1):
             started = time.perf_counter()
             store.save(step, state, {})
@@ -56,8 +56,8 @@ def measure(experiment: Experiment, rounds: int) -> dict[str, float]:
         "wait": statistics.median(waits),
         "save": statistics.median(saves),
         "restore": statistics.median(restores),
-        "save_memory": saved - held,
-        "restore_memory": peak() - held,
+        "save_memory": saved - before,
+        "restore_memory": peak() - before,
     }
 
 

@@ -1,11 +1,11 @@
-"""Every config's step compiled with options of XLA's, beside the same step as XLA comes.
+"""The step of every config compiled with XLA options, against the same step with XLA's defaults.
 
     python benchmarks/compiler_options.py [--options=name=value,...] [--configs=configs/text/gpt_tiny.py,...]
         [--rounds=5] [--gflops=30] [--clock=wall|cpu]
 
 Without `--configs`, all under `configs/`. Large models keep their widths and lengths but have two layers, and a batch
 whose step takes at most so many GFLOPs. Both programs run in one process, in turn, on the same batch; prints medians,
-their ratio (below 1: the options gain) and the seconds of each first step.
+their ratio (below 1: the options are faster) and the seconds of each first step.
 """
 
 import copy
@@ -33,7 +33,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def shrink(experiment: Experiment, flops: float) -> Experiment:
-    """The experiment with a step of at most so many FLOPs, if a batch of one example allows it."""
+    """The experiment with a step with at most this many FLOPs, down to a batch of one example."""
     experiment.microbatches = 1
     model = experiment.model
     if flops_per_step(experiment) > flops:
@@ -46,15 +46,15 @@ def shrink(experiment: Experiment, flops: float) -> Experiment:
 
 
 def updates(experiment: Experiment) -> tuple[Callable[[], None], float]:
-    """One update by the framework's own step, and the seconds until the first was done."""
+    """A function that does one update by the framework's step, and the seconds of the first one."""
     began = time.perf_counter()
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)
-        held = [layout.create(0)]
+        state = [layout.create(0)]
         step, batch = jit_step(experiment, layout), jax.device_put(made_up(experiment), layout.batch)
 
         def update() -> None:
-            held[0], metrics = step(held[0], batch)
+            state[0], metrics = step(state[0], batch)
             jax.block_until_ready(metrics["loss"])
 
         update()

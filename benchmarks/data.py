@@ -1,9 +1,9 @@
-"""What the input gives and what the model takes, each alone, in examples a second.
+"""Throughput of the input pipeline and of the model, each alone, in examples per second.
 
     python benchmarks/data.py [--configs=configs/text/gpt_tiny.py,configs/vision/mae_digits.py]
 
-The input is read as in training: by the loader's threads, without a model. The model is fed one batch over and over.
-The data is prepared, and its caches built, before anything is timed. Prints medians.
+The input is read as in training: by the loader's threads, without a model. The model repeats one batch.
+The data is prepared, and its caches are built, before timing. Prints medians.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from txjax.train.step import jit_step
 
 
 def measure(experiment: Experiment, steps: int, rounds: int) -> tuple[float, float]:
-    """Examples a second that the input gives, and that the model takes."""
+    """Examples per second of the input, and of the model."""
     given, taken = [], []
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)

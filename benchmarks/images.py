@@ -1,9 +1,9 @@
-"""What an image costs before the step: decoding, transforms, normalisation, mixing, in one thread and by the loader.
+"""The cost of image input: decoding, transforms, normalisation, mixing, in one thread and by the loader.
 
     python benchmarks/images.py [--examples=200]
 
-The images are made up, about as large as ImageNet's, and decoded in place of the embedded digits. CPU time is that of
-the whole process; the speed of the loader, with all its threads, is by the clock.
+The images are synthetic, about as large as ImageNet's, and replace the embedded digits. CPU time is that of the whole
+process; the loader's throughput, with all its threads, is in wall time.
 """
 
 import io
@@ -45,7 +45,7 @@ PHOTOS = [photo(seed) for seed in range(16)]
 
 
 class Decode(Transform):
-    """A photo in place of the digit."""
+    """Replaces the digit by a photo."""
 
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(Image.open(io.BytesIO(PHOTOS[rng.integers(len(PHOTOS))])))

@@ -1,4 +1,4 @@
-"""The pieces behind `txjax/backend.py` and `txjax/nn`: products of matrices by XLA's libraries, and forms of GELU.
+"""Kernels behind `txjax/backend.py` and `txjax/nn`: matrix products by XLA's libraries, and forms of GELU.
 
     taskset -c 0 python benchmarks/kernels.py [--rounds=15]
 
@@ -37,9 +37,9 @@ def least(call: Callable[[], Any], rounds: int) -> float:
 
 
 def ours(function: Any, *arrays: np.ndarray, options: dict[str, Any] | None = None, rounds: int) -> float:
-    held = [jnp.asarray(a) for a in arrays]
-    program = jax.jit(function, compiler_options=options or {}).lower(*held).compile()
-    return least(lambda: jax.block_until_ready(program(*held)), rounds)
+    inputs = [jnp.asarray(a) for a in arrays]
+    program = jax.jit(function, compiler_options=options or {}).lower(*inputs).compile()
+    return least(lambda: jax.block_until_ready(program(*inputs)), rounds)
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
         "g w^T": (lambda g, w: g @ w.T, g, w),
         "x^T g": (lambda x, g: x.T @ g, x, g),
     }
-    columns = {"XLA as it comes": {}, "products by Eigen": EIGEN}
+    columns = {"XLA default": {}, "products by Eigen": EIGEN}
     rows = []
     for name, (function, *arrays) in products.items():
         row = [ours(function, *arrays, options=o, rounds=flags.rounds) for o in columns.values()]
@@ -66,8 +66,8 @@ def main() -> None:
             import torch
 
             torch.set_num_threads(1)
-            held = [torch.from_numpy(a) for a in arrays]
-            row.append(least(lambda f=function, h=held: f(*h), flags.rounds))  # type: ignore[misc]
+            inputs = [torch.from_numpy(a) for a in arrays]
+            row.append(least(lambda f=function, x=inputs: f(*x), flags.rounds))  # type: ignore[misc]
         rows.append([name, *(f"{GFLOP / seconds:.0f}" for seconds in row)])
     head = [*columns, "PyTorch"][: len(rows[0]) - 1]
     table(f"GFLOP/s of {ROWS} x {WIDTH} x {HIDDEN}, float32", ["product", *head], rows)

@@ -1,4 +1,4 @@
-"""What the loop costs: steps of `train` (data, logging, transfers included) against the bare jitted step.
+"""The overhead of the training loop: steps of `train` (data, logging, transfers included) against the bare jitted step.
 
     python benchmarks/loop.py [--config=configs/text/gpt_tiny.py] [--steps=100] [--config.a.b=value]
 
@@ -30,12 +30,12 @@ def bare(experiment: Experiment, steps: int) -> float:
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)
         batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
-        held = [shard_batch(next(batches), layout.batch) for _ in range(4)]
+        given = [shard_batch(next(batches), layout.batch) for _ in range(4)]
         batches.close()
         state, step, seconds = layout.create(experiment.seed), jit_step(experiment, layout), []
         for i in range(steps + 5):
             started = time.perf_counter()
-            state, metrics = step(state, held[i % 4])
+            state, metrics = step(state, given[i % 4])
             jax.block_until_ready(metrics)
             seconds.append(time.perf_counter() - started)
     return statistics.median(seconds[5:])

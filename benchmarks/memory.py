@@ -1,9 +1,9 @@
-"""What one training step takes of a device's and of its host's memory, by rematerialisation and place of the moments.
+"""Device and host memory of one training step, by rematerialisation and memory of the optimizer's moments.
 
     python benchmarks/memory.py [--topology=v5e:2x2] [--config=configs/text/gpt_tiny.py] [--config.a.b=value]
 
-Asks the compiler; nothing runs. With --topology the extra `plan` is needed, and no TPU; without it the step is for
-this machine, whose memory is one where it is a CPU.
+Figures are from the compiler; nothing runs. With --topology, it needs the extra `plan` and no TPU; without it, the step
+is compiled for this machine. A CPU has one memory for both.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from txjax.train.step import jit_step
 
 
 def stats(experiment: Experiment, devices: Any) -> Any:
-    """The compiler's account of the step, bytes of one device."""
+    """The compiler's memory analysis of the step, bytes of one device."""
     with sharding.use_mesh(experiment.mesh, devices) as built:
         layout = build_layout(experiment, built)
         spec = batch_spec(experiment.data, experiment.batch_size)

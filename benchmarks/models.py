@@ -1,4 +1,4 @@
-"""The models of the benchmarks, as experiments, and made-up data for them."""
+"""The models of the benchmarks as experiments, and synthetic data for them."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def made_up(run: Experiment) -> dict[str, np.ndarray]:
 
 
 def vocab_of(run: Experiment) -> int:
-    """As many tokens as noise draws from."""
+    """The vocabulary size of the noise."""
     return min(getattr(run.model, "vocab", 1000), 1000)
 
 

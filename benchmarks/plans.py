@@ -2,7 +2,7 @@
 
     python benchmarks/plans.py [--only=llama]
 
-Every row is one `txjax plan --json` in a process of its own; the compiler takes minutes for some.
+Every row is one `txjax plan --json` in its own process; some compile for minutes.
 """
 
 import argparse

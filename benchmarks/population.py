@@ -1,11 +1,11 @@
-"""What training together brings: points per hour of populations, beside the same points one after another.
+"""Throughput of populations: points per hour when trained together, against one after another.
 
     python benchmarks/population.py [--config=FILE] [--members=1,8,16] [--alone=3] [--steps=60] [--config.a.b=value]
 
-The points differ in seed and learning rate. A point is the config's own `num_steps` long; `--steps` of them are timed
-(the median of a row's `perf/step_ms`), and everything else is timed as it is: preparing, tracing, compiling, the first
-draw, the save at the end. So points per hour are 3600 * members / (everything else + num_steps * step). Of the points
-one after another, `--alone` are run, in one process, and the median is taken.
+The points differ in seed and learning rate. A point has the config's `num_steps`; `--steps` of them are timed (the
+median of `perf/step_ms`), and so is everything else: preparing, tracing, compiling, initialization, the final save.
+Points per hour are 3600 * members / (everything else + num_steps * step). Of the points one after another, `--alone`
+are run in one process, and the median is used.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ DEFAULTS = (
 
 @dataclasses.dataclass
 class Timed:
-    """Seconds of a run of some members: of a step of all, and of all that is no step."""
+    """Seconds of a run of some members: of one step of all members, and of everything else."""
 
     members: int
     step: float
@@ -60,12 +60,12 @@ def points(source: str, overrides: list[str], members: int) -> list[Experiment]:
 
 
 def alone(point: Experiment, steps: int) -> Timed:
-    """One point by itself."""
+    """Trains one point alone."""
     return timed(1, steps, lambda folders: train(point, folders[0], until=steps))
 
 
 def together(many: list[Experiment], steps: int) -> Timed:
-    """Several points in one program."""
+    """Trains several points in one program."""
     return timed(len(many), steps, lambda folders: train_together(many, folders, until=steps))
 
 

@@ -1,4 +1,4 @@
-"""What eight bits cost in loss: one config trained in several precisions from the same draw on the same batches.
+"""The loss of 8-bit training: one config in several precisions, with the same initialization and batches.
 
     python benchmarks/quantize.py [--config=configs/text/gpt_tiny.py] [--steps=200] [--config.a.b=value]
 

@@ -1,4 +1,4 @@
-"""Results of cases, kept as lines of JSON: a case that is done is not run again, one that fails stops no other."""
+"""Results of cases as lines of JSON: a case that is done is not run again, and one that fails stops no other."""
 
 import dataclasses
 import datetime
@@ -15,7 +15,7 @@ RUNNING = "running.json"  # the case that is being measured; its process removes
 
 
 class Unavailable(Exception):
-    """What a case needs isn't here: it is recorded, and is no failure."""
+    """A requirement of a case is missing: recorded, not a failure."""
 
 
 class OutOfTime(Exception):
@@ -24,8 +24,8 @@ class OutOfTime(Exception):
 
 def one_line(error: BaseException) -> str:
     """The kind of an error and its first words, in one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:300] if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__
 
 
 @dataclasses.dataclass
@@ -108,7 +108,7 @@ class Book:
 
 
 def interrupted(folder: Path) -> Record | None:
-    """The case that a process was at when it ended, and forgets it. If None, it was at none."""
+    """The case that a process was running when it ended; clears it. None if there was none."""
     path = folder / RUNNING
     if not path.exists():
         return None
@@ -118,14 +118,14 @@ def interrupted(folder: Path) -> Record | None:
 
 
 def outcome(record: Record) -> str:
-    """What became of a case, in one line."""
+    """The outcome of a case, in one line."""
     if "error" in record:
         return f"failed: {record['error']}"
     return str(record.get("unavailable") or json.dumps(record["result"]))
 
 
 def failed(record: Record) -> bool:
-    """Whether a case went wrong in a way that nobody expects; too little memory is what a search runs into."""
+    """Whether a case failed unexpectedly. Out of memory is expected in a search."""
     short = any(words in record.get("error", "") for words in ("RESOURCE_EXHAUSTED", "OutOfMemoryError"))
     return "error" in record and not short or record.get("result", {}).get("right") is False
 

@@ -1,8 +1,8 @@
-"""From the start of a process to the end of its first update, by depth, without and with programs kept from before.
+"""Time from the start of a process to the end of its first update, by depth, with and without the compilation cache.
 
     python benchmarks/startup.py [--model=vit] [--depths=4,12,48] [--rounds=3]
 
-Prints medians in seconds: importing, laying out and drawing the state, tracing and compiling the step, one update.
+Prints medians in seconds: importing, building layout and state, tracing and compiling the step, one update.
 """
 
 import argparse

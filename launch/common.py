@@ -1,6 +1,6 @@
-"""What the launchers share: flags, a copy of the code and the config, one line for a mistake.
+"""Shared code of the launchers: flags, a copy of the code and the config, one-line user errors.
 
-Only the standard library, and nothing of txjax: a launcher runs on any login node, and starts the command that its user
+It imports only the standard library, not txjax, so a launcher runs on any login node. It starts the command that a user
 would type.
 """
 
@@ -27,22 +27,22 @@ SWITCHES = ("--allow_config_change",)  # of txjax train, without a value
 PREEMPTED = 75  # txjax's exit code for "preempted and saved, start me again"
 
 
-class Mistake(Exception):
-    """A mistake that its user can mend: printed as one line, exit code 2."""
+class UserError(Exception):
+    """A user error: printed as one line, exit code 2."""
 
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:
     """Runs a launcher with this process's arguments and ends the process."""
     try:
         main(sys.argv[1:])
-    except Mistake as mistake:
-        print(f"{Path(sys.argv[0]).name}: {mistake}", file=sys.stderr)
+    except UserError as error:
+        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         sys.exit(2)
     sys.exit(0)
 
 
 class Flags(argparse.ArgumentParser):
-    """argparse with whole flag names only, near misses for unknown ones, and overrides apart."""
+    """argparse without abbreviated flags, with near misses for unknown ones, and overrides returned separately."""
 
     def __init__(self, summary: str):
         super().__init__(description=summary, allow_abbrev=False)
@@ -50,10 +50,10 @@ class Flags(argparse.ArgumentParser):
         self.add_argument("--workdir", required=True, help="the run's folder")
 
     def read(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The launcher's own flags, and those of `txjax train` as they were typed: `--config.a.b=value` ...
+        """The launcher's own flags, and those of `txjax train` as typed: `--config.a.b=value` ...
 
         Raises:
-          Mistake: a flag that the launcher doesn't have, or a control character.
+          UserError: an unknown flag, or a control character.
         """
         for word in argv:
             check_plain(word)
@@ -61,41 +61,41 @@ class Flags(argparse.ArgumentParser):
         flags, rest = self.parse_known_args([word for word in argv if not is_trains(word)])
         if rest:
             known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-            raise Mistake(f"{rest[0]}: expected a flag that it knows" + near(rest[0].split("=")[0], known))
+            raise UserError(f"{rest[0]}: expected a known flag" + near(rest[0].split("=")[0], known))
         for word in overrides:
             if not is_whole(word):
-                raise Mistake(f"{word}: expected {word}=VALUE, in one word")
+                raise UserError(f"{word}: expected {word}=VALUE, in one word")
         return flags, overrides
 
     def error(self, message: str) -> NoReturn:
-        """What argparse calls for every mistake."""
-        raise Mistake(message)
+        """Raises UserError; argparse calls it for every error."""
+        raise UserError(message)
 
 
 def check_plain(word: str) -> None:
-    """Raises Mistake for a character that is not text: a line break would begin a new line of the script."""
+    """Raises UserError for control characters: a line break would start a new line of the script."""
     if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in word):
-        raise Mistake(f"{word.partition('=')[0]!a}: expected a word without control characters, got {word!a}")
+        raise UserError(f"{word.partition('=')[0]!a}: expected a word without control characters, got {word!a}")
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """`; did you mean --workdir?`, or nothing."""
+    """`; did you mean --workdir?`, or ""."""
     found = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return "; did you mean " + " or ".join(found) + "?" if found else ""
 
 
 def is_trains(word: str) -> bool:
-    """Whether a word is a flag that goes along to `txjax train` as it is."""
+    """Whether a word is a flag that is passed to `txjax train` unchanged."""
     return word in SWITCHES or re.match(r"--config[.\[]|--(until|point)\b", word) is not None
 
 
 def is_whole(word: str) -> bool:
-    """Whether a flag has its value."""
+    """Whether a flag includes its value."""
     return "=" in word or word in SWITCHES
 
 
 def count(text: str) -> int:
-    """A flag's value: a whole number from 1."""
+    """Parses a flag's value: a positive integer."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, got {number}")
@@ -103,28 +103,28 @@ def count(text: str) -> int:
 
 
 def need(program: str, where: str) -> str:
-    """The path of a program. Raises Mistake where there is none."""
+    """The path of a program. Raises UserError if it is not on the PATH."""
     found = shutil.which(program)
     if found is None:
-        raise Mistake(f"{program}: expected on the PATH of {where}; --dry_run shows what would be run")
+        raise UserError(f"{program}: expected on the PATH of {where}; --dry_run shows what would be run")
     return found
 
 
 def config_file(source: str) -> tuple[Path, str]:
-    """The file of `FILE.py[:variant]` and `:variant`. Raises Mistake where there is no such file."""
+    """The file of `FILE.py[:variant]` and `:variant`. Raises UserError if there is no such file."""
     name, colon, variant = source.partition(":")
     path = Path(name)
     if not path.is_file():
         nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise Mistake(f"--config: expected a Python file, got {name}" + near(name, nearby))
+        raise UserError(f"--config: expected a Python file, got {name}" + near(name, nearby))
     return path, colon + variant
 
 
 def check_writable(workdir: Path) -> None:
-    """Raises Mistake where nothing can be written under `workdir`; makes nothing."""
+    """Raises UserError if `workdir` is not writable; creates nothing."""
     there = next(folder for folder in (workdir, *workdir.parents) if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise Mistake(f"--workdir: expected a folder that can be written, got {there}")
+        raise UserError(f"--workdir: expected a writable folder, got {there}")
 
 
 @dataclasses.dataclass
@@ -144,23 +144,23 @@ class Launch:
 
     @property
     def config(self) -> str:
-        """The value of --config: the launch's own copy."""
+        """The value of --config: the copy in the launch's folder."""
         return f"{self.folder / self.source.name}{self.variant}"
 
     def in_image(self, workdir: Any) -> list[str]:
-        """The command where the code is in a container's image and the config in its /config."""
+        """The command in a container whose image has the code and whose /config has the config."""
         config = f"--config=/config/{self.source.name}{self.variant}"
         return ["python", "-m", "txjax", "train", config, f"--workdir={workdir}"]
 
     @property
     def version(self) -> str:
-        """For people: the commit, and whether files differ from it."""
+        """The commit and the number of changed files, as text."""
         return self.commit[:12] + (f" with {len(self.changed)} changed files" if self.changed else "")
 
     def write(self, notes: dict[str, Any]) -> None:
-        """Copies code and config into the folder, and notes what was launched."""
+        """Copies code and config into the folder, and writes launch.json."""
         self.code.mkdir(parents=True)
-        # A commit of the tracked files as they are now; neither the checkout nor its stash is touched.
+        # A commit of the tracked files in their current state; the checkout and its stash are not changed.
         tree = git("stash", "create") or self.commit
         archive = subprocess.run(["git", "-C", str(ROOT), "archive", tree], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", str(self.code)], input=archive, check=True)
@@ -177,17 +177,21 @@ class Launch:
 
 
 def prepare(workdir: Path | None, config: str) -> Launch:
-    """Looks at checkout, config and workdir (None: it is on other machines); writes nothing yet.
+    """Validates checkout, config and workdir; writes nothing.
+
+    Args:
+      workdir: of the run. If None, it is on other machines.
+      config: `FILE.py[:variant]`.
 
     Raises:
-      Mistake: no such config, no checkout, a workdir that can't be written, control characters in a path.
+      UserError: no such config, no checkout, a workdir that is not writable, control characters in a path.
     """
     source, variant = config_file(config)
     if workdir is None:
         workdir = ROOT
     else:
         check_writable(workdir)
-    for path in (workdir, source.resolve()):  # where a link or the current folder led
+    for path in (workdir, source.resolve()):  # with links and the current folder resolved
         check_plain(str(path))
     now = datetime.datetime.now(datetime.UTC)
     folder = workdir / "launch" / now.strftime("%Y%m%dT%H%M%S.%f")[:-3]
@@ -197,12 +201,12 @@ def prepare(workdir: Path | None, config: str) -> Launch:
 
 
 def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> None:
-    """Lets the checkout's own `txjax train` look at the config of every run before it waits in a queue for hours.
+    """Validates the config of every run with the checkout's `txjax train`, before the run waits in a queue.
 
-    Of runs that set the same fields the first one is looked at. Where this machine can't run txjax, that is said.
+    Of runs that set the same fields, only the first is validated. If txjax cannot run here, prints a message.
 
     Raises:
-      Mistake: what `txjax train` would say.
+      UserError: the error of `txjax train`.
     """
     kinds = {tuple(word.partition("=")[0] for word in words): words for words in reversed(runs)}
     paths = [str(ROOT), os.environ.get("PYTHONPATH", ""), os.getcwd()]
@@ -212,23 +216,24 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=environment)
         except OSError as error:
-            print(f"the config was not looked at: {error}", file=sys.stderr)
+            print(f"the config was not validated: {error}", file=sys.stderr)
             return
         last = (done.stderr.strip().splitlines() or ["(nothing)"])[-1]
         if done.returncode == 2:
-            raise Mistake(last.removeprefix("txjax: "))
+            raise UserError(last.removeprefix("txjax: "))
         if done.returncode:
-            print(f"the config was not looked at: {python}: {last}", file=sys.stderr)
+            print(f"the config was not validated: {python}: {last}", file=sys.stderr)
             return
 
 
 def git(*words: str) -> str:
-    """What git says of txjax's checkout. Raises Mistake where there is none."""
+    """The output of git in txjax's checkout. Raises UserError if there is no checkout."""
     try:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        raise Mistake(f"git: expected a checkout in {ROOT} to take the code from; {' '.join(said.split())}") from None
+        message = getattr(error, "stderr", None) or str(error)
+        message = " ".join(message.split())
+        raise UserError(f"git: expected a checkout in {ROOT} to take the code from; {message}") from None
     return done.stdout.strip()
 
 

@@ -3,7 +3,7 @@
     python launch/kubernetes.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --volume=runs --tpu=v5e:4x4 \\
         --image=REGISTRY/txjax:COMMIT
 
-It prints the manifests; --submit hands them to kubectl. docs/launching.md tells what happens then, and what was run.
+It prints the manifests; --submit hands them to kubectl. docs/launching.md has the details.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import common
-from common import Launch, Mistake, count, near
+from common import Launch, UserError, count, near
 
 # GKE's node label of a kind of TPU; a node of a slice has four chips, a smaller slice is one node.
 TPUS = {
@@ -59,14 +59,14 @@ def slice_of(tpu: str) -> tuple[str, str, int, int]:
     """GKE's label of the kind, the topology, nodes of a slice and chips of a node, from `v5e:4x4`."""
     kind, _, topology = tpu.partition(":")
     if kind not in TPUS:
-        raise Mistake(
+        raise UserError(
             f"--tpu: expected one of {', '.join(TPUS)} and a topology such as v5e:4x4, got {tpu}" + near(kind, TPUS)
         )
     if not re.fullmatch(r"\d+x\d+(x\d+)?", topology):
-        raise Mistake(f"--tpu: expected a topology such as {kind}:4x4, got {tpu}")
+        raise UserError(f"--tpu: expected a topology such as {kind}:4x4, got {tpu}")
     chips = math.prod(map(int, topology.split("x")))
     if chips > CHIPS and chips % CHIPS:
-        raise Mistake(f"--tpu: expected a topology of {CHIPS} chips a node, got {chips} chips in {tpu}")
+        raise UserError(f"--tpu: expected a topology of {CHIPS} chips a node, got {chips} chips in {tpu}")
     return TPUS[kind], topology, max(1, chips // CHIPS), min(chips, CHIPS)
 
 
@@ -75,11 +75,11 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
     name = flags.name or PurePosixPath(flags.workdir).name
     longest = 63 - len(f"-{JOB}-{flags.slices - 1}-9999-abcde")  # of a pod's name
     if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name) or len(name) > longest:
-        raise Mistake(f"--name: expected up to {longest} of a-z, 0-9 and - , beginning with a letter, got {name}")
+        raise UserError(f"--name: expected up to {longest} of a-z, 0-9 and - , beginning with a letter, got {name}")
     if PurePosixPath(flags.mount) not in PurePosixPath(flags.workdir).parents:
-        raise Mistake(f"--workdir: expected a folder inside --mount={flags.mount}, got {flags.workdir}")
+        raise UserError(f"--workdir: expected a folder inside --mount={flags.mount}, got {flags.workdir}")
     if bool(flags.tpu) == bool(flags.gpu):
-        raise Mistake("--tpu: expected one of --tpu and --gpu")
+        raise UserError("--tpu: expected one of --tpu and --gpu")
     metadata = {
         "name": name,
         "namespace": flags.namespace,
@@ -101,7 +101,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         label, topology, nodes, chips = slice_of(flags.tpu)
         selector = {"cloud.google.com/gke-tpu-accelerator": label, "cloud.google.com/gke-tpu-topology": topology}
         device = {"google.com/tpu": chips}
-        # Every slice on a node pool of its own. GKE tells the processes of each other, also across slices.
+        # Every slice on a node pool of its own. GKE passes the addresses of all processes, also across slices.
         annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"}
     else:
         nodes, annotations = flags.nodes, {}
@@ -196,12 +196,12 @@ def main(argv: list[str]) -> None:
         print(f"# Made by launch/kubernetes.py at {launch.version}.\n{text}", end="")
         return
     if launch.changed:
-        raise Mistake(f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}")
+        raise UserError(f"--submit: expected a commit, as in {flags.image}; changed: {', '.join(launch.changed)}")
     kubectl = common.need("kubectl", "a machine that can reach the cluster")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     done = subprocess.run([kubectl, "create", "-f", "-"], input=text, capture_output=True, text=True)
     if done.returncode:
-        raise Mistake(f"kubectl: {' '.join(done.stderr.split())}")
+        raise UserError(f"kubectl: {' '.join(done.stderr.split())}")
     print(done.stdout, end="")
 
 

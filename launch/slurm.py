@@ -2,7 +2,7 @@
 
     python launch/slurm.py --config=configs/text/gpt2.py --workdir=/shared/gpt2 --nodes=2 --gpus_per_node=8 --time=8:0:0
 
-docs/launching.md tells what happens then.
+docs/launching.md explains what happens then.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import common
-from common import Launch, Mistake, count, quoted
+from common import Launch, UserError, count, quoted
 
 
 def parser() -> common.Flags:
@@ -39,23 +39,23 @@ def parser() -> common.Flags:
 
 
 def points(file: Path, workdir: Path) -> list[list[str]]:
-    """The flags of every run of a sweep: one line each, `#` begins a comment; without a --workdir it is WORKDIR/NUMBER.
+    """The flags of every run of a sweep: one line each, `#` starts a comment; the default --workdir is WORKDIR/NUMBER.
 
     Raises:
-      Mistake: a line that isn't made of such flags, or two runs in one folder.
+      UserError: a line has other words, or two runs share a folder.
     """
     if not file.is_file():
-        raise Mistake(f"--sweep: expected a file with one line of flags for every run, got {file}")
+        raise UserError(f"--sweep: expected a file with one line of flags for every run, got {file}")
     found: list[list[str]] = []
     for number, line in enumerate(file.read_text().splitlines(), 1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            raise Mistake(f"{file} line {number}: expected words as a shell reads them; {error}") from None
+            raise UserError(f"{file} line {number}: expected words as a shell reads them; {error}") from None
         for word in words:
             common.check_plain(word)
             if not word.startswith("--workdir=") and not (common.is_trains(word) and common.is_whole(word)):
-                raise Mistake(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
+                raise UserError(f"{file} line {number}: expected --config.a.b=value or --workdir=DIR, got {word}")
         if words:
             folders = [Path(word.partition("=")[2]).resolve() for word in words if word.startswith("--workdir=")]
             folder = folders[-1] if folders else workdir / str(len(found))
@@ -63,7 +63,7 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
             found.append([f"--workdir={folder}", *rest])
     folders = [Path(words[0]) for words in found]
     if not found or len(set(folders)) < len(folders):
-        raise Mistake(
+        raise UserError(
             f"{file}: expected runs in folders of their own" if found else f"{file}: expected a run, got none"
         )
     return found
@@ -73,10 +73,10 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     """The sbatch script. A sweep's runs are in files of their own, one flag a line.
 
     Raises:
-      Mistake: GPUs that the tasks of a node can't share evenly.
+      UserError: the tasks of a node cannot share its GPUs evenly.
     """
     if flags.gpus_per_node % flags.tasks_per_node:
-        raise Mistake(f"--gpus_per_node: expected a multiple of --tasks_per_node={flags.tasks_per_node}")
+        raise UserError(f"--gpus_per_node: expected a multiple of --tasks_per_node={flags.tasks_per_node}")
     folder = shlex.quote(str(launch.folder))
     options = {
         "job-name": flags.name or flags.workdir.name,
@@ -93,13 +93,13 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     header = [f"--{name}={shlex.quote(str(value))}" for name, value in options.items() if value]
     directives = "\n".join(f"#SBATCH {option}" for option in [*header, "--requeue", *flags.sbatch])
     step = ["srun", "--kill-on-bad-exit=1", "--wait=120"]
-    if flags.cpus_per_task:  # Slurm 22.05 and later don't hand it on to a job's steps
+    if flags.cpus_per_task:  # Slurm 22.05 and later do not pass it to a job's steps
         step += [f"--cpus-per-task={flags.cpus_per_task}"]
     if flags.nodes * flags.tasks_per_node > 1:
         step += ["--label"]
     words = [f"--config={launch.config}"]
     if runs:
-        # Not SLURM_JOB_ID: that of one element is the whole array's.
+        # Not SLURM_JOB_ID: for one element it is the whole array's.
         job = "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
         read = f'mapfile -t run < {folder}/points/"$SLURM_ARRAY_TASK_ID"\n'
         last = ' \\\n    "${run[@]}"'
@@ -109,7 +109,7 @@ def render(flags: argparse.Namespace, overrides: list[str], launch: Launch, runs
     lost = ""
     if flags.nodes > 1:
         lost = f"""
-# Where a node died, the tasks on the others fail; the run can go on elsewhere.
+# If a node died, the tasks on the others fail; the run can resume elsewhere.
 case $code in
     0 | 2 | {common.PREEMPTED}) ;;
     *) timeout 60 srun --overlap --ntasks-per-node=1 true || code={common.PREEMPTED} ;;
@@ -120,15 +120,15 @@ esac
 {directives}
 
 # txjax at {launch.version}, by launch/slurm.py.
-# Submitted again, the run goes on where it stopped.
+# Submitted again, the run resumes.
 
 ulimit -c 0
 trap : TERM  # txjax saves and ends; this shell waits for it
 export PYTHONPATH={shlex.quote(str(launch.code))}:${{PYTHONPATH:+$PYTHONPATH:}}$PWD
 {setup}job={job}
 {read}
-# The first task that ends with another code than 0 gives the job's code: srun's is the highest of all, also of those
-# that it killed. And a task that was preempted ({common.PREEMPTED}) must not end its neighbours: they are leaving too.
+# The first task with a nonzero exit code sets the job's code: srun's is the highest of all, including tasks that it
+# killed. A preempted task ({common.PREEMPTED}) must not end the others: they are saving too.
 export ENDED={folder}/ended-"$job"-"${{SLURM_RESTART_COUNT:-0}}"
 task='trap : TERM; "$@"; code=$?
 [ $code = 0 ] || (set -o noclobber; echo $code > "$ENDED") 2> /dev/null
@@ -140,7 +140,7 @@ task='trap : TERM; "$@"; code=$?
 code=$?
 if [ -s "$ENDED" ]; then code=$(cat "$ENDED"); fi
 {lost}
-# A job that was cancelled stays so.
+# A cancelled job is not requeued.
 if [ $code = {common.PREEMPTED} ] && [ "$(squeue --noheader --jobs="$job" --format=%T)" = RUNNING ]; then
     scontrol requeue "$job"
 fi
@@ -169,11 +169,11 @@ def main(argv: list[str]) -> None:
     path.write_text(script)
     done = subprocess.run([sbatch, "--parsable", str(path)], capture_output=True, text=True)
     if done.returncode:
-        raise Mistake(f"sbatch: {' '.join(done.stderr.split())}")
+        raise UserError(f"sbatch: {' '.join(done.stderr.split())}")
     job = done.stdout.strip().split(";")[0]
     launch.note({"job": job})
     if launch.untracked:
-        print(f"not taken, for git doesn't know them: {', '.join(launch.untracked)}", file=sys.stderr)
+        print(f"not copied, as git does not track them: {', '.join(launch.untracked)}", file=sys.stderr)
     print(f"job {job}: {path}")
 
 

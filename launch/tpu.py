@@ -3,7 +3,7 @@
     python launch/tpu.py --config=configs/text/gpt2.py --workdir=/runs/gpt2 --name=gpt2 --zone=us-east5-b \\
         --tpu=v6e-16 --runtime_version=v2-alpha-tpuv6e --image=REGISTRY/txjax:COMMIT --setup='sudo mount ... /runs'
 
-It prints the script; --submit runs it here. docs/launching.md tells what happens then, and what was run.
+It prints the script; --submit runs it here. docs/launching.md has the details.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shlex
 import sys
 
 import common
-from common import Launch, Mistake, count, quoted
+from common import Launch, UserError, count, quoted
 
 
 def parser() -> common.Flags:
@@ -38,9 +38,9 @@ def parser() -> common.Flags:
 def render(flags: argparse.Namespace, overrides: list[str], launch: Launch) -> str:
     """The script: create, wait, copy the config, run, look at the exit code, delete; again after a preemption."""
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,60}[a-z0-9])?", flags.name):
-        raise Mistake(f"--name: expected a-z, 0-9 and -, beginning with a letter, got {flags.name}")
+        raise UserError(f"--name: expected a-z, 0-9 and -, beginning with a letter, got {flags.name}")
     if not flags.workdir.startswith("/"):
-        raise Mistake(f"--workdir: expected a path on the workers, which all of them share, got {flags.workdir}")
+        raise UserError(f"--workdir: expected a path on the workers, which all of them share, got {flags.workdir}")
     folder = f"txjax-{flags.name}"  # in the home of every worker
     nodes = (
         [f"--node-id={flags.name}"]
@@ -72,7 +72,7 @@ run={shlex.quote(chr(10).join(run))}
 while true; do
     tpu create "$name" {shlex.join(create)} || exit 1
     until [ "$(state)" = ACTIVE ]; do
-        case "$(state)" in FAILED | SUSPENDING | SUSPENDED) echo "$name could not be had" >&2; exit 1 ;; esac
+        case "$(state)" in FAILED | SUSPENDING | SUSPENDED) echo "$name could not be allocated" >&2; exit 1 ;; esac
         sleep "${{POLL_SECONDS:-60}}"
     done
     tpu ssh "$name" --node=all --worker=all --command='mkdir -p {folder}' &&
@@ -81,7 +81,7 @@ while true; do
     code=$(tpu ssh "$name" --command='cat {folder}/code')
     if [ -n "$code" ] && [ "$code" != {common.PREEMPTED} ]; then break; fi
     if [ -z "$code" ] && [ "$(state)" = ACTIVE ]; then
-        echo "$name is there, but does not say how txjax ended; look at it, then delete it" >&2
+        echo "$name is active, but has no exit code of txjax; inspect it, then delete it" >&2
         exit 1
     fi
     tpu delete "$name" --force --quiet || exit 1
@@ -99,7 +99,7 @@ def main(argv: list[str]) -> None:
         print(script, end="")
         return
     if launch.changed:
-        raise Mistake(f"--submit: expected a commit, for {flags.image} holds one; changed: {', '.join(launch.changed)}")
+        raise UserError(f"--submit: expected a commit, as in {flags.image}; changed: {', '.join(launch.changed)}")
     common.need("gcloud", "a machine that can ask for TPUs")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
     os.execvp("bash", ["bash", "-c", script])

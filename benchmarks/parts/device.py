@@ -14,7 +14,7 @@ def device() -> str:
 
 
 def chip_name() -> str:
-    """The chip's name in the table of chips; an H100 stands for one that isn't there."""
+    """The chip's name in the table of chips; H100 if it is not in the table."""
     chip = chip_of(jax.devices()[0])
     return next((name for name, known in CHIPS.items() if known is chip), "H100")
 

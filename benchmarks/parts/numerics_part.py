@@ -23,7 +23,7 @@ TITLE = (
 )
 NEEDS = {"splash": "tpu", "cudnn": "gpu"}
 ALLOWED = 2.0  # times the error of the reference_attention in bfloat16
-LEAST = 0.02  # an error that is never too large
+LEAST = 0.02  # errors below this always pass
 
 
 def run(book: Book, tiny: bool) -> None:
@@ -69,7 +69,7 @@ def _compare(kernel: str, mask: Mask, length: int, batch: int, sizes: tuple[int,
 
 
 def _kernel(name: str, query: jax.Array, key: jax.Array, mask: Mask) -> Callable[..., jax.Array]:
-    """The kernel. Raises Unavailable where it doesn't run here, or doesn't take this call."""
+    """The kernel. Raises Unavailable if it does not run here, or does not support this call."""
     if name == "reference":
         return reference_attention
     attend, refuses = KERNELS[name]

@@ -26,7 +26,7 @@ def load(variant: str, flags: dict[str, Any], tiny: bool) -> Experiment:
 
 
 def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
-    """Medians over rounds of some steps each, which run one after the other without waiting; FLOPs; memory."""
+    """Medians over rounds of a few steps each, dispatched without waiting; FLOPs; memory."""
     device = jax.devices()[0]
     before = _peak(device)
     with sharding.use_mesh(run.mesh) as built:
@@ -70,20 +70,20 @@ def measure(run: Experiment, steps: int, rounds: int) -> dict[str, Any]:
 
 
 def _peak(device: jax.Device) -> int:
-    """The most memory that was ever in use on the device by this process, where it tells."""
+    """Peak memory of this process on the device. 0 if the device does not report it."""
     return (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
 
 
 def size(count: float | None) -> str | None:
-    """Bytes for people."""
+    """Bytes as text."""
     return None if count is None else f"{count / 2**30:.2f} GiB"
 
 
 def rate(found: dict[str, Any]) -> str:
-    """Tokens or images a second, for people."""
+    """Tokens or images per second, as text."""
     return f"{found['examples_per_s'] * found['units']:,.0f} {found['unit']}"
 
 
 def share(part: float | None) -> str | None:
-    """A share for people."""
+    """A share as text."""
     return None if part is None else f"{part:.1%}"

@@ -40,7 +40,7 @@ def _timed(name: str, batch: int, tiny: bool) -> Record:
     kind, size = (TINY if tiny else SIZES)[name]
     on, rounds, steps = "cuda" if torch.cuda.is_available() else "cpu", 1 if tiny else 5, 1 if tiny else 10
     torch.set_float32_matmul_precision("high")
-    # Inductor takes half a minute for a program on a CPU; what comes before it is all that a tiny run is for.
+    # Inductor takes half a minute for a program on a CPU; a tiny run only tests the code before it.
     compiled = functools.partial(torch.compile, backend="eager" if tiny else "inductor")
     update, parameters = torch_models.update_of(kind, size | {"batch": batch}, "bfloat16", on, compiled)
     began = time.perf_counter()

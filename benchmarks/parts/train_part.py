@@ -16,7 +16,7 @@ Flags = dict[str, Any]
 BATCH, REMAT, UNROLL = "batch_size", "model.stack.remat", "model.stack.unroll"
 KERNEL, CHUNK = "model.attention.context_parallel.kernel", "objective.loss.chunk"
 _KERNELS: list[Flags] = [{KERNEL: "reference"}, {KERNEL: "tokamax"}]
-# One axis after the other; of each, every choice is laid over the best flags so far.
+# One axis after the other; every choice of an axis is combined with the best flags so far.
 SEARCH: dict[str, list[list[Flags]]] = {
     "gpt2-124M": [
         [{BATCH: 16}, {BATCH: 32}, {BATCH: 64}],
@@ -59,14 +59,14 @@ _TINY: list[list[Flags]] = [[{BATCH: 2}], [{CHUNK: 16, REMAT: "minimal"}]]
 
 
 def search(tiny: bool) -> dict[str, list[list[Flags]]]:
-    """By model; of two that differ in size alone the tiny run has one."""
+    """The flags by model; of two that differ only in size, the tiny run has one."""
     if not tiny:
         return SEARCH
     return {name: _TINY[: 1 + (name == "gpt2-124M")] for name in SEARCH if name != "gpt2-350M"}
 
 
 def run(book: Book, tiny: bool) -> None:
-    """All models by the first axis, then in float8, then by the others: a deadline cuts the finer ones."""
+    """All models by the first axis, then in float8, then by the others: the deadline may skip the last ones."""
     axes = search(tiny)
     for i in range(max(map(len, axes.values()))):
         for name, choices in axes.items():
@@ -88,15 +88,15 @@ def step(book: Book, name: str, flags: Flags, tiny: bool) -> Record | None:
 
 
 def best(book: Book, name: str, fp8: bool = False, part: str | None = None) -> dict[str, Any]:
-    """The fastest measured step of a model; {"flags": {}} where there is none."""
+    """The fastest measured step of a model; {"flags": {}} if there is none."""
     results = [record["result"] for record in book.read(part).values() if "result" in record]
     mine = [found for found in results if found["model"] == name and (FP8.items() <= found["flags"].items()) == fp8]
     return max(mine, key=lambda found: found["examples_per_s"], default={"flags": {}})
 
 
 def words(flags: Flags) -> str:
-    """Flags as they are typed, without `--config.`."""
-    return " ".join(f"{field}={value}" for field, value in flags.items()) or "as it is"
+    """Flags as typed, without `--config.`."""
+    return " ".join(f"{field}={value}" for field, value in flags.items()) or "default"
 
 
 def table(book: Book) -> tuple[list[str], list[list[Any]]]:

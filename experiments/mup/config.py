@@ -1,4 +1,4 @@
-"""Does the best learning rate of a narrow model serve a wider one? A decoder, a BERT and a ViT, under muP and without.
+"""Learning rate transfer over the width: a decoder, a BERT and a ViT, with and without muP.
 
 txjax sweep --config=experiments/mup/config.py:vit --workdir=runs/mup/vit --executor=population
 txjax scaling lr_transfer runs/mup/vit

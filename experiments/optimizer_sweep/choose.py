@@ -8,15 +8,16 @@ from config import OPTIMIZERS
 
 
 def main(report: Path) -> None:
-    told = json.loads(report.read_text())
-    metric, best = told["metric"], {}
+    report_json = json.loads(report.read_text())
+    metric = report_json["metric"]
+    best = {}
     for name, (kind, *_) in OPTIMIZERS.items():
-        mine = [
+        tried = [
             point
-            for point in told["points"]
+            for point in report_json["points"]
             if point["values"]["optimizer"] == kind.__name__ and metric in point["metrics"]
         ]
-        first = min(mine, key=lambda point: point["metrics"][metric])
+        first = min(tried, key=lambda point: point["metrics"][metric])
         best[name] = {path: value for path, value in first["values"].items() if path != "optimizer"}
         print(name, first["metrics"][metric], best[name])
     Path(__file__).with_name("chosen.json").write_text(json.dumps(best, indent=1) + "\n")

@@ -26,7 +26,7 @@ from txjax.sweep import LogUniform, grid, sample
 VARIANTS = ("chosen",)
 STEPS, TRIALS = 300, 8
 
-# By name: the optimizer, and the middle of the learning rates and weight decays that are tried, ten times to each side.
+# By name: the optimizer, and the centers of its ranges of learning rates and weight decays (a factor of ten each way).
 OPTIMIZERS = {
     "adamw": (AdamW, 5e-3, 0.1),
     "lion": (Lion, 2e-3, 1.0),
@@ -68,5 +68,5 @@ def sweep(variant: str = "") -> list[dict]:
 
 
 def _optimizer(name: str):
-    """A fresh one, with the run's schedule."""
+    """A new optimizer with the run's schedule."""
     return OPTIMIZERS[name][0](schedule=Cosine(warmup_steps=30))

@@ -1,4 +1,4 @@
-"""Six ways to tell a decoder where a token is, trained on windows of 128 bytes and read on longer ones.
+"""Six position encodings of a decoder, trained on windows of 128 bytes and evaluated on longer ones.
 
 txjax sweep --config=experiments/positions/config.py --workdir=runs/positions --jobs=2
 txjax report runs/positions --sort=eval/512/loss
@@ -38,6 +38,6 @@ def get_config() -> Experiment:
 
 
 def sweep() -> list[dict]:
-    # Embeddings begin at 0.02: waves of 1 would drown them.
+    # Embeddings are initialized at 0.02: an amplitude of 1 would dominate them.
     ways = [NoPositions(), Learned(max_length=1024), Sinusoidal(amplitude=0.02), Rotary(), Alibi(), T5Relative()]
     return grid({"model.positions": ways, "seed": range(3)})

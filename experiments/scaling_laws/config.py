@@ -24,7 +24,7 @@ VARIANTS = ("large", "full")
 
 def get_config(variant: str = "") -> Experiment:
     experiment = full() if variant == "full" else small()
-    if variant == "large":  # the one run that is foretold
+    if variant == "large":  # the predicted run
         for path, value in sweep("large")[0].items():
             set_field(experiment, path, value)
     return experiment

@@ -1,10 +1,10 @@
-"""Does pretraining help where labels are few? Every run of the study, one after the other, and what they say.
+"""Does pretraining help where labels are few? Trains every run of the study in turn, and reports the results.
 
     python experiments/transfer/study.py vision --workdir=runs/transfer/vision
     python experiments/transfer/study.py text --workdir=runs/transfer/text
 
-The data must lie prepared in TFDS_DATA_DIR: `fashion_mnist` for vision, `banking77` for text. A run that is done is not
-done again; one that was stopped goes on. `--report` trains nothing and reads the runs that are there.
+The data must lie prepared in TFDS_DATA_DIR: `fashion_mnist` for vision, `banking77` for text. A finished run is
+skipped; an interrupted one resumes. `--report` trains nothing and reads the existing runs.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def folder(workdir: Path, arm: str, seed: int) -> Path:
 
 
 def run(workdir: Path, arms: dict[str, Arm], seeds: int) -> None:
-    """Trains what isn't trained yet."""
+    """Trains all runs that are not finished."""
     for seed in range(seeds):
         for name, arm in arms.items():
             words = ["train", f"--config={CONFIGS / arm.config}", f"--workdir={folder(workdir, name, seed)}"]
@@ -81,16 +81,16 @@ def report(workdir: Path, arms: dict[str, Arm], seeds: int) -> dict[str, list[fl
         values = [last(folder(workdir, name, seed), key) for seed in range(seeds)]
         shown = [f"{value:.3f}" if name == "pretrained" else f"{value:.1%}" for value in values]
         found[name] = values
-        rows.append([name, *shown, told(values, name == "pretrained")])
+        rows.append([name, *shown, mean_and_error(values, name == "pretrained")])
     both = zip(found["fine-tuned"], found["from scratch"], strict=True)
     gains = [tuned - scratch for tuned, scratch in both]
-    rows.append(["fine-tuned less scratch", *(f"{gain:+.1%}" for gain in gains), told(gains, False)])
+    rows.append(["fine-tuned less scratch", *(f"{gain:+.1%}" for gain in gains), mean_and_error(gains, False)])
     table("test set", ["", *(f"seed {seed}" for seed in range(seeds)), "mean ± standard error"], rows)
     (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n")
     return found
 
 
-def told(values: list[float], loss: bool) -> str:
+def mean_and_error(values: list[float], loss: bool) -> str:
     """Mean ± standard error of the mean."""
     mean, error = statistics.mean(values), statistics.stdev(values) / math.sqrt(len(values))
     return f"{mean:.3f} ± {error:.3f}" if loss else f"{100 * mean:.1f} ± {100 * error:.1f}%"

@@ -175,7 +175,7 @@ def test_links_that_leave_the_workdir(tmp_path: Path, capsys: pytest.CaptureFixt
     page = (run / "report" / "index.html").read_text()
     assert "the secret" not in page and "its own text" in page
     warned = capsys.readouterr().err.splitlines()
-    assert [line.partition(":")[0] for line in warned] == [f"left out, since links lead out of {run}"] * 2
+    assert [line.partition(":")[0] for line in warned] == [f"skipped, since links lead out of {run}"] * 2
     assert r"samples/\x1b[2J/10.txt" in warned[1]
 
 

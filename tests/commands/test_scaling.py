@@ -87,7 +87,7 @@ def test_isoflop_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["scaling", *words, "--bootstrap=5", f"--plots={plots}"]) == 0
     names = {path.name for path in plots.iterdir()}
     assert {
-        f"isoflop_{n}.{e}" for n in ("loss", "valleys", "optimum", "extrapolation") for e in ("png", "svg")
+        f"isoflop_{n}.{e}" for n in ("loss", "profiles", "optimum", "extrapolation") for e in ("png", "svg")
     } == names
     assert all(path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml") for path in plots.iterdir())
 
@@ -142,7 +142,7 @@ def test_refusals(tmp_path: Path, runs: Path, capsys: pytest.CaptureFixture[str]
     assert "there is no such file" in refused(capsys, "fit", f"--data={tmp_path / 'none.csv'}")
     few = write(tmp_path / "few.csv", {name: column[:4] for name, column in renamed(grid()).items()})
     line = refused(capsys, "fit", f"--data={few}", f"--columns={NAMES}", "--bootstrap=0")
-    assert "at least 5 different rows for the 5 parameters" in line
+    assert "at least 5 distinct rows for the 5 parameters" in line
     one = grid(1, 8)
     line = refused(capsys, "fit", f"--data={write(tmp_path / 'one.csv', renamed(one))}", f"--columns={NAMES}")
     assert "alpha" in line and "A" in line and "--fix" in line
@@ -268,7 +268,7 @@ def test_a_registered_prediction_is_scored_in_the_report(
     low, high = written["prediction"]["interval"]
     assert scores(run)["prediction/interval_low"] == low and scores(run)["prediction/interval_high"] == high
     line = refused(capsys, *words, f"--register={workdir / 'other.json'}")
-    assert "a run that has not begun" in line
+    assert "a run that has not started" in line
 
 
 def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,16 +286,15 @@ def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: py
 
     by, said = ways()
     assert by == ["akima", *["parabola"] * 3, None]
-    assert "budget 1e+18: its parabola has no minimum among the sizes; its minimum is by akima" in said
+    assert "budget 1e+18: its parabola has no minimum among the sizes; minimum by akima" in said
     by, said = ways("--minima=parabola")
     assert by == [None, *["parabola"] * 3, None]
-    assert "budget 1e+18: its parabola has no minimum among the sizes; it is left out" in said
+    assert "budget 1e+18: its parabola has no minimum among the sizes; it is dropped" in said
     by, said = ways("--minima=akima")
     assert by == [*["akima"] * 4, None] and "budget 1e+18" not in said
     by, said = ways("--keep_edges")
     assert (
-        by == ["akima", *["parabola"] * 3, "edge"]
-        and "its smallest size (row 29 (line 30)); its minimum is by edge" in said
+        by == ["akima", *["parabola"] * 3, "edge"] and "its smallest size (row 29 (line 30)); minimum by edge" in said
     )
     found = told(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
     assert found["params"] == table["params"][last[0]] and found["loss"] == pytest.approx(table["loss"][last[0]])

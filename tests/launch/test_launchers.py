@@ -44,7 +44,7 @@ def program(folder: Path, name: str, text: str) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path) -> Path:
-    """A checkout with a changed file and one that git doesn't know."""
+    """A checkout with a changed file and one that git does not track."""
     clone = tmp_path / "a checkout"
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
     for file in (ROOT / "launch").glob("*.py"):
@@ -96,7 +96,7 @@ def test_a_dry_run_prints_the_script_and_leaves_nothing(tmp_path):
         ("slurm.py", ["--config=configs/text/gpt_tin.py"], ["gpt_tin.py", "gpt_tiny.py"]),
         ("slurm.py", ["--config.model.width"], ["--config.model.width=VALUE"]),
         ("slurm.py", ["--nodes=0"], ["--nodes", "at least 1"]),
-        ("slurm.py", ["--workdir=README.md/run"], ["--workdir", "can be written", "README.md"]),
+        ("slurm.py", ["--workdir=README.md/run"], ["--workdir", "writable", "README.md"]),
         ("slurm.py", ["--gpus_per_node=8", "--tasks_per_node=3"], ["--gpus_per_node", "multiple", "3"]),
         ("slurm.py", ["--sweep=nowhere.txt"], ["--sweep", "nowhere.txt"]),
         ("kubernetes.py", KUBERNETES, ["--tpu", "--gpu"]),
@@ -176,7 +176,7 @@ def test_a_config_that_cannot_be_is_told_before_it_waits_in_a_queue(tmp_path):
     assert not (tmp_path / "run").exists() and not (tmp_path / "submitted").exists()
     flags = [*flags[:2], "--python=/nowhere/python"]
     done = launch("slurm.py", *flags, PATH=f"{path}:{os.environ['PATH']}")
-    assert done.returncode == 0 and "was not looked at" in done.stderr and (tmp_path / "submitted").exists()
+    assert done.returncode == 0 and "was not validated" in done.stderr and (tmp_path / "submitted").exists()
 
 
 def test_a_launch_keeps_the_code_as_it_is_and_the_config(checkout, tmp_path):

@@ -1,4 +1,4 @@
-"""What a coordinate check says of known power laws; what it measures of real models, step by step and by width."""
+"""Verdicts of the coordinate check on known power laws; measured activations of real models by step and width."""
 
 import dataclasses
 from typing import Any
@@ -25,7 +25,7 @@ MUP = MuP(base_width=32, base_head_size=8)
 
 
 def rows(**exponents: tuple[float, float]) -> list[Coordinates]:
-    """Modules whose sizes and changes are these powers of the width, at two seeds that lie around them."""
+    """Modules whose sizes and changes are these powers of the width, at two seeds around them."""
     return [
         Coordinates(module, width, step, (1 + seed) * width**size, (1 - seed) * step * width**change)
         for module, (size, change) in exponents.items()
@@ -49,10 +49,10 @@ def test_exponents_of_power_laws() -> None:
 @pytest.mark.parametrize(
     ("laws", "flat", "words"),
     [
-        ({"mlp": (0.1, 0.2), OUTPUT: (-0.5, 0.0)}, True, r"flat: .* change of mlp goes with width\^\+0.20"),
+        ({"mlp": (0.1, 0.2), OUTPUT: (-0.5, 0.0)}, True, r"flat: .* change of mlp scales as width\^\+0.20"),
         ({"mlp": (0.0, 0.4), OUTPUT: (0.0, 0.0)}, False, r"not flat: after 2 updates the change of mlp .*\+0.40"),
         ({"mlp": (0.9, 0.4), OUTPUT: (0.0, 0.0)}, False, r"not flat: after 2 updates the size of mlp .*\+0.90"),
-        ({"mlp": (0.0, 0.0), OUTPUT: (0.0, -1.0)}, False, r"vanishing: .* change of output goes with width\^-1.00"),
+        ({"mlp": (0.0, 0.0), OUTPUT: (0.0, -1.0)}, False, r"vanishing: .* change of output scales as width\^-1.00"),
     ],
 )
 def test_verdicts(laws: Any, flat: bool, words: str) -> None:
@@ -62,7 +62,7 @@ def test_verdicts(laws: Any, flat: bool, words: str) -> None:
         raise UserError("verdict", found.verdict)
 
 
-def test_an_explosion_and_too_few_widths() -> None:
+def test_nonfinite_activations_and_too_few_widths() -> None:
     broken = [dataclasses.replace(row, size=np.inf) if row.width == 128 else row for row in rows(mlp=(0, 0))]
     assert check(broken, "mlp").verdict == "not flat: mlp is not finite at width 128 after 0 updates"
     with pytest.raises(UserError, match="--widths: expected at least three widths, got '16,32'"):
@@ -96,7 +96,7 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
     )
 
 
-def test_what_is_measured_is_what_modules_give() -> None:
+def test_measured_sizes_are_those_of_module_outputs() -> None:
     """Every module of the model, at each number of updates; embeddings against the parameters of a run by hand."""
     made = experiment("decoder", 32, Standard())
     found = measure(made, steps=2, seeds=(5,))
@@ -126,7 +126,7 @@ def checked(kind: str, made: Parametrization) -> Check:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["decoder", "bert", "vit"])
-def test_activations_stay_as_large_under_mup_alone(kind: str) -> None:
+def test_activations_are_flat_under_mup_only(kind: str) -> None:
     mup = checked(kind, MUP)
     assert mup.flat, mup.verdict
     if kind == "decoder":  # minutes for each of the others

@@ -1,4 +1,4 @@
-"""What is read from a compiled program agrees with what the program was written to do."""
+"""Collectives and memory traffic parsed from compiled programs match the source programs."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def mapped(function, out=SPLIT):
     return jax.shard_map(function, mesh=Mesh(data=N).build(), in_specs=SPLIT, out_specs=out, check_vma=False)
 
 
-# The exchange, how its result lies on the devices, and what each of them sends.
+# The collective, the sharding of its result, and the bytes that each device sends.
 EXCHANGES = {
     "all-gather": (lambda x: jax.lax.all_gather(x, "data", tiled=True), WHOLE, SIZE * (N - 1) // N),
     "all-reduce": (lambda x: jax.lax.psum(x, "data"), SPLIT, 2 * SIZE // N * (N - 1) // N),
@@ -43,14 +43,14 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("kind", EXCHANGES)
-def test_an_exchange_is_counted_with_its_bytes(kind):
+def test_bytes_of_each_collective(kind):
     function, out, sent = EXCHANGES[kind]
     found = compiled(mapped(function, out), SPLIT).collectives()
     assert [(c.kind, c.sent, c.times) for c in found] == [(kind, sent, 1)]
     assert found[0].devices in (N, 2)
 
 
-def test_an_exchange_in_a_loop_counts_every_round():
+def test_a_collective_in_a_loop_counts_every_iteration():
     step = mapped(EXCHANGES["collective-permute"][0])
     program = compiled(lambda x: jax.lax.scan(lambda c, _: (step(c) * 2, None), x, None, length=ROUNDS)[0], SPLIT)
     assert sum(c.sent * c.times for c in program.collectives()) == ROUNDS * SIZE // N
@@ -65,7 +65,7 @@ def test_one_device_sends_nothing():
     assert not compiled(lambda x: x @ x.T, WHOLE).collectives()
 
 
-def test_traffic_is_what_is_read_and_written():
+def test_memory_traffic_of_reads_and_writes():
     assert compiled(lambda x: jnp.sin(x) + 1, WHOLE).memory_traffic() == 2 * SIZE
     assert compiled(lambda x: jnp.sin(x) + 1, SPLIT).memory_traffic() == 2 * SIZE // N
 

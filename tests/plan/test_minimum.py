@@ -1,4 +1,4 @@
-"""The least that a device sends, against what the sources of each way to split say."""
+"""Lower bounds of the bytes a device sends, against the published formulas of each kind of parallelism."""
 
 import pytest
 
@@ -22,19 +22,19 @@ def least_of(name: str, **mesh: int) -> tuple[dict[str, int], int]:
         return least(experiment, layout), layout.parameters * FLOAT
 
 
-def test_copies_send_their_gradients_around_a_ring_twice():
+def test_data_parallel_gradients():
     sent, parameters = least_of("gpt_tiny", data=8)
     assert sent["add up gradients of copies"] == round(2 * parameters * 7 / 8) == sum(sent.values())
 
 
-def test_parts_of_a_length_send_keys_and_values_and_their_gradients():
+def test_context_parallel_keys_and_values():
     sent, parameters = least_of("gpt_tiny", sequence=8)
     assert sent["keys and values"] == round(2 * DEPTH * 2 * STREAM * 7 / 8)
     assert sent["add up gradients of copies"] == round(2 * parameters * 7 / 8)
     assert sum(sent.values()) == sent["keys and values"] + sent["add up gradients of copies"]
 
 
-def test_tokens_go_to_their_experts_and_back_twice():
+def test_expert_parallel_tokens():
     sent, parameters = least_of("moe_tiny", expert=8)
     assert sent["tokens to experts"] == round(4 * DEPTH * 2 * STREAM / 8 * 7 / 8)
     experts = DEPTH * 8 * (2 * WIDTH * 2 * WIDTH + 3 * WIDTH) * FLOAT  # at home: neither gathered nor added up
@@ -42,7 +42,7 @@ def test_tokens_go_to_their_experts_and_back_twice():
     assert sent["gather parameters"] == 0
 
 
-def test_stages_hand_on_the_stream_and_its_gradient():
+def test_pipeline_stages():
     sent, parameters = least_of("gpt_tiny", pipeline=4, fsdp=2)
     assert sent["pass on to the next stage"] == 2 * STREAM / 2
     outside = 256 * WIDTH * FLOAT + WIDTH * FLOAT  # the embedding and the last norm are on every stage
@@ -50,7 +50,7 @@ def test_stages_hand_on_the_stream_and_its_gradient():
     assert sent["gather parameters"] > 0.9 * (2 * (parameters - outside) / 4 + 2 * outside) / 2
 
 
-def test_between_slices_every_part_of_a_gradient_crosses_once():
+def test_gradients_between_slices():
     experiment = config.load("configs/text/gpt_tiny.py", ["--config.mesh.data=4", "--config.mesh.fsdp=2"])
     with laid_out(experiment, fake(8, "H100")) as layout:
         assert between_slices(experiment, layout, 1) == 0
@@ -59,7 +59,7 @@ def test_between_slices_every_part_of_a_gradient_crosses_once():
         assert crossed == pytest.approx(layout.parameters * FLOAT / 4, rel=0.02)  # few vectors are not split
 
 
-def test_what_waits_on_hosts_takes_no_memory_of_devices():
+def test_arrays_in_host_memory_use_no_device_memory():
     kept = {}
     for remat in ("full", "offload"):
         experiment = config.load("configs/text/gpt_tiny.py", [f"--config.model.stack.remat={remat}"])

@@ -1,4 +1,4 @@
-"""Devices that a plan can be for."""
+"""Targets of a plan."""
 
 import importlib.util
 import math
@@ -12,7 +12,7 @@ from txjax.types import UserError
 
 
 @pytest.mark.parametrize("name", ["v5x:2x2", "v5p", "v5e:4", "v5e:axb", ""])
-def test_what_is_no_slice_is_refused(name):
+def test_unknown_slices_raise(name):
     with pytest.raises(UserError, match="--topology"):
         slice_of(name)
 
@@ -37,13 +37,13 @@ def test_a_slice_takes_any_mesh(name):
         assert built.shape["fsdp"] == fsdp and len({device.id for device in built.devices.flat}) == math.prod(shape)
 
 
-def test_every_chip_has_all_its_numbers_and_a_source():
+def test_every_chip_has_all_fields_and_a_source():
     for name, chip in CHIPS.items():
         assert 1e14 < chip.peak_flops < 1e16 and 2**33 < chip.memory < 2**39, name
         assert 1e11 < chip.interconnect < chip.memory_bandwidth < 1e13 and chip.source, name
 
 
-def test_fake_devices_are_this_machines():
+def test_fake_devices():
     target = fake(8, "H200")
     assert len(target.devices) == 8 and target.platform == "cpu" and target.chip is CHIPS["H200"]
     assert peak(target.devices[0]) is None

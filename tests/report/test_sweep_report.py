@@ -16,7 +16,7 @@ ALIBI = {"class": "txjax.nn.positions.Alibi", "start": 1, "bias": True}
 
 
 def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
-    """Two settings of three seeds, a component, one that diverged, one at work, one not begun. Returns the losses."""
+    """Two settings of three seeds, a component, one that diverged, one running, one not started. Returns the losses."""
     rng, points, losses = np.random.default_rng(0), [], {}
 
     def point(name: str, values: dict, loss: float | None, done: bool = True) -> None:
@@ -47,7 +47,7 @@ def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
     return losses
 
 
-def told(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
+def report_json(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
     code = main(["report", str(folder), "--json", *flags])
     said = capsys.readouterr()
     assert code == 0, said.err
@@ -56,7 +56,7 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
 
 def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
     losses = make_sweep(tmp_path)
-    found = told(tmp_path, capsys)
+    found = report_json(tmp_path, capsys)
     assert found["metric"] == "eval/valid/loss"
     groups = found["groups"]
     assert [group["count"] for group in groups] == [1, 3, 3, 0, 0, 0, 0]
@@ -73,14 +73,14 @@ def test_seeds_are_averaged_and_the_best_comes_first(tmp_path, capsys):
     assert all(Path(path).read_bytes().startswith(b"\x89PNG") for path in found["pictures"])
 
 
-def test_another_metric_the_largest_first(tmp_path, capsys):
+def test_sort_by_another_metric_descending(tmp_path, capsys):
     make_sweep(tmp_path)
-    upward = told(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
+    upward = report_json(tmp_path, capsys, "--sort=-eval/valid/accuracy")["groups"]
     means = [group["mean"] for group in upward if group["mean"] is not None]
     assert means == sorted(means, reverse=True) and len(means) == 3
 
 
-def test_the_table(tmp_path, capsys, monkeypatch):
+def test_terminal_table(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     make_sweep(tmp_path)
     assert main(["report", str(tmp_path), f"--out={tmp_path / 'elsewhere'}"]) == 0
@@ -89,7 +89,7 @@ def test_the_table(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "elsewhere" / "axes.png").exists() and not (tmp_path / "report").exists()
 
 
-def test_mistakes(tmp_path, capsys):
+def test_user_errors(tmp_path, capsys):
     make_sweep(tmp_path)
     for flags, words in (
         ([str(tmp_path), "--sort=eval/vald/loss"], ["--sort", "did you mean eval/valid/loss"]),
@@ -103,7 +103,7 @@ def test_mistakes(tmp_path, capsys):
     assert "JSON" in capsys.readouterr().err
 
 
-def test_the_page(tmp_path, capsys):
+def test_html_page(tmp_path, capsys):
     """A row for every point, best first, which says all digits to what sorts; a link where a point has a page."""
     folder, elsewhere = tmp_path / "sweep", tmp_path / "elsewhere"
     for path in (folder, elsewhere):
@@ -114,7 +114,7 @@ def test_the_page(tmp_path, capsys):
     for page in (own, elsewhere):
         (page / "index.html").write_text("a page")
     (folder / "peak_lr=0.1,seed=1" / "report").symlink_to(elsewhere)
-    found = told(folder, capsys)
+    found = report_json(folder, capsys)
     text = Path(found["html"]).read_text()
     body = text[text.index("<h2>Points</h2>") :].partition("<tbody>")[2].partition("</tbody>")[0]
     names = re.findall(r"</i>(?:<a href=\"[^\"]*\">)?([^<]+)", body)
@@ -129,11 +129,11 @@ def test_the_page(tmp_path, capsys):
     assert text.count("<th><button>") > 6 and "aria-sort" in text and "://" not in text
 
 
-def test_names_of_points_are_no_markup(tmp_path, capsys):
+def test_point_names_are_escaped(tmp_path, capsys):
     make_sweep(tmp_path)
     path = tmp_path / "sweep.json"
     sweep = json.loads(path.read_text())
     sweep["points"][0]["values"][LR] = "<script>alert(1)</script>"
     path.write_text(json.dumps(sweep))
-    page = Path(told(tmp_path, capsys)["html"]).read_text()
+    page = Path(report_json(tmp_path, capsys)["html"]).read_text()
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page

@@ -1,4 +1,4 @@
-"""Laws found again in runs that were made from them, and in published runs."""
+"""Fits recover known laws from synthetic runs, and published parameters from published runs."""
 
 import csv
 import time
@@ -46,7 +46,7 @@ def test_the_published_least_absolute_deviations() -> None:
 
 @pytest.mark.slow
 def test_published_intervals() -> None:
-    """Those of 4,000 draws. A thousand take less than two minutes of two cores."""
+    """The published intervals use 4,000 draws; here 1,000, in less than two minutes on two cores."""
     table, form = chinchilla(), Regression(Parametric())
     began = time.process_time()
     laws = [law for law in bootstrap(form, table, form.fit(table).parameters, 1000, jobs=1) if law]
@@ -142,7 +142,7 @@ CURVES = {
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_slopes_are_those_of_differences(name: str) -> None:
+def test_derivatives_match_finite_differences(name: str) -> None:
     curve, start = CURVES[name]
     theta, rng = np.array(start), np.random.default_rng(0)
     ranges = {"params": (15, 22), "tokens": (18, 26), "unique_tokens": (17, 25), "flops": (10, 12)}
@@ -153,7 +153,7 @@ def test_slopes_are_those_of_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["huber", "lad", "mse"])
-def test_a_known_law_is_found_and_lies_in_its_intervals(kind: str) -> None:
+def test_a_known_law_is_recovered_and_lies_in_its_intervals(kind: str) -> None:
     exact = Regression(Parametric(), Criterion(kind)).fit(Table.of(**grid()))
     for name, value in LAW.items():
         np.testing.assert_allclose(exact.parameters[name], value, rtol=1e-3)
@@ -175,7 +175,7 @@ def test_fixed_and_tied_parameters() -> None:
     assert floorless["E"] == 0.0
 
 
-def test_the_optimum_of_a_budget_is_one() -> None:
+def test_the_optimum_of_a_budget_minimises_the_loss() -> None:
     for curve, law in ((Parametric(), LAW), (Overtraining(), {"E": 1.7, "a": 30.0, "b": 60.0, "eta": 0.16})):
         form = Regression(curve)
         best = form.optimum(law, 1e21)
@@ -199,7 +199,7 @@ def test_isoflop_profiles() -> None:
     assert noisy.backtest["largest_absolute_error"] < 0.03
 
 
-def test_isoflop_minima_at_the_edge_are_left_out_by_name() -> None:
+def test_isoflop_minima_at_the_edge_are_dropped_with_a_warning() -> None:
     table = profiles()
     first = table["flops"] == table["flops"][0]
     falling = first & (table["params"] > np.median(table["params"][first]))
@@ -210,7 +210,7 @@ def test_isoflop_minima_at_the_edge_are_left_out_by_name() -> None:
 
 
 def curves(runs: int = 9) -> Table:
-    """Training curves at a constant learning rate: the law at every moment."""
+    """Training curves at a constant learning rate: the law at every step."""
     n = np.repeat(np.geomspace(1e6, 3e9, runs), 60)
     d = np.tile(np.geomspace(1e7, 1e12, 60), runs)
     return Table.of(params=n, tokens=d, flops=6 * n * d, loss=loss(n, d), group=[f"{x:.3g}" for x in n])
@@ -243,12 +243,12 @@ def test_learning_rates_and_batches() -> None:
     form, table = LearningRate(), Table.of(**rates())
     found = study(form, table, draws=5)
     at = {"params": 3e9, "tokens": 2e12}
-    told = found.predict(at)
-    np.testing.assert_allclose(told["learning_rate"], 1.79 * 3e9**-0.713 * 2e12**0.307, rtol=1e-6)
-    np.testing.assert_allclose(told["batch_size"], 0.58 * 2e12**0.571, rtol=1e-6)
-    low, high = told["learning_rate_interval"]
-    np.testing.assert_allclose([low, high], told["learning_rate"], rtol=1e-6)
-    assert "warning" in told and len(found.fitted.details["minima"]) == 9
+    predicted = found.predict(at)
+    np.testing.assert_allclose(predicted["learning_rate"], 1.79 * 3e9**-0.713 * 2e12**0.307, rtol=1e-6)
+    np.testing.assert_allclose(predicted["batch_size"], 0.58 * 2e12**0.571, rtol=1e-6)
+    low, high = predicted["learning_rate_interval"]
+    np.testing.assert_allclose([low, high], predicted["learning_rate"], rtol=1e-6)
+    assert "warning" in predicted and len(found.fitted.details["minima"]) == 9
     with pytest.raises(UserError, match="best learning rate only"):
         form.loss(found.fitted.parameters, table.values)
 
@@ -262,7 +262,7 @@ def test_draws_do_not_depend_on_the_number_of_processes() -> None:
     assert bootstrap(form, table, start, 41, seed=4, jobs=1) != alone
 
 
-def test_runs_are_drawn_whole() -> None:
+def test_bootstrap_draws_whole_runs() -> None:
     table = Table.of(params=[1.0, 1, 2, 2, 3, 3], loss=[1.0] * 6, group=list("aabbcc"))
     for seed in range(5):
         drawn = Regression(Power("params")).resample(table, np.random.default_rng(seed))

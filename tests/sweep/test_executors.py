@@ -1,4 +1,4 @@
-"""What executors make of processes that end in all ways: stand-ins for `txjax train`, which are started in no time."""
+"""Executors and processes that finish, fail, stop or are killed, with fast stand-ins for `txjax train`."""
 
 import contextlib
 import json
@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from txjax.sweep import search, work
+from txjax.sweep import job, search
 from txjax.sweep.local import Local
 from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy
 from txjax.sweep.sweep_folder import Folder, SweepPoint
 
 import runs
 
-# Logs 30 steps with the loss (log10 lr + 2)^2, saves and leaves when it is let go, goes on where it was.
+# Logs 30 steps with the loss (log10 lr + 2)^2, saves and exits when it is stopped, and resumes.
 STAND_IN = """
 import json, math, os, pathlib, select, sys, time
 flags = dict(word[2:].split("=", 1) for word in sys.argv[1:])
-workdir, leash = pathlib.Path(flags["workdir"]), int(os.environ["TXJAX_PARENT"])
+workdir, parent = pathlib.Path(flags["workdir"]), int(os.environ["TXJAX_PARENT"])
 lr = json.loads(flags["trial"])["lr"] if "trial" in flags else 0.01
 path = workdir / "metrics.jsonl"
 done = path.read_text().count("\\n") if path.exists() else 0
@@ -39,7 +39,7 @@ for step in range(done + 1, 31):
     if step % 5 == 0:
         row["eval/valid/loss"] = (math.log10(lr) + 2) ** 2
     path.open("a").write(json.dumps(row) + "\\n")
-    if select.select([leash], [], [], 0.04)[0]:
+    if select.select([parent], [], [], 0.04)[0]:
         sys.exit(75)
 (workdir / "checkpoints" / "30").mkdir(parents=True)
 (workdir / "checkpoints" / "30" / "digests.json").write_text("{}")
@@ -53,13 +53,13 @@ def search(trial):
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
     command = (sys.executable, "-c", STAND_IN)
-    monkeypatch.setattr(work, "TRAIN", command)
+    monkeypatch.setattr(job, "TRAIN", command)
     monkeypatch.setattr(search, "TRAIN", command)
 
 
 def local(folder: Path, *names: str, jobs: int = 2, seconds: float | None = None) -> Local:
     points = [SweepPoint(name, f"digest of {name}", {}, 30, 10) for name in names]
-    made = work.SweepJob(Folder(folder), "c.py", [], points)
+    made = job.SweepJob(Folder(folder), "c.py", [], points)
     return Local(made, [[point] for point in made.left()], jobs, seconds)
 
 
@@ -67,7 +67,7 @@ def starts(folder: Path, name: str) -> list[str]:
     return (folder / name / "starts").read_text().split()
 
 
-def test_failures_are_listed_and_the_others_go_on(tmp_path, capfd):
+def test_a_failed_point_does_not_stop_the_others(tmp_path, capfd):
     ended = local(tmp_path, "a", "bad", "b", "killed", "c").run()
     states = {name: end.state for name, end in ended.items()}
     assert states == {"a": "finished", "b": "finished", "c": "finished", "bad": "failed", "killed": "failed"}
@@ -78,7 +78,7 @@ def test_failures_are_listed_and_the_others_go_on(tmp_path, capfd):
     assert set(again) == {"bad", "killed"} and starts(tmp_path, "a") == ["0"]
 
 
-def test_stopped_by_a_signal_runs_save_and_go_on(tmp_path):
+def test_runs_stopped_by_a_signal_save_and_resume(tmp_path):
     first = local(tmp_path, "a", "b", "c")
     timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
@@ -89,7 +89,7 @@ def test_stopped_by_a_signal_runs_save_and_go_on(tmp_path):
     assert [row["step"] for row in runs.rows(tmp_path / "a")] == list(range(1, 31))
 
 
-def test_the_time_is_over(tmp_path):
+def test_time_limit(tmp_path):
     begun = time.monotonic()
     ended = local(tmp_path, "a", "b", jobs=1, seconds=0.5).run()
     assert {name: end.state for name, end in ended.items()} == {"a": "stopped", "b": "left"}
@@ -97,9 +97,9 @@ def test_the_time_is_over(tmp_path):
 
 
 def apart(folder: Path, names: str, jobs: int) -> subprocess.Popen:
-    """A sweep of such points in a process of its own. Its last line has how they ended."""
+    """Starts a sweep of such points in its own process. Its last line lists their final states."""
     code = "import sys; sys.path[:0] = sys.argv[4:]; import test_executors as t\n"
-    code += "from txjax.sweep import job; work.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
+    code += "from txjax.sweep import job; job.TRAIN = (sys.executable, '-c', t.STAND_IN)\n"
     code += "ended = t.local(t.Path(sys.argv[1]), *sys.argv[2], jobs=int(sys.argv[3])).run()\n"
     code += "print(sorted(end.state for end in ended.values()))"
     words = [sys.executable, "-c", code, str(folder), names, str(jobs), str(Path(__file__).parent), *runs.PATHS]
@@ -107,7 +107,7 @@ def apart(folder: Path, names: str, jobs: int) -> subprocess.Popen:
 
 
 def kill_tree(folder: Path) -> None:
-    """SIGKILL for every process that has this folder in its command line."""
+    """Sends SIGKILL to every process that has this folder in its command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if str(folder).encode() in path.read_bytes():
@@ -115,8 +115,8 @@ def kill_tree(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_four_points_after_kills_of_the_whole_tree(tmp_path):
-    """At random moments; no step is missing or there twice, and what was finished isn't started again."""
+def test_24_points_after_kills_of_the_process_tree(tmp_path):
+    """After kills at random times, no step is missing or duplicated, and finished points are not restarted."""
     names, draw = "abcdefghijklmnopqrstuvwx", random.Random(1)
     for kills in range(1, 4):
         process = apart(tmp_path, names, 6)
@@ -134,7 +134,7 @@ def test_twenty_four_points_after_kills_of_the_whole_tree(tmp_path):
 
 
 def test_two_sweeps_share_a_folder_and_start_no_point_twice(tmp_path):
-    """The second one is a process of its own; each waits for what the other has, and all is finished at both ends."""
+    """The second one is its own process; each waits for the other's points, and both end with all points finished."""
     other = apart(tmp_path, "abcdef", 2)
     while not list(tmp_path.glob("*/starts")):
         assert other.poll() is None
@@ -154,10 +154,10 @@ def searched(folder: Path, trials: int, jobs: int = 2, prune: bool = True) -> tu
         sweep.write([], {})
     aim = Aim("eval/valid/loss", 5, trials, seed=0, prune=prune, heartbeat=1)
     study = OptunaStudy(aim, f"sqlite:///{folder / 'search.db'}", sweep.path)
-    return search.Search(work.SweepJob(sweep, str(config), [], []), study, 10, jobs), study
+    return search.Search(job.SweepJob(sweep, str(config), [], []), study, 10, jobs), study
 
 
-def test_a_search_comes_to_its_number_prunes_the_bad_and_tells_the_best(tmp_path):
+def test_search_ends_all_trials_prunes_and_reports_the_best(tmp_path):
     pytest.importorskip("optuna")
     worker, study = searched(tmp_path, 6)
     ended = worker.run()
@@ -175,7 +175,7 @@ def test_a_search_comes_to_its_number_prunes_the_bad_and_tells_the_best(tmp_path
     assert again.run() == {}
 
 
-def test_a_search_that_is_stopped_goes_on_with_the_same_trials(tmp_path):
+def test_a_stopped_search_resumes_the_same_trials(tmp_path):
     pytest.importorskip("optuna")
     worker, study = searched(tmp_path, 2, prune=False)
     timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""Lists of points: combinations, draws, and the names that they get."""
+"""Lists of points: combinations, samples and names."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ def test_a_grid_is_every_combination_and_the_last_axis_changes_fastest():
     assert points == expected
 
 
-def test_points_are_axes_too():
+def test_lists_of_points_as_axes():
     sizes = zip({"width": [64, 128], "heads": [2, 4]})
     assert sizes == [{"width": 64, "heads": 2}, {"width": 128, "heads": 4}]
     points = grid(sizes, {"seed": [0, 1]})
@@ -43,7 +43,7 @@ def test_points_are_axes_too():
         (lambda: sample(2, {"a": []}), "values for a"),
     ],
 )
-def test_mistakes_are_told(make, words):
+def test_user_errors(make, words):
     with pytest.raises(UserError) as caught:
         make()
     assert words in str(caught.value)
@@ -62,7 +62,7 @@ def test_samples_lie_in_their_ranges_and_are_the_same_again(method):
     assert (abs(decades - 64 / 3) < (12 if method == "random" else 3)).all()
 
 
-def test_low_discrepancy_is_what_it_says():
+def test_low_discrepancy():
     """SciPy's own measure of how evenly the square is filled."""
     ranges = {"a": Uniform(0, 1), "b": Uniform(0, 1)}
 
@@ -73,7 +73,7 @@ def test_low_discrepancy_is_what_it_says():
     assert max(map(discrepancy, ("sobol", "halton", "latin"))) < discrepancy("random") / 2
 
 
-def test_names_say_what_differs_and_can_be_folders():
+def test_names_are_unique_and_valid_folder_names():
     points = [
         {"optimizer.peak_lr": 1e-5, "model.positions": Alibi()},
         {"optimizer.peak_lr": 0.1 + 0.2, "model.positions": Rotary(theta=500.0)},

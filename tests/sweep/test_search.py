@@ -1,4 +1,4 @@
-"""A search with Optuna: proposals, trials taken by workers that die, real processes that are killed."""
+"""A search with Optuna: proposals, trials of workers that die, and killed processes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def take(worker: OptunaStudy):
     return trial, trial and trial.suggest_float("x", 0, 1)
 
 
-def test_two_workers_never_draw_the_same_and_stop_at_the_number(tmp_path):
+def test_two_workers_draw_different_trials_and_stop_at_the_number(tmp_path):
     one, two = study(tmp_path), study(tmp_path)
     taken = [take(worker) for worker in (one, two, one)]
     assert len({x for _, x in taken}) == 3 and [trial.number for trial, _ in taken] == [0, 1, 2]
@@ -68,7 +68,7 @@ def test_a_dead_workers_trial_is_repeated_once_in_its_folder(tmp_path):
     assert [t.state.name for t in alive.trials()] == ["FAIL", "COMPLETE"]
 
 
-def test_a_worker_that_dies_while_it_takes_a_trial_loses_nothing(tmp_path):
+def test_a_worker_that_dies_while_taking_a_trial_loses_nothing(tmp_path):
     """Between asking and the first heartbeat, and between failing and queueing: Optuna alone loses both."""
     worker = study(tmp_path, trials=1)
     with quiet():
@@ -97,7 +97,7 @@ def test_a_worker_that_dies_while_it_takes_a_trial_loses_nothing(tmp_path):
         ("", ["--trials=0"], ["--trials", "at least 1"]),
     ],
 )
-def test_mistakes_are_told_before_anything_runs(tmp_path, capsys, more, flags, words):
+def test_user_errors_before_anything_runs(tmp_path, capsys, more, flags, words):
     config, workdir = write(tmp_path, more=more), tmp_path / "out"
     code = main(["sweep", f"--config={config}", f"--workdir={workdir}", "--trials=3", "--dry_run", *flags])
     err = capsys.readouterr().err
@@ -107,8 +107,8 @@ def test_mistakes_are_told_before_anything_runs(tmp_path, capsys, more, flags, w
 
 
 @pytest.mark.slow
-def test_a_killed_workers_trial_goes_on_and_counts_once(tmp_path):
-    """kill -9 of a worker and its run; another one ends the same trial, whose log is that of a run that nothing hit."""
+def test_a_killed_workers_trial_resumes_and_counts_once(tmp_path):
+    """kill -9 of a worker and its run; another worker finishes the trial, and its log equals an uninterrupted run's."""
     config, workdir = write(tmp_path, "1e-3", "1e-2"), tmp_path / "out"
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}"]
     words += ["--trials=3", "--heartbeat=1", "--no_prune"]

@@ -1,4 +1,4 @@
-"""A sweep's folder: what is finished, who is at work, rows as they come; values as flags would set them."""
+"""A sweep's folder: finished and running points, new log rows, and how points set values."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def log(folder: Folder, name: str, *rows: dict) -> None:
     replace_text(folder.run(name) / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_points_that_are_no_more_keep_their_place(tmp_path):
+def test_removed_points_are_kept_in_sweep_json(tmp_path):
     folder = Folder(tmp_path)
     folder.write(points("a", "b"), {"config": "c.py"})
     folder.write(points("c", "a"), {"config": "d.py"})
@@ -48,13 +48,13 @@ def test_a_point_is_one_process_at_a_time(tmp_path):
     folder = Folder(tmp_path)
     with folder.claim("a") as mine, folder.claim("a") as second, folder.claim("b") as other:
         assert (mine, second, other) == (True, False, True)
-    with lock_workdir(folder.run("a")), folder.claim("a") as mine:  # somebody trains there by hand
+    with lock_workdir(folder.run("a")), folder.claim("a") as mine:  # another process trains there
         assert not mine
     with folder.claim("a") as mine:
         assert mine
 
 
-def test_what_is_left_and_what_it_costs(tmp_path):
+def test_unfinished_points_and_their_flops(tmp_path):
     folder = Folder(tmp_path)
     work = SweepJob(folder, "c.py", [], points("a", "b", "c"))
     save(folder, "a", 10)
@@ -67,7 +67,7 @@ def test_what_is_left_and_what_it_costs(tmp_path):
     assert line(work, work.points[1]) == f"--workdir={tmp_path}/b '--point=digest of b'"
 
 
-def test_rows_come_once_and_a_log_that_is_cut_begins_again(tmp_path):
+def test_tail_gives_rows_once_and_starts_again_after_truncation(tmp_path):
     folder = Folder(tmp_path)
     tail = Tail(folder.run("a"))
     assert tail.read() == []
@@ -91,7 +91,7 @@ def test_the_table_of_a_terminal(tmp_path):
     with SweepProgress(work, console) as view:
         view.say(work.points[1], "running")
     text = console.export_text()
-    assert text.index("second") < text.index("third") < text.index("first")  # what is at work stands above
+    assert text.index("second") < text.index("third") < text.index("first")  # running points are first
     assert "5/10" in text and "1.25" in text and "1 finished" in text and "1 running" in text and "1 waiting" in text
 
 
@@ -106,7 +106,7 @@ def test_values_are_set_as_flags_would(tmp_path):
     set_field(run, "optimizer", lion)
     set_field(run, "optimizer.peak_lr", 1)
     assert run.optimizer.peak_lr == 1.0 and type(run.optimizer.peak_lr) is float
-    assert lion.peak_lr == 0.5  # the point's own stays as it is
+    assert lion.peak_lr == 0.5  # the point's own object is not changed
     set_field(run, "model.positions", Alibi())
     set_field(run, "evals.valid", Perplexity(data=run.data))
     set_field(run, "trackers", [])
@@ -117,7 +117,7 @@ def test_values_are_set_as_flags_would(tmp_path):
     assert isinstance(run.optimizer, Lion) and not isinstance(run.optimizer, AdamW | Evaluation)
 
 
-def test_what_a_file_holds_outside_its_functions_is_not_shared_by_points(tmp_path):
+def test_module_level_objects_of_a_config_are_not_shared_by_points(tmp_path):
     text = runs.CONFIG.replace("def get_config():", "SHARED = AdamW()\n\ndef get_config():")
     text = text.replace("optimizer=AdamW(schedule=Constant(warmup_steps=2))", "optimizer=SHARED")
     text += '\ndef sweep():\n    return [{"optimizer.b1": 0.5}, {"optimizer.b2": 0.5}]\n'
@@ -126,7 +126,7 @@ def test_what_a_file_holds_outside_its_functions_is_not_shared_by_points(tmp_pat
     assert (one.b1, other.b1, other.b2) == (0.5, AdamW().b1, 0.5)
 
 
-def test_numpys_numbers_are_numbers(tmp_path):
+def test_numpy_scalars_in_points(tmp_path):
     text = runs.CONFIG + "\nimport numpy as np\nfrom txjax.sweep import zip\n"
     text += '\ndef sweep():\n    return zip({"optimizer.peak_lr": np.logspace(-3, -1, 3), "seed": np.arange(3)})\n'
     (tmp_path / "c.py").write_text(text)

@@ -1,1 +1,1 @@
-"""Checks of a parametrization: do activations keep their size, does the best learning rate transfer?"""
+"""Checks of a parametrization: the coordinate check of activations, and learning rate transfer."""

@@ -1,4 +1,4 @@
-"""How large a model's activations are over its first steps: what a coordinate check measures."""
+"""Measures a model's activations over its first steps, for the coordinate check."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 
-OUTPUT = "output"  # what the whole model's output is called among its modules'
+OUTPUT = "output"  # the name of the whole model's output among those of its modules
 
 
-class _Watched:
-    """A model that keeps what each of its modules gave in the last call."""
+class _Recording:
+    """A model that records the output of each of its modules in the last call."""
 
     def __init__(self, model: Any):
         self.model = model
@@ -38,10 +38,10 @@ class _Watched:
 
 
 def activations(experiment: Experiment, variables: PyTree, batch: Batch) -> dict[str, jax.Array]:
-    """Every module's output by its path, those of all layers in one array; logits computed. Without dropout."""
-    watched = _Watched(experiment.model)
-    experiment.objective(watched, variables, batch, jax.random.key(experiment.seed), train=False)
-    dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, watched.seen, is_leaf=_lazy)
+    """Every module's output by its path, all layers in one array; lazy logits are computed. Dropout is off."""
+    recording = _Recording(experiment.model)
+    experiment.objective(recording, variables, batch, jax.random.key(experiment.seed), train=False)
+    dense = jax.tree.map(lambda x: x.dense() if _lazy(x) else x, recording.seen, is_leaf=_lazy)
     found: dict[str, jax.Array] = {}
     for path, x in flat_paths(dense).items():
         name, call, _ = path.rpartition("__call__/")
@@ -51,25 +51,25 @@ def activations(experiment: Experiment, variables: PyTree, batch: Batch) -> dict
 
 
 def measure(experiment: Experiment, steps: int, seeds: Sequence[int] = (0,)) -> list[Coordinates]:
-    """Trains a model for a few steps and measures its activations before each of them, and after the last.
+    """Trains a model for a few steps and measures its activations before each step and after the last.
 
-    The learning rate is `peak_lr` throughout: a warmup would let nothing happen in so few steps. Sizes are those of the
-    run's first batch.
+    The learning rate is constant at `peak_lr`, as a warmup would be longer than these steps. Activations are those of
+    the run's first batch.
 
     Args:
-      seeds: of the first draw of parameters; the batches are the run's own.
+      seeds: of the parameter initialization; the batches are the run's.
 
     Returns:
-      Of every module, seed and number of updates, from 0 to `steps`.
+      Coordinates for every module, seed and number of updates, from 0 to `steps`.
     """
     optimizer = dataclasses.replace(experiment.optimizer, schedule=Constant())
     experiment = dataclasses.replace(experiment, optimizer=optimizer)
     rows = []
     with sharding.use_mesh(experiment.mesh) as built:
         layout = build_layout(experiment, built)
-        given = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
-        batches = [shard_batch(next(given), layout.batch) for _ in range(max(steps, 1))]
-        given.close()
+        stream = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
+        batches = [shard_batch(next(stream), layout.batch) for _ in range(max(steps, 1))]
+        stream.close()
 
         @backend.jit
         def forward(state: TrainState, batch: Batch) -> dict[str, jax.Array]:

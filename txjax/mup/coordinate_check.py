@@ -1,7 +1,7 @@
 """The coordinate check: whether a model's activations, and their changes, keep their size as it gets wider.
 
-Yang et al. 2022, appendix D.1: under a right parametrization the mean absolute entry of every activation neither grows
-nor vanishes with the width, nor does what a few updates change in it; a wrong one shows within as few steps.
+Yang et al. 2022, appendix D.1: under a correct parametrization, the mean absolute entry of every activation and of its
+change over a few updates neither grows nor vanishes with the width; a wrong one shows after a few steps.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy as np
 
 from txjax.types import UserError
 
-LIMIT = 0.25  # of the exponent of a growth: less than 20% a doubling
-FALL = -0.5  # of the exponent of the output's change: in narrow models it still comes through the head's first draw
+LIMIT = 0.25  # of a growth exponent: less than 20% for each doubling of the width
+FALL = -0.5  # of the exponent of the output's change: in narrow models it still depends on the head's initialization
 
 
 @dataclasses.dataclass(frozen=True)
 class Coordinates:
-    """How large one activation is.
+    """The size of one activation.
 
     Attributes:
-      module: whose output, by its path.
+      module: path of the module whose output it is.
       width: of the model.
-      step: updates done.
+      step: number of updates before.
       size: mean absolute entry.
-      change: mean absolute difference to the activation before the first update, of the same batch.
+      change: mean absolute difference from the activation on the same batch before the first update.
     """
 
     module: str
@@ -38,11 +38,11 @@ class Coordinates:
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-    """How one activation follows the width, after the last step: exponents of power laws, with standard errors.
+    """The growth of one activation with the width, after the last step: exponents of power laws, with standard errors.
 
     Attributes:
-      size: of the activation; None where it is zero.
-      change: of its change; None where it has none.
+      size: of the activation. None if it is zero.
+      change: of its change. None if that is zero.
     """
 
     module: str
@@ -52,13 +52,13 @@ class Growth:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What a coordinate check found.
+    """The result of a coordinate check.
 
     Attributes:
       growths: of every module, the largest exponent of a change first.
-      flat: no activation and no change grows with an exponent above the limit, and the change of the model's output
-        doesn't fall with one below `FALL`.
-      verdict: the same in one line, with the exponent and the limit.
+      flat: whether no activation and no change has an exponent above the limit, and the change of the model's output
+        has none below `FALL`.
+      verdict: the result in one line, with the exponent and the limit.
     """
 
     growths: list[Growth]
@@ -67,7 +67,7 @@ class Check:
 
 
 def exponent(widths: Sequence[int], values: Sequence[float]) -> tuple[float, float] | None:
-    """b of values = a * widths^b by least squares of logarithms, and its standard error; None where a value is zero."""
+    """The exponent b of values = a * widths^b by least squares of logs, and its standard error. None if a value is 0."""
     if not np.all(np.isfinite(values)) or min(values) <= 0:
         return None
     (slope, _), covariance = np.polyfit(np.log(widths), np.log(values), 1, cov=True)
@@ -75,7 +75,7 @@ def exponent(widths: Sequence[int], values: Sequence[float]) -> tuple[float, flo
 
 
 def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Check:
-    """Holds the rows of several widths (and seeds, which are averaged) against the limit.
+    """Compares the growth over several widths (averaged over seeds) with the limit.
 
     Args:
       output: the module whose output is the model's.
@@ -102,15 +102,15 @@ def check(rows: Sequence[Coordinates], output: str, limit: float = LIMIT) -> Che
     found.sort(key=lambda g: -(g.change or (-np.inf, 0))[0])
     grown = [(value[0], g.module, word) for g in found for word, value in _named(g) if value is not None]
     top, module, word = max(grown)
-    told = f"after {last} updates the {word} of {module} goes with width^{top:+.2f}"
+    found_law = f"after {last} updates the {word} of {module} scales as width^{top:+.2f}"
     if top > limit:
-        return Check(found, False, f"not flat: {told} (limit {limit:+.2f})")
+        return Check(found, False, f"not flat: {found_law} (limit {limit:+.2f})")
     ends = [g.change[0] for g in found if g.module == output and g.change is not None]
     if not ends or ends[0] < FALL:
-        how = f"goes with width^{ends[0]:+.2f}" if ends else "is zero"
-        told = f"after {last} updates the change of {output} {how}"
-        return Check(found, False, f"vanishing: {told} (limit {FALL:+.2f})")
-    return Check(found, True, f"flat: at most, {told} (limit {limit:+.2f})")
+        how = f"scales as width^{ends[0]:+.2f}" if ends else "is zero"
+        found_law = f"after {last} updates the change of {output} {how}"
+        return Check(found, False, f"vanishing: {found_law} (limit {FALL:+.2f})")
+    return Check(found, True, f"flat: at most, {found_law} (limit {limit:+.2f})")
 
 
 def _named(growth: Growth) -> list[tuple[str, tuple[float, float] | None]]:

@@ -1,4 +1,4 @@
-"""Does the best learning rate of a narrow model serve a wide one? Told from final losses over widths and rates."""
+"""Learning rate transfer over the width: the best rate at every width, from the final losses of runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 from txjax.types import UserError
 
-LIMIT = 0.25  # of the exponent of the best rate over the width: by less than 20% a doubling
-NEAR = 2  # rates on either side of the lowest loss that its parabola passes by
+LIMIT = 0.25  # of the exponent of the best rate over the width: less than 20% for each doubling
+NEAR = 2  # rates on either side of the lowest loss that its parabola is fitted to
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A run: its width, learning rate and final loss (not finite: it diverged, or did not end)."""
+    """A run: its width, learning rate and final loss (not finite if it diverged or did not end)."""
 
     width: int
     lr: float
@@ -28,10 +28,10 @@ class Optimum:
     """The best learning rate at one width, by a parabola in log lr around the lowest loss.
 
     Attributes:
-      lr, loss: the parabola's lowest point; that of the lowest run where `edge` says why there is no parabola.
-      parabola: its coefficients in log2 lr, highest power first; () where there is none.
-      edge: why there is none; "" = there is one.
-      penalty: how much more the narrowest width's best rate costs here than this one; None where either is unknown.
+      lr, loss: the vertex of the parabola; without a parabola, the best run.
+      parabola: its coefficients in log2 lr, highest power first; () if there is none.
+      edge: why there is no parabola, else "".
+      penalty: the extra loss here of the narrowest width's best rate. None if either is unknown.
     """
 
     width: int
@@ -44,15 +44,16 @@ class Optimum:
 
 @dataclasses.dataclass(frozen=True)
 class Transfer:
-    """What the optima say.
+    """How the best learning rate depends on the width.
 
     Attributes:
       optima: by increasing width.
-      slope: exponent of the best rate over the width; None where fewer than two widths have one.
-      error: its standard error; None with fewer than three.
-      transferred: None = the runs can't tell: an optimum is missing, or the exponent's error is above the limit.
-      warnings: runs that were left out, and widths without an optimum.
-      verdict: in one line, with the exponent and the limit.
+      slope: exponent of the best rate over the width. None if fewer than two widths have one.
+      error: its standard error. None for fewer than three widths.
+      transferred: whether the exponent is within the limit. None if undetermined: an optimum is missing, or the
+        exponent's error is above the limit.
+      warnings: dropped runs, and widths without an optimum.
+      verdict: the result in one line, with the exponent and the limit.
     """
 
     optima: list[Optimum]
@@ -64,19 +65,19 @@ class Transfer:
 
 
 def averaged(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
-    """One point for each width and rate, the mean over its seeds, in order; and which diverged, in words."""
+    """One point for each width and rate, the mean over seeds, sorted; and a warning for each that diverged."""
     warnings, found = [], []
     for width, lr in sorted({(p.width, p.lr) for p in points}):
         losses = [p.loss for p in points if (p.width, p.lr) == (width, lr)]
         if all(math.isfinite(loss) for loss in losses):
             found.append(Point(width, lr, float(np.mean(losses))))
         else:
-            warnings.append(f"width {width}, lr {lr:g}: no finite last loss (it diverged, or did not end), left out")
+            warnings.append(f"width {width}, lr {lr:g}: no finite last loss (it diverged, or did not end), dropped")
     return found, warnings
 
 
 def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
-    """Whether the best rate moves with the width.
+    """Whether the best learning rate transfers over the width.
 
     Raises:
       UserError: no point with a finite loss.
@@ -92,19 +93,20 @@ def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:
     known = [o for o in optima if not o.edge]
     if len(known) < 2 or len(known) < len(optima):
         why = "; ".join(warnings) if len(known) < len(optima) else "one width"
-        return Transfer(optima, None, None, None, warnings, f"not told: {why}")
-    widths, rates = [math.log(o.width) for o in known], [math.log(o.lr) for o in known]
+        return Transfer(optima, None, None, None, warnings, f"undetermined: {why}")
+    widths = [math.log(o.width) for o in known]
+    rates = [math.log(o.lr) for o in known]
     slope, error = float(np.polyfit(widths, rates, 1)[0]), None
     if len(known) > 2:
         error = float(np.polyfit(widths, rates, 1, cov=True)[1][0, 0] ** 0.5)
     exact = "" if error is None else f" ± {error:.2f}"
     costs = max(o.penalty or 0.0 for o in known)
-    told = f"the best lr goes with width^{slope:+.2f}{exact} (limit {limit:.2f})"
+    law = f"the best lr scales as width^{slope:+.2f}{exact} (limit {limit:.2f})"
     if error is not None and error > limit:
-        return Transfer(optima, slope, error, None, warnings, f"not told: {told}: try more seeds, or train longer")
+        return Transfer(optima, slope, error, None, warnings, f"undetermined: {law}: try more seeds, or train longer")
     transferred = abs(slope) <= limit
     more = f"that of width {first.width} costs at most {costs:.3f} more elsewhere"
-    verdict = f"{'transferred' if transferred else 'moved'}: {told}; {more}"
+    verdict = f"{'transferred' if transferred else 'moved'}: {law}; {more}"
     return Transfer(optima, slope, error, transferred, warnings, verdict)
 
 
@@ -114,7 +116,7 @@ def _optimum(points: Sequence[Point]) -> Optimum:
     near = points[max(0, best - NEAR) : best + NEAR + 1]
     if best in (0, len(points) - 1):
         side = "smallest" if best == 0 else "largest"
-        return Optimum(width, lr, loss, (), f"the lowest loss is at the {side} lr, {lr:g}: try more of them")
+        return Optimum(width, lr, loss, (), f"the lowest loss is at the {side} lr, {lr:g}: extend the range of rates")
     x = np.log2([p.lr for p in near])
     curve = np.polyfit(x, [p.loss for p in near], 2)
     lowest = -curve[1] / (2 * curve[0])

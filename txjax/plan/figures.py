@@ -1,4 +1,4 @@
-"""What a run computes and keeps, whatever devices it is laid out over."""
+"""The compute and memory of a run that do not depend on its devices."""
 
 import collections
 import dataclasses
@@ -14,19 +14,21 @@ from txjax.train.counting import flops_per_step, forward_of
 from txjax.train.state import abstract_variables, batch_spec
 from txjax.types import Batch, PyTree, flat_paths
 
-_REPEATED = ("layers", "block")  # what holds the layers of a stack, and says nothing of their parts
+_REPEATED = ("layers", "block")  # scopes of a stack's layers, dropped from names of components
 
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """Attributes:
-    parameters: by component, `trainable` and `frozen`.
-    flops: of the forward pass over a batch, by component.
-    flops_per_step: of an update.
-    flops_done: with what is computed again to save memory.
-    kept: bytes of the devices that wait for the backward pass, an example; the compiler may find ways to keep less.
-    unit: "token" or "example".
-    units: tokens or examples of an update.
+    """Figures of a run that do not depend on its devices.
+
+    Attributes:
+      parameters: by component, `trainable` and `frozen`.
+      flops: of the forward pass over a batch, by component.
+      flops_per_step: of an update, without recomputation.
+      flops_done: of an update, including rematerialisation.
+      kept: bytes of activations for one example kept on devices for the backward pass; the compiler may keep less.
+      unit: "token" or "example".
+      units: tokens or examples of an update.
     """
 
     parameters: dict[str, dict[str, int]]
@@ -39,7 +41,7 @@ class Figures:
 
 
 def figures(experiment: Experiment, platform: str) -> Figures:
-    """The figures of an experiment. Nothing runs."""
+    """The figures of an experiment, without running anything."""
     spec, variables = experiment.data.spec(), meta.unbox(abstract_variables(experiment))
     tokens = math.prod(spec["tokens"].shape) if "tokens" in spec else None
     arguments = _arguments(experiment, variables, experiment.batch_size)
@@ -55,7 +57,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
 
 
 def component(path: tuple[str, ...]) -> str:
-    """`layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
+    """The component of a path: `layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
     names = [name for name in path if "." not in name and "," not in name]
     if any(name.startswith("pairs_") for name in names):
         return "attention scores"
@@ -67,7 +69,7 @@ def component(path: tuple[str, ...]) -> str:
 
 
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
-    """Parameters, other variables and a batch, as `forward_of` takes them: shapes and dtypes."""
+    """The arguments of `forward_of` as shapes and dtypes: parameters, other variables and a batch."""
     others = {name: tree for name, tree in variables.items() if name != "params"}
     return variables["params"], others, batch_spec(experiment.data, batch_size)
 
@@ -89,18 +91,18 @@ def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> 
 
 
 def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
-    """By the difference of a batch of two and a batch of one, so that weights don't count."""
+    """Bytes kept for one example: the difference of a batch of two and of one, so that weights do not count."""
     with backend.target_platform(platform):
         one, two = (_kept_of(experiment, variables, size) for size in (1, 2))
     return two - one
 
 
 def _kept_of(experiment: Experiment, variables: PyTree, batch_size: int) -> int:
-    """Bytes that differentiating the loss of a batch keeps on the devices."""
+    """Bytes that the backward pass of a batch keeps on the devices."""
     forward = forward_of(experiment)
 
-    def backward(params: PyTree, held: PyTree, batch: Batch) -> list[jax.Array]:
-        kept = jax.tree.leaves(jax.vjp(lambda params: forward(params, held, batch), params)[1])
+    def backward(params: PyTree, others: PyTree, batch: Batch) -> list[jax.Array]:
+        kept = jax.tree.leaves(jax.vjp(lambda params: forward(params, others, batch), params)[1])
         arrays = [x for x in kept if hasattr(x, "dtype")]
         return [x for x in arrays if jax.typeof(x).memory_space != jax.memory.Space.Host]
 

@@ -1,4 +1,4 @@
-"""What a compiled program does, read from its text: how often each part runs, what it sends, what it moves."""
+"""Parses a compiled program's HLO text: executions of computations, collectives, and memory traffic."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ _ARRAY = re.compile(r"(\w+)\[([\d,]*)\](\{[^}]*\})?")
 _CALLED = re.compile(rf"(?:calls|to_apply|body|condition|true_computation|false_computation)={_NAME}")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _COLLECTIVES = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
-# They name or group arrays, or are counted where they run.
+# Opcodes that move no memory, or whose bodies are counted separately.
 _FREE = {
     "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "while", "conditional", "call", "after-all",
     "copy-done", "slice-done", "async-done", "iota", "partition-id", "replica-id",
@@ -22,7 +22,7 @@ _FREE = {
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """One array of a program. `near`: it lives in the chip's own memory and costs no bandwidth."""
+    """One array of a program. `near`: it is in on-chip memory and uses no HBM bandwidth."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -38,13 +38,13 @@ class Array:
 class Instruction:
     name: str
     opcode: str
-    arrays: tuple[Array, ...]  # what it gives
+    arrays: tuple[Array, ...]  # its outputs
     operands: tuple[str, ...]
     text: str  # its attributes
     root: bool
 
     def called(self) -> list[str]:
-        """Names of the computations that it runs."""
+        """Names of the computations that it calls."""
         branches = _BRANCHES.search(self.text)
         named = [name.strip().lstrip("%") for name in branches[1].split(",")] if branches else []
         return _CALLED.findall(self.text) + named
@@ -52,14 +52,14 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True)
 class Collective:
-    """One exchange between devices.
+    """One collective of a program.
 
     Attributes:
       kind: `all-gather`, `all-reduce`, `reduce-scatter`, `all-to-all` or `collective-permute`.
-      devices: that take part with each other.
-      sent: bytes that one device sends, each time, if every array goes the shortest way (a ring).
-      times: how often in one step.
-      where: the operation of the source that asked for it.
+      devices: number of devices in a group.
+      sent: bytes that one device sends each time, by a ring algorithm.
+      times: executions in one step.
+      where: `op_name` of the source operation.
     """
 
     kind: str
@@ -83,8 +83,8 @@ class Program:
             elif found := _INSTRUCTION.match(line):
                 instruction = _instruction(found[2], found[3], bool(found[1]))
                 current[instruction.name] = instruction
-        self.runs: dict[str, int] = {}  # of each computation in one step
-        self.home: dict[str, str] = {}  # the computation that a fused one stands in
+        self.runs: dict[str, int] = {}  # executions of each computation in one step
+        self.home: dict[str, str] = {}  # the computation that contains a fused one
         self._visit(entry, entry, 1)
 
     def _visit(self, name: str, home: str, times: int) -> None:
@@ -97,16 +97,16 @@ class Program:
                     self._visit(called, called if instruction.opcode == "while" else home, times * rounds)
 
     def _rounds(self, loop: Instruction) -> int:
-        """How often a loop's body runs: its condition compares a counter, from 0, with a constant; 1 if it doesn't."""
+        """The trip count of a loop whose condition compares a counter, from 0, with a constant; else 1."""
         names = dict(re.findall(rf"(condition|body)={_NAME}", loop.text))
         condition, body = self.computations[names["condition"]], self.computations[names["body"]]
         end = [value for i in condition.values() if (value := _constant(i)) is not None]
         counter = [i for i in condition.values() if i.opcode == "get-tuple-element"]
         if len(end) != 1 or len(counter) != 1:
             return 1
-        place = int(re.search(r"index=(\d+)", counter[0].text)[1])  # type: ignore[index]
+        index = int(re.search(r"index=(\d+)", counter[0].text)[1])  # type: ignore[index]
         result = next(i for i in body.values() if i.root)
-        step = body.get(result.operands[place])
+        step = body.get(result.operands[index])
         steps = [_constant(body[name]) for name in step.operands if name in body] if step else []
         return -(-end[0] // next((value for value in steps if value), 1))
 
@@ -116,10 +116,10 @@ class Program:
                 yield from ((name, instruction) for instruction in self.computations[name].values())
 
     def collectives(self) -> list[Collective]:
-        """Every exchange of one step.
+        """All collectives of one step.
 
-        What was cut into the links of a chain, to run beside other work, counts once. Copies of an exchange before and
-        in a loop share a channel, and both count.
+        A collective split into a chain, to overlap with compute, counts once. Copies of one before and in a loop share
+        a channel, and both count.
         """
         found: dict[tuple[str, ...], Collective] = {}
         for computation, instruction in self._all():
@@ -135,32 +135,32 @@ class Program:
             key = (channel[1], "chain", chain[1]) if channel and chain else (instruction.name, self.home[computation])
             where = re.search(r'op_name="([^"]*)"', instruction.text)
             times = self.runs[computation]
-            if key in found:  # a link of a chain around a loop runs once, those beside the loop's work in every round
+            if key in found:  # parts of a chain outside a loop run once, those in it in every iteration
                 times = min(times, found[key].times)
             found[key] = Collective(kind, devices, sent, times, where[1] if where else "")
         return list(found.values())
 
     def _sent(self, kind: str, computation: str, instruction: Instruction) -> tuple[int, int]:
-        """Devices that exchange, and bytes that each sends."""
+        """The group size of a collective, and the bytes that each device sends."""
         devices = _group(instruction.text)
         if kind == "collective-permute":
             return 2, instruction.arrays[0].bytes
-        given = sum(array.bytes for array in instruction.arrays)
-        if instruction.opcode.endswith("-start"):  # gives its operands too
+        size = sum(array.bytes for array in instruction.arrays)
+        if instruction.opcode.endswith("-start"):  # its outputs include its operands
             inside = self.computations[computation]
-            given -= sum(a.bytes for name in instruction.operands if name in inside for a in inside[name].arrays)
+            size -= sum(a.bytes for name in instruction.operands if name in inside for a in inside[name].arrays)
         ways = {"all-reduce": 2 * (devices - 1) / devices, "reduce-scatter": devices - 1.0}
-        return devices, round(given * ways.get(kind, (devices - 1) / devices))
+        return devices, round(size * ways.get(kind, (devices - 1) / devices))
 
     def kernels(self) -> int:
-        """How many times kernels of its own (Pallas) run in one step."""
+        """Executions of custom (Pallas) kernels in one step."""
         mark = 'custom_call_target="tpu_custom_call"'
         return sum(self.runs[computation] for computation, instruction in self._all() if mark in instruction.text)
 
     def memory_traffic(self) -> int:
-        """Bytes that one step moves between a device's memory and the chip: what each operation reads and writes.
+        """Bytes that one step reads from and writes to a device's memory, summed over operations.
 
-        A slice read from an array, or written into one, counts alone; so do the arrays that the compiler keeps near.
+        Of an array that is only sliced, or updated in a slice, the slice counts. Arrays in on-chip memory do not count.
         """
         fused = {name for _, i in self._all() if i.opcode == "fusion" for name in i.called()}
         total = 0
@@ -187,7 +187,7 @@ class Program:
         return read + self._written(body, instruction, inside)
 
     def _taken(self, body: dict[str, Instruction], parameter: Instruction | None, outer: Instruction) -> int | None:
-        """Bytes of an operand that are read, where only slices of it are; None = all."""
+        """Bytes read of an operand of which only slices are read. If None, all of it is read."""
         if outer.opcode in ("dynamic-slice", "gather", "slice"):
             return sum(a.bytes for a in outer.arrays)
         if parameter is None:
@@ -212,7 +212,7 @@ class Program:
 
 
 def _instruction(name: str, rest: str, root: bool) -> Instruction:
-    """`TYPE opcode(operands), attributes`, taken apart."""
+    """Parses `TYPE opcode(operands), attributes`."""
     end = _closing(rest) if rest.startswith("(") else rest.index(" ")
     kind, rest = rest[:end], rest[end:].lstrip()
     opcode, _, rest = rest.partition("(")
@@ -227,23 +227,23 @@ def _instruction(name: str, rest: str, root: bool) -> Instruction:
 
 
 def _constant(instruction: Instruction) -> int | None:
-    """The whole number that an instruction is, if it is one."""
+    """The value of an integer constant. None for other instructions."""
     value = re.match(r"(\d+)\)", instruction.text) if instruction.opcode == "constant" else None
     return int(value[1]) if value else None
 
 
 def _closing(text: str) -> int:
-    """The place after the bracket that closes the first one."""
+    """The index after the bracket that closes the first one."""
     depth = 0
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:
-            return place + 1
+            return index + 1
     raise ValueError(f"unclosed bracket in {text[:80]!r}")
 
 
 def _group(text: str) -> int:
-    """How many devices exchange with each other, from `replica_groups` in any of its three spellings."""
+    """The group size from `replica_groups`, in any of its three notations."""
     order = r"(?:, device_ids=\([^()]*(?:\([^)]*\))?\))?"
     if mesh := re.search(rf"replica_groups=mesh\[([^\]]*)\]{order} ?\{{([^}}]*)\}}", text):
         sizes = dict(re.findall(r"'([^']+)'=(\d+)", mesh[1]))

@@ -1,4 +1,4 @@
-"""Which layouts of a run fit its devices, and which of them is the fastest."""
+"""Searches the layouts of a run: which fit its devices, and which is the fastest."""
 
 import dataclasses
 import itertools
@@ -14,22 +14,22 @@ from txjax.plan.target import Target
 from txjax.train.check import check_layout
 from txjax.types import UserError
 
-Load = Callable[[Sequence[str]], Experiment]  # the config with more flags
+Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One layout: the flags that give it, and its plan."""
+    """One layout: its flags and its plan."""
 
     flags: tuple[str, ...]
     plan: Plan
 
 
 def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int]:
-    """Layouts that fit, the best predicted step time first, and how many were looked at on paper.
+    """The layouts that fit, by predicted step time, and the number of layouts that were estimated.
 
-    All meshes of data, fsdp and tensor, microbatches by powers of two and rematerialisations are priced without the
-    compiler; then the most promising are compiled until `compiled` of them fit.
+    All meshes of data, fsdp and tensor, microbatches in powers of two and rematerialisations are estimated without the
+    compiler; then the best are compiled until `compiled` of them fit.
     """
     devices = len(target.devices)
     meshes = [
@@ -38,24 +38,24 @@ def search(load: Load, target: Target, compiled: int) -> tuple[list[Choice], int
         if devices % (fsdp * tensor) == 0
     ]
     priced = list(_priced(load, target, meshes, least=1))
-    hopeful = sorted((choice for choice in priced if choice.plan.fits), key=_time)
-    return sorted(_that_fit(load, target, hopeful[: 3 * compiled], compiled), key=_time), len(priced)
+    candidates = sorted((choice for choice in priced if choice.plan.fits), key=_time)
+    return sorted(_that_fit(load, target, candidates[: 3 * compiled], compiled), key=_time), len(priced)
 
 
 def remedy(load: Load, target: Target) -> Choice | None:
-    """A layout that fits, compiled: the config's own with more remat and smaller microbatches, then parameters split
-    over all devices. Of each the nearest that fits on paper is tried, then whatever takes least."""
+    """A compiled layout that fits. None if none is found. Candidates are the config's mesh with more remat and smaller
+    microbatches, then FSDP over all devices: of each the first that fits by estimate, then the smallest."""
     own, split = (
         [choice for choice in _priced(load, target, [mesh], least=load(()).microbatches) if choice.plan.fits]
         for mesh in ((), ("data=1", "fsdp=-1"))
     )
     smallest = sorted([*own, *split], key=lambda choice: choice.plan.total_bytes)
-    hopeful = {choice.flags: choice for choice in [*own[:1], *split[:1], *own[-1:], *smallest[:1]]}
-    return next(iter(_that_fit(load, target, list(hopeful.values()), 1)), None)
+    candidates = {choice.flags: choice for choice in [*own[:1], *split[:1], *own[-1:], *smallest[:1]]}
+    return next(iter(_that_fit(load, target, list(candidates.values()), 1)), None)
 
 
 def plan_of(experiment: Experiment, target: Target) -> Plan:
-    """The plan of a run as it stands, compiled."""
+    """The plan of a run with its own layout, compiled."""
     known = figures(experiment, target.platform)
     with laid_out(experiment, target) as layout:
         return price(experiment, known, layout, target, compile_step(experiment, layout, target.platform))
@@ -76,7 +76,7 @@ def _time(choice: Choice) -> float:
 
 
 def _priced(load: Load, target: Target, meshes: Sequence[Sequence[str]], least: int) -> Iterator[Choice]:
-    """Every combination that is possible, on paper, those that save the least memory first."""
+    """The estimates of all valid combinations, those that save the least memory first."""
     remats = {remat: (f"--config.model.stack.remat={remat}",) if remat else () for remat in _remats(load(()))}
     known: dict[str | None, Figures] = {r: figures(load(flags), target.platform) for r, flags in remats.items()}
     for sizes in meshes:
@@ -89,7 +89,7 @@ def _priced(load: Load, target: Target, meshes: Sequence[Sequence[str]], least: 
                     experiment = load(flags)
                     if _possible(experiment, target):
                         yield Choice(flags, price(experiment, known[remat], layout, target))
-        except UserError:  # the model's sizes don't suit this mesh
+        except UserError:  # the mesh does not divide the model's sizes
             continue
 
 
@@ -106,7 +106,7 @@ def _parts(experiment: Experiment, least: int) -> list[int]:
 
 
 def _remats(experiment: Experiment) -> tuple[str | None, ...]:
-    """The stack's rematerialisations; None alone where the model has no stack."""
+    """The choices of the stack's `remat`; only None if the model has no stack."""
     stack: Any = getattr(experiment.model, "stack", None)
     fields = {field.name: field for field in dataclasses.fields(stack)} if stack is not None else {}
     return fields["remat"].metadata["limits"]["choices"] if "remat" in fields else (None,)

@@ -1,7 +1,7 @@
-"""The least that a step's sharding makes a device send, from the layout alone.
+"""A lower bound on the bytes that a device sends in a step, from the sharding alone.
 
-Every array goes around a ring: of an array of S bytes over n devices, gathering it, or adding up its parts into n
-shares, sends S (n - 1) / n bytes a device, adding it up on every device twice that.
+Collectives are rings: for an array of S bytes over n devices, an all-gather or a reduce-scatter sends S (n - 1) / n
+bytes from each device, an all-reduce twice that.
 """
 
 import math
@@ -18,17 +18,17 @@ from txjax.train.state import Layout
 from txjax.tree import walk
 from txjax.types import flat_paths
 
-_APART = ("layers", "experts")  # a device computes with its own alone: these are never gathered
+_APART = ("layers", "experts")  # a device computes with its own shard only: never gathered
 
 
 class _Share(NamedTuple):
-    """One parameter on one device.
+    """One parameter's shard on one device.
 
     Attributes:
-      size: bytes of what its products take, once it is gathered, in the dtype of the activations.
-      along: in how many parts it is split along with the batch.
-      copies: devices that hold the same part.
-      trained: it has a gradient.
+      size: bytes after the all-gather, in the dtype of the activations.
+      along: number of shards over the mesh axes of the batch.
+      copies: devices that have the same shard.
+      trained: whether it has a gradient.
     """
 
     size: float
@@ -38,15 +38,15 @@ class _Share(NamedTuple):
 
 
 def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
-    """Bytes that one device sends in one step, by what for.
+    """Bytes that one device sends in one step, by purpose.
 
-    A kernel that is split along with the batch (FSDP) is gathered for the forward and again for the backward pass of
-    every microbatch, in the dtype of the activations, and its gradient is added up once into shares, in that dtype too.
-    Copies of the model (data parallelism, and what else computes with the same parameters) add up their gradients once
-    a step, in the dtype that the products give them. Where heads and hidden layers are split (tensor parallelism) every
-    block adds up its two branches' outputs, and their inputs' gradients. Where the length is split, keys and values go
-    to all parts, and their gradients come back. Every token goes to the experts that it chose and back, forward and
-    backward. A stage of a pipeline hands on each part of the batch in every round, and its gradient.
+    FSDP: a kernel sharded over the axes of the batch is all-gathered for the forward and again for the backward pass of
+    every microbatch, in the dtype of the activations, and its gradient is reduce-scattered in that dtype.
+    Data parallelism (and other axes with the same parameters): gradients are all-reduced once a step, in the dtype of
+    the matrix products. Tensor parallelism (heads and hidden layers): every block all-reduces its two branches' outputs
+    and the gradients of their inputs. Context parallelism (length): keys and values go to all shards, and their
+    gradients come back. Expert parallelism: every token goes to its experts and back, forward and backward.
+    Pipeline parallelism: a stage sends each microbatch in every round, and its gradient.
     """
     parts, sizes = experiment.microbatches, dict(layout.batch.mesh.shape)
     shares = list(_shares(experiment, layout))
@@ -67,9 +67,9 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
 
 
 def between_slices(experiment: Experiment, layout: Layout, slices: int) -> int:
-    """Bytes that one device must send to other slices in a step: its part of the gradients' sums.
+    """Bytes that one device must send to other slices in a step: its shard of the gradient all-reduce.
 
-    The copies of one slice add up theirs first, each a part, so that every part crosses once, both ways.
+    The copies within a slice reduce-scatter first, so that every shard crosses once in each direction.
     """
     if slices == 1:
         return 0
@@ -79,39 +79,40 @@ def between_slices(experiment: Experiment, layout: Layout, slices: int) -> int:
 
 def _shares(experiment: Experiment, layout: Layout) -> Iterator[_Share]:
     mesh, sizes = experiment.mesh, dict(layout.batch.mesh.shape)
-    of_batch, of_places = set(mesh.table()["batch"]), {*mesh.table()["batch"], *mesh.table()["length"]}
+    of_batch = set(mesh.table()["batch"])
+    of_tokens = {*of_batch, *mesh.table()["length"]}
     trained = flat_paths(layout.abstract.params)
     names = flat_paths(layout.axes, is_leaf=is_axes)
     for path, x in (*trained.items(), *flat_paths(layout.abstract.frozen).items()):
         gathered: list[str | None] = []
-        held: list[str | None] = []
+        local: list[str | None] = []
         for name, entry in zip(names[path], _entries(x), strict=True):
-            (held if name in _APART else gathered).extend(entry)
+            (local if name in _APART else gathered).extend(entry)
         along = math.prod(sizes[str(axis)] for axis in gathered if axis in of_batch)
-        apart = math.prod(sizes[str(axis)] for axis in (*held, *gathered)) / along
-        copies = math.prod(sizes[axis] for axis in of_places if axis not in (*held, *gathered))
+        apart = math.prod(sizes[str(axis)] for axis in (*local, *gathered)) / along
+        copies = math.prod(sizes[axis] for axis in of_tokens if axis not in (*local, *gathered))
         yield _Share(math.prod(x.shape) / apart * _width(experiment), along, copies, path in trained)
 
 
 def _entries(x: Any) -> list[Axes]:
-    """The mesh axes of each dimension of a placed array."""
+    """The mesh axes of each dimension of a sharded array."""
     spec = [*x.sharding.spec, *(None,) * (len(x.shape) - len(x.sharding.spec))]
     return [(entry,) if isinstance(entry, str) else tuple(entry or ()) for entry in spec]
 
 
 def _width(experiment: Experiment) -> int:
-    """Bytes of a number of the activations."""
+    """Bytes of one element of the activations."""
     return jnp.dtype(getattr(experiment.model, "dtype", "float32")).itemsize
 
 
 def _local(experiment: Experiment, sizes: dict[str, int], *axes: str) -> float:
-    """Places of the residual stream, of one step, that one device has where the mesh splits these logical axes."""
+    """Positions of the residual stream in one step on one device, if the mesh shards these logical axes."""
     taken = {axis for name in axes for axis in experiment.mesh.table().get(name, ())}
     return tokens_per_batch(experiment) / math.prod(sizes[axis] for axis in taken)
 
 
 def _branches(experiment: Experiment, sizes: dict[str, int], width: int) -> float:
-    """What tensor parallelism sends: two sums of the stream forward, two backward, in every block."""
+    """Bytes sent by tensor parallelism: two all-reduces of the stream forward and two backward, in every block."""
     model = experiment.model
     ways = _ways(experiment, sizes, "mlp")
     if ways == 1 or not hasattr(model, "depth"):
@@ -121,7 +122,7 @@ def _branches(experiment: Experiment, sizes: dict[str, int], width: int) -> floa
 
 
 def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], width: int) -> float:
-    """What context parallelism sends: each device's keys and values to all, forward, and gradients back."""
+    """Bytes sent by context parallelism: keys and values to all shards forward, and gradients back."""
     ways = _ways(experiment, sizes, "length")
     numbers = sum(
         math.prod(x.shape) / x.shape[names.index("embed")] / _ways(experiment, sizes, "kv_heads")
@@ -132,8 +133,9 @@ def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], width: 
 
 
 def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], width: int) -> float:
-    """What expert parallelism sends: there and back, and the same for gradients."""
-    ways, own = _ways(experiment, sizes, "experts"), [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
+    """Bytes sent by expert parallelism: tokens to experts and back, and the same for gradients."""
+    ways = _ways(experiment, sizes, "experts")
+    own = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
     if ways == 1 or not own:
         return 0.0
     layers = sum(x.shape[0] for names, x in _named(layout) if "scores" in names)
@@ -142,7 +144,7 @@ def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], widt
 
 
 def _stages(experiment: Experiment, sizes: dict[str, int], width: int) -> float:
-    """What a stage between others of a pipeline sends: all that passes it, and the gradients of it."""
+    """Bytes sent by an inner pipeline stage: its outputs, and the gradients of its inputs."""
     if _ways(experiment, sizes, "layers") == 1:
         return 0.0
     inside = dict(sizes) | dict.fromkeys(experiment.mesh.table()["layers"], 1)

@@ -1,4 +1,4 @@
-"""What a run takes on some devices: parameters, FLOPs, memory, exchanges, time, money."""
+"""The cost of a run on some devices: parameters, FLOPs, memory, collectives, time, money."""
 
 import collections
 import dataclasses
@@ -7,29 +7,29 @@ from typing import Any
 from txjax.experiment import Experiment
 from txjax.plan.figures import Figures
 from txjax.plan.minimum import between_slices, least
-from txjax.plan.program import Compiled, held
+from txjax.plan.program import Compiled, state_bytes
 from txjax.plan.target import Target
 from txjax.train.state import Layout
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A run on paper. Bytes are a device's, FLOPs and hours all devices'.
+    """The estimated cost of a run. Bytes are for one device, FLOPs and hours for all devices.
 
     Attributes:
       target: the devices.
       mesh: the mesh's axes and their sizes.
-      figures: what is computed, wherever.
-      bytes: held between steps, and during one.
-      activations: of these bytes, those that wait for the backward pass; an estimate.
-      collectives: bytes sent in a step by kind; {} where nothing was compiled.
-      minimum: the least that the sharding needs, by what for.
-      between: bytes that must leave a slice in a step, the least; 0 where there is one slice.
-      traffic: bytes between memory and chip in a step; 0 where nothing was compiled.
-      attention: which kernels compute it, and why.
-      kernels: how often custom kernels run in a step.
-      compile_seconds: 0 where nothing was compiled.
-      fits: the compiler found room; where it was not asked, by the numbers here.
+      figures: the compute and memory that do not depend on the devices.
+      bytes: memory of the state, and of temporaries during a step.
+      activations: of these bytes, those kept for the backward pass; an estimate.
+      collectives: bytes sent in a step by kind; {} if not compiled.
+      minimum: lower bound of the bytes sent in a step, by purpose.
+      between: lower bound of the bytes sent between slices in a step; 0 for one slice.
+      traffic: bytes read from and written to memory in a step; 0 if not compiled.
+      attention: the attention kernels, and why each was chosen.
+      kernels: executions of custom kernels in a step.
+      compile_seconds: 0 if not compiled.
+      fits: whether the compiler found enough memory; if not compiled, by the estimate.
       num_steps: updates of the run.
     """
 
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What each part of the chip needs for one step if nothing else held it up."""
+        """The time of each resource for one step, if it were the only limit."""
         chip, devices = self.target.chip, len(self.target.devices)
         sent = sum((self.collectives or self.minimum).values())
         alone = {
@@ -66,14 +66,14 @@ class Plan:
 
     @property
     def step_seconds(self) -> float:
-        """The roofline (Williams et al. 2009): the slowest part's time. A real step takes longer."""
+        """The roofline (Williams et al. 2009): the slowest part's time. A lower bound of the real step."""
         return max(self.seconds.values())
 
     @property
     def mfu(self) -> float:
-        """FLOPs of the update over what all devices could do in that time (Chowdhery et al. 2022, appendix B)."""
-        able = self.target.chip.peak_flops * len(self.target.devices) * self.step_seconds
-        return self.figures.flops_per_step / able
+        """FLOPs of the update over the peak FLOPs of all devices in that time (Chowdhery et al. 2022, appendix B)."""
+        peak = self.target.chip.peak_flops * len(self.target.devices) * self.step_seconds
+        return self.figures.flops_per_step / peak
 
     @property
     def device_hours(self) -> float:
@@ -123,15 +123,16 @@ class Plan:
 def price(
     experiment: Experiment, figures: Figures, layout: Layout, target: Target, made: Compiled | None = None
 ) -> Plan:
-    """The plan of a run that is laid out over a target.
+    """The plan of a run with a layout on a target.
 
     Args:
-      made: its step, compiled. Without it, temporaries are an estimate, and exchanges the least possible.
+      made: its compiled step. If None, temporaries are an estimate, and collectives the lower bound.
     """
     mesh, devices = experiment.mesh, len(target.devices)
     share = experiment.batch_size / experiment.microbatches / mesh.num_shards("batch", devices)
     kept = round(figures.kept * share / mesh.num_shards("length", devices))
-    state, program = held(layout, experiment), made.program if made else None
+    state = state_bytes(layout, experiment)
+    program = made.program if made else None
     memory = state | {"activations, gradients (estimate)": kept + state["parameters"]}
     if made:
         memory = state | {"activations, temporaries": made.temporaries, "program": made.code}

@@ -1,4 +1,4 @@
-"""The train step, compiled ahead of time for devices that need not be there, and the memory that it takes."""
+"""Compiles the train step ahead of time for devices that need not be attached, and reads its memory use."""
 
 import dataclasses
 import math
@@ -23,21 +23,21 @@ _UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 @contextmanager
 def laid_out(experiment: Experiment, target: Target) -> Iterator[Layout]:
-    """The run's layout on the target; everything traced inside is for it."""
+    """The run's layout on the target; code inside the block is traced for that platform."""
     with backend.target_platform(target.platform), sharding.use_mesh(experiment.mesh, target.devices) as built:
         yield build_layout(experiment, built)
 
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """What the compiler says of a step.
+    """The compiler's results for a step.
 
     Attributes:
-      seconds: that tracing and compiling took.
-      temporaries: bytes of a device's memory for what a step computes on the way, its result among them.
+      seconds: time of tracing and compiling.
+      temporaries: bytes of one device for temporaries and non-donated outputs.
       code: bytes of the program.
-      attention: which kernels compute attention, and why.
-      program: what runs; None where it needs more memory than a device has.
+      attention: the attention kernels, and why each was chosen.
+      program: the parsed program. None if it needs more memory than a device has.
     """
 
     seconds: float
@@ -48,7 +48,7 @@ class Compiled:
 
 
 def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compiled:
-    """Compiles the real train step. Call it inside `laid_out`."""
+    """Compiles the train step. Call it inside `laid_out`."""
     began = time.perf_counter()
     batch = batch_spec(experiment.data, experiment.batch_size)
     with choices() as chosen:
@@ -72,8 +72,8 @@ def compile_step(experiment: Experiment, layout: Layout, platform: str) -> Compi
     )
 
 
-def held(layout: Layout, experiment: Experiment) -> dict[str, int]:
-    """Bytes that one device holds between steps: the state, and the batch."""
+def state_bytes(layout: Layout, experiment: Experiment) -> dict[str, int]:
+    """Bytes of the training state and of a batch on one device."""
     state = layout.abstract
     batch = batch_spec(experiment.data, experiment.batch_size)
     placed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=layout.batch), batch)
@@ -86,6 +86,6 @@ def held(layout: Layout, experiment: Experiment) -> dict[str, int]:
 
 
 def _share(tree: PyTree) -> int:
-    """Bytes of a tree on one device, without what waits in the host's memory."""
+    """Bytes of a tree on one device, without arrays in host memory."""
     leaves = [x for x in jax.tree.leaves(tree) if not backend.on_host(x.sharding)]
     return sum(math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize for x in leaves)

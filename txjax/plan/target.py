@@ -1,4 +1,4 @@
-"""The devices that a plan is for: a slice of a TPU pod, which need not be there, or fake devices of this CPU."""
+"""The devices of a plan: a slice of a TPU pod, which need not be attached, or fake devices of this CPU."""
 
 import dataclasses
 import os
@@ -16,11 +16,13 @@ _FAMILIES = ("v4", "v5e", "v5p", "v6e")
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Attributes:
-    name: as the user gave it.
-    devices: to compile for.
-    platform: of these devices.
-    chip: what one of them can do.
+    """The devices of a plan.
+
+    Attributes:
+      name: as given by the user.
+      devices: to compile for.
+      platform: of these devices.
+      chip: the specification of one of them.
     """
 
     name: str
@@ -30,27 +32,27 @@ class Target:
 
     @property
     def slices(self) -> int:
-        """Slices that only the data centre's network connects."""
+        """Number of slices, which are connected by the data center network only."""
         return len({getattr(device, "slice_index", 0) for device in self.devices})
 
 
 def slice_of(topology: str, slices: int = 1) -> Target:
-    """A slice of a TPU pod such as `v5p:4x4x4`, or several joined by the data centre's network. Needs libtpu, no TPU.
+    """A slice of a TPU pod such as `v5p:4x4x4`, or several connected by the data center network. Needs libtpu, no TPU.
 
     Raises:
-      UserError: there is no such slice, or no libtpu.
+      UserError: there is no such slice, or libtpu is not installed.
     """
     family, _, shape = topology.partition(":")
     if family not in _FAMILIES or not re.fullmatch(r"\d+x\d+(x\d+)?", shape):
-        hint = "the dimensions of the slice stand in the maker's table of that TPU"
+        hint = "see the vendor's table of slice topologies for that TPU"
         near = near_misses(family, _FAMILIES)
         raise UserError("--topology", "FAMILY:AxB or AxBxC of " + ", ".join(_FAMILIES), topology, near, hint)
     require("libtpu", "libtpu", "--topology", extra="plan")
-    # libtpu asks the cloud's metadata server where it is, and complains where there is none.
+    # libtpu queries the cloud's metadata server, and logs errors outside the cloud.
     quiet = {
         "TPU_SKIP_MDS_QUERY": "1",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # it drives no TPU, so others may too
-        "TPU_ACCELERATOR_TYPE": "v4-8",  # any: the slice is the one that is asked for
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no TPU is used, so other processes may load it too
+        "TPU_ACCELERATOR_TYPE": "v4-8",  # any value: the topology below decides
         "TPU_WORKER_HOSTNAMES": "localhost",
         "TPU_MIN_LOG_LEVEL": "3",
         "TPU_STDERR_LOG_LEVEL": "3",
@@ -61,19 +63,19 @@ def slice_of(topology: str, slices: int = 1) -> Target:
 
     how: dict[str, Any] = {"num_slices": slices} if slices > 1 else {}
     if family == "v4":
-        how["chip_config_name"] = "megacore"  # a chip's two cores as one device, as they are used
+        how["chip_config_name"] = "megacore"  # a chip's two cores are one device
     try:
         found = topologies.get_topology_desc(platform="tpu", topology_name=f"{family}:{shape}", **how)
     except Exception as error:  # libtpu's own types, which differ between versions
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError("--topology", "a slice that libtpu knows", topology, hint=said) from None
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError("--topology", "a slice supported by libtpu", topology, hint=message) from None
     chip = chip_of(found.devices[0])
     assert chip is not None, found.devices
     return Target(topology if slices == 1 else f"{slices} x {topology}", found.devices, "tpu", chip)
 
 
 def fake(count: int, chip: str) -> Target:
-    """That many devices of this CPU (JAX must have been started with them), whose programs stand for a chip's."""
+    """`count` CPU devices that stand in for a chip. JAX must have been started with that many CPU devices."""
     devices = jax.devices("cpu")[:count]
     assert len(devices) == count, len(devices)
     return Target(f"{count} x {chip}", devices, "cpu", chip_named(chip))

@@ -1,4 +1,4 @@
-"""Curves of runs as a picture: losses large, everything else as small multiples below, labels at the lines' ends."""
+"""Plots the curves of runs: losses in a large panel, other metrics in small ones, labels at the ends of lines."""
 
 import dataclasses
 import math
@@ -16,13 +16,13 @@ from txjax.numbers import compact
 from txjax.report.runs import Run
 
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
-WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name begins no formula
-SMOOTH_ABOVE = 150  # points of a line, from which on its moving average is drawn over it
+WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name starts no formula
+SMOOTH_ABOVE = 150  # lines with more points also get a moving average
 
 
 @dataclasses.dataclass(frozen=True)
 class Theme:
-    """Colours of paper, ink and lines, and the map of colours (matplotlib's) from the best of many to the last."""
+    """Colours of background, text and lines, and matplotlib's colormap for ranks, best to worst."""
 
     paper: str
     ink: str
@@ -51,7 +51,7 @@ DARK = Theme(
 
 
 def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
-    """The look that all pictures share: a title at the left (of this font size), a pale grid, one spine."""
+    """Applies the common style: a left-aligned title (of this font size), a pale grid, one spine."""
     axes.set_title(title, loc="left", fontsize=size, fontweight="bold", color=theme.ink, pad=10)
     axes.set_facecolor(theme.paper)
     axes.grid(color=theme.grid, linewidth=0.8)
@@ -63,7 +63,7 @@ def dress(axes: Axes, theme: Theme, title: str = "", size: float = 11) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One metric of one run; `measured` on an evaluation set, which is not noisy."""
+    """One metric of one run. `measured`: from an evaluation, which is not noisy."""
 
     steps: list[int]
     values: list[float]
@@ -74,7 +74,7 @@ class Line:
 
 @rc_context(WORDS)
 def draw(runs: Sequence[Run], theme: Theme) -> Figure:
-    """The picture: train and eval losses, other scores, learning rate, gradient norm, throughput."""
+    """The figure: train and eval losses, other eval metrics, learning rate, gradient norm, throughput."""
     speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"
     loss = Panel("loss", _lines(runs, theme, "train/loss", "/loss"), inches=4.2)
     small = [
@@ -97,7 +97,7 @@ def draw(runs: Sequence[Run], theme: Theme) -> Figure:
 
 
 def _scores(runs: Sequence[Run]) -> list[str]:
-    """What is measured on evaluation sets besides the loss, unless it is the loss by another name."""
+    """Names of eval metrics other than the loss and its duplicates."""
     found = {}
     for run in runs:
         for key in run.metrics():
@@ -108,7 +108,7 @@ def _scores(runs: Sequence[Run]) -> list[str]:
 
 
 def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None) -> list[Line]:
-    """The lines of a metric and of the eval metrics that end in `evals`; a colour is a run, or a metric of one."""
+    """The lines of a metric and of the eval metrics that end in `evals`; colours are runs, or metrics of one run."""
     found = []
     for i, run in enumerate(runs):
         measured = [k for k in run.metrics() if evals and k.startswith("eval/") and k.endswith(evals)]
@@ -122,7 +122,7 @@ def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One picture: its lines, its height, whether noisy lines get a moving average, where its y axis begins."""
+    """One panel: its lines, its height, whether noisy lines get a moving average, the bottom of its y axis."""
 
     title: str
     lines: Sequence[Line]
@@ -131,7 +131,7 @@ class Panel:
     bottom: float | None = None
 
     def draw(self, axes: Axes, theme: Theme) -> None:
-        # With many lines the measured ones speak: those of training stay thin, pale and without a label.
+        # With many lines, those of training are thin, pale and unlabelled.
         crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
         title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
         dress(axes, theme, title)
@@ -162,7 +162,7 @@ class Panel:
 
 
 def _smooth(values: Sequence[float]) -> np.ndarray:
-    """Moving average over about a fiftieth of the points, centred; the window shrinks towards both ends."""
+    """Centred moving average over about 1/50 of the points; the window shrinks towards both ends."""
     i = np.arange(len(values))
     half = np.minimum(max(len(values) // 100, 1), np.minimum(i, len(values) - 1 - i))
     sums = np.concatenate([[0.0], np.cumsum(values)])
@@ -170,7 +170,7 @@ def _smooth(values: Sequence[float]) -> np.ndarray:
 
 
 def _label_ends(axes: Axes, lines: Sequence[Line], inches: float) -> None:
-    """Writes each line's label and last value beside its end, moved apart where they would touch."""
+    """Writes each line's label and last value beside its end, shifted so that they do not overlap."""
     low, high = axes.get_ylim()
     at = [(line.values[-1] - low) / (high - low) for line in lines]
     order = sorted(range(len(lines)), key=lambda i: at[i])

@@ -1,4 +1,4 @@
-"""The picture of curves beside the runs that it shows."""
+"""Writes plots of curves to PNG files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def plot_curves(workdirs: Sequence[Path | str], path: Path | str) -> Path:
 
 
 def plot_finished(workdir: Path) -> str:
-    """Draws `curves.png` of a run that has ended. Returns what to print of it; "" where it could not be written."""
+    """Draws `curves.png` of a run that has ended. Returns text to print, "" if the file could not be written."""
     picture = workdir / "curves.png"
     printed = ""
     with dispensable(picture):

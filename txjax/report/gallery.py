@@ -1,4 +1,4 @@
-"""Pictures and texts that runs made of themselves, for the report's page: the latest large, earlier ones in a row."""
+"""Pictures and text samples that runs wrote, for the report: the latest large, earlier ones in a row."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from txjax.report.runs import Run
 
-SHOWN = 6  # earlier steps that are shown, evenly spread
+SHOWN = 6  # number of earlier steps shown, evenly spaced
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A file that a run made at a step: bytes of a PNG, or a text."""
+    """A file that a run wrote at a step: bytes of a PNG, or a text."""
 
     step: int
     content: bytes | str
@@ -19,12 +19,13 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What one evaluation of one run made.
+    """The files of one evaluation of one run.
 
     Attributes:
       title: the card's heading.
       name: of the evaluation.
-      latest, earlier: the files, by increasing step.
+      latest: the last file.
+      earlier: the others, by increasing step.
     """
 
     title: str
@@ -34,7 +35,7 @@ class Card:
 
 
 def gallery(runs: Sequence[Run]) -> dict[str, list[Card]]:
-    """The sections "Pictures" and "Samples" of all runs, without empty ones."""
+    """The sections "Pictures" and "Samples" of all runs; empty sections are dropped."""
     found = {"Pictures": _cards(runs, "pictures", Path.read_bytes), "Samples": _cards(runs, "samples", _text)}
     return {title: cards for title, cards in found.items() if cards}
 
@@ -54,7 +55,7 @@ def _text(path: Path) -> str:
 
 
 def _spread(steps: Sequence[int]) -> list[int]:
-    """At most SHOWN of them, the first and the last among these."""
+    """At most SHOWN steps, evenly spaced, including the first and the last."""
     if len(steps) <= SHOWN:
         return list(steps)
     return [steps[i * (len(steps) - 1) // (SHOWN - 1)] for i in range(SHOWN)]

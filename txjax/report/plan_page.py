@@ -1,4 +1,4 @@
-"""The page of a plan: memory and time as bars, and how every parameter is sharded."""
+"""The HTML page of a plan: memory and time as bars, and the sharding of every parameter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from txjax.report.render import render
 
 
 def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]]) -> str:
-    """The page.
+    """The HTML page of a plan.
 
     Args:
-      rows: the layout, as `layout_rows` gives it.
+      rows: the result of `layout_rows`.
     """
     mesh = ", ".join(f"{axis} {size}" for axis, size in plan.mesh.items() if size > 1) or "one device"
     memory = {name: size / 2**30 for name, size in plan.bytes.items()}
@@ -25,6 +25,6 @@ def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _axes(row: dict[str, Any]) -> list[tuple[str, int, str]]:
-    """Name, size and mesh axis of each dimension; the mesh axis is "" where nothing splits it."""
+    """Name, size and mesh axis of each dimension; the mesh axis is "" if it is not sharded."""
     partition = ["" if over == "-" else over for over in row["partition"].split(", ")]
     return list(zip(row["axes"].split(", "), row["shape"], partition, strict=False))

@@ -1,4 +1,4 @@
-"""HTML pages from `templates/`: one file each, no network, light and dark. Every value is escaped."""
+"""Renders self-contained HTML pages from `templates/`, light and dark. Every value is escaped."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from txjax.report.png import png_address
 
 
 def render(template: str, title: str, subtitle: str, **values: Any) -> str:
-    """The page that a template makes of these values."""
+    """Renders a template with these values."""
     return _TEMPLATES.get_template(template).render(title=title, subtitle=subtitle, **values)
 
 

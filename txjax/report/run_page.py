@@ -1,4 +1,4 @@
-"""The page about runs: their curves, what they made, their scores, configs and versions."""
+"""The HTML page of runs: curves, evaluation outputs, scores, configs and versions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from txjax.scaling import preregistration
 from txjax.train import goodput
 from txjax.tree import flatten
 
-_FOLDED = ("perf/", "goodput")  # measured of the machine, not of the model: rounded, and folded away
+_FOLDED = ("perf/", "goodput")  # metrics of the machine, not of the model: rounded and collapsed
 
 
 def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
-    """The page: curves (PNG, for light and dark screens), what evaluators made, scores, configs, versions."""
+    """The HTML page: curves (PNG, light and dark), evaluation outputs, scores, configs, versions."""
     configs = [flatten(run.config) if run.config else {} for run in runs]
     made_by = [flatten(_made_by(run)) for run in runs]
     tables = {"Differences of the configs": _differing(configs)} if len(runs) > 1 else {}
@@ -38,21 +38,21 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
 
 
 def scores(run: Run) -> dict[str, Value]:
-    """The last value of every metric, the best eval losses, its progress, where its seconds went, what was foretold."""
+    """A run's step, last value of every metric, best eval losses, goodput seconds, and registered prediction."""
     best = {}
     for key in run.metrics():
         steps, values = run.series(key)
         if key.startswith("eval/") and key.endswith("/loss") and values:
             best[f"best/{key}"] = min(values)
             best[f"best/{key.removesuffix('loss')}step"] = steps[values.index(min(values))]
-    told = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
+    sizes = {key: run.manifest[key] for key in ("parameters", "flops_per_step") if key in run.manifest}
     last = {key: value for key, value in run.last().items() if key != "train/batch_hash"}
-    seconds = goodput.goodput_metrics(goodput.read(run.workdir))  # newer than the log's: it has what a kill cut off
+    seconds = goodput.goodput_metrics(goodput.read(run.workdir))  # newer than the log: includes time after its last row
     step = int(run.rows[-1]["step"]) if run.rows else 0
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     predicted = preregistration.score(run.workdir, last if over else {})
-    return {"step": step} | last | best | seconds | told | predicted
+    return {"step": step} | last | best | seconds | sizes | predicted
 
 
 def _subtitle(runs: Sequence[Run]) -> str:

@@ -1,4 +1,4 @@
-"""Runs as their workdirs tell of them: metrics, config and manifest."""
+"""Reads runs from their workdirs: metrics, config and manifest."""
 
 import dataclasses
 import logging
@@ -20,10 +20,10 @@ class Run:
     """One run.
 
     Attributes:
-      name: the workdir's own name, with as many parents as tell it from the others.
+      name: the shortest suffix of the workdir's path that is unique among the runs.
       rows: of metrics.jsonl, by increasing step.
-      config: config.json, {} where there is none.
-      manifest: manifest.json, {} where there is none.
+      config: config.json, {} if there is none.
+      manifest: manifest.json, {} if there is none.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Run:
     def made(self, kind: str) -> dict[str, dict[int, Path]]:
         """The files `KIND/NAME/STEP.*` of the run by name and step, increasing, up to the last row of its log.
 
-        Links that leave the workdir are left out, with a warning: they would bring any file of this machine along.
+        Links out of the workdir are skipped with a warning: they could expose any file of this machine.
         """
         end = int(self.rows[-1]["step"]) if self.rows else 0
         found, foreign = {}, []
@@ -59,9 +59,7 @@ class Run:
             kept = (step for step in sorted(files) if step <= end and files[step] not in foreign)
             found[folder.name] = {step: files[step] for step in kept}
         if foreign:
-            logger.warning(
-                "left out, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign)))
-            )
+            logger.warning("skipped, since links lead out of %s: %s", self.workdir, join_names(list(map(str, foreign))))
         return {name: files for name, files in found.items() if files}
 
 
@@ -69,7 +67,7 @@ def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
     """The runs in these folders.
 
     Raises:
-      UserError: a folder holds no run, is given twice, or a file that tells of its run is a link that leaves it.
+      UserError: a folder has no run, is given twice, or one of its JSON files is a link out of it.
     """
     paths = [Path(workdir).resolve() for workdir in workdirs]
     for file in (file for path in paths for file in path.glob("*.json*")):
@@ -93,7 +91,7 @@ def read_runs(workdirs: Sequence[Path | str]) -> list[Run]:
 
 
 def check_inside(field: str, path: Path, folder: Path) -> None:
-    """Raises UserError where links lead from a path in a folder out of it."""
+    """Raises UserError if a path in a folder resolves, by links, to outside of it."""
     if leaves(path, folder):
         hint = "a link that leaves the folder is not followed"
         raise UserError(field, f"to stay in {folder}", str(path.resolve()), hint=hint)

@@ -1,4 +1,4 @@
-"""Pictures of a law: loss against compute, valleys, best N and D, residuals, and what lies beyond the data."""
+"""Plots of a law: loss against compute, isoFLOP profiles, best N and D, residuals, and the back-test."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +17,17 @@ from txjax.scaling.regression import Regression
 from txjax.scaling.study import Study, interval
 from txjax.types import UserError
 
-BEYOND = 10.0  # how many times the largest budget the lines go on
-LABELLED = 12  # lines that a legend has room for
-WIDE = 30.0  # intervals whose ends differ by more are drawn over a logarithmic axis
-DRAWN = 200  # laws of the bootstrap that make a band
+BEYOND = 10.0  # lines extend to this multiple of the largest budget
+LABELLED = 12  # maximum number of lines in a legend
+WIDE = 30.0  # intervals with a larger ratio of ends get a logarithmic axis
+DRAWN = 200  # bootstrap laws used for a band
 
 
 def write(study: Study, folder: Path, theme: Theme = LIGHT) -> list[Path]:
-    """Writes every picture that the study has matter for, as PNG and SVG. Returns the paths."""
+    """Writes every plot that applies to the study as PNG and SVG. Returns the paths."""
     drawn = {
         "loss": _loss(study, theme),
-        "valleys": _valleys(study, theme),
+        "profiles": _profiles(study, theme),
         "optimum": _optimum(study, theme),
         "residuals": _residuals(study, theme),
         "extrapolation": _extrapolation(study, theme),
@@ -36,22 +36,22 @@ def write(study: Study, folder: Path, theme: Theme = LIGHT) -> list[Path]:
 
 
 def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], folder: Path) -> list[Path]:
-    """Draws the intervals of two laws beside each other, a small picture for each number."""
+    """Plots the intervals of two laws side by side, one panel for each parameter."""
     figure, axes = _figure(LIGHT, columns=min(len(rows), 3), rows=-(-len(rows) // 3), inches=(3.4, 1.9))
-    for place, row in zip(axes, rows, strict=False):
-        _style(place, LIGHT, f"{row['name']}{'  (differs)' if row['differs'] else ''}", "", "")
+    for panel, row in zip(axes, rows, strict=False):
+        _style(panel, LIGHT, f"{row['name']}{'  (differs)' if row['differs'] else ''}", "", "")
         for y, side in enumerate("ab"):
             low, high = row[f"{side}_interval"]
             color = LIGHT.lines[y]
-            place.plot([low, high], [y, y], color=color, lw=3, alpha=0.4, solid_capstyle="round")
-            place.plot([row[side]], [y], "o", color=color, ms=6)
+            panel.plot([low, high], [y, y], color=color, lw=3, alpha=0.4, solid_capstyle="round")
+            panel.plot([row[side]], [y], "o", color=color, ms=6)
         ends = [end for side in "ab" for end in row[f"{side}_interval"]]
         if min(ends) > 0 and max(ends) > WIDE * min(ends):
-            place.set_xscale("log")
-        place.set_yticks([0, 1], names)
-        place.set_ylim(1.6, -0.6)
-    for place in axes[len(rows) :]:
-        place.remove()
+            panel.set_xscale("log")
+        panel.set_yticks([0, 1], names)
+        panel.set_ylim(1.6, -0.6)
+    for panel in axes[len(rows) :]:
+        panel.remove()
     return _save({"comparison": figure}, folder)
 
 
@@ -89,14 +89,14 @@ def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") 
 
 
 def _budgets(study: Study, flops: np.ndarray) -> dict[str, np.ndarray] | None:
-    """The best run of every budget: values [n], and where there are draws `NAME_band` [2 n]; None for other forms."""
+    """The best run of every budget: values [n], and with draws `NAME_band` [2 n]. None if the form has no optimum."""
     if study.form.needs == ("flops",):
         return None
     try:
-        told = [study.form.optimum(study.fitted.parameters, c) for c in flops]
+        best = [study.form.optimum(study.fitted.parameters, c) for c in flops]
     except UserError:
         return None
-    found = {name: np.array([values[name] for values in told]) for name in ("loss", "params", "tokens")}
+    found = {name: np.array([values[name] for values in best]) for name in ("loss", "params", "tokens")}
     laws = [law for law in study.draws if law][:DRAWN]
     each = [[study.form.optimum(law, c) for law in laws] for c in flops[:: max(1, len(flops) // 25)]]
     for name in list(found) if laws else ():
@@ -145,11 +145,11 @@ def _band(axes: Axes, x: np.ndarray, found: dict[str, np.ndarray], name: str, co
         axes.fill_between(x, *found[f"{name}_band"], color=color, alpha=0.18, lw=0)
 
 
-def _valleys(study: Study, theme: Theme) -> Figure | None:
+def _profiles(study: Study, theme: Theme) -> Figure | None:
     if not isinstance(study.form, IsoFLOP):
         return None
     figure, (axes,) = _figure(theme)
-    _style(axes, theme, "IsoFLOP valleys", "parameters", "loss", "xy")
+    _style(axes, theme, "IsoFLOP profiles", "parameters", "loss", "xy")
     table = study.table
     for i, profile in enumerate(study.form.profiles(table)):
         color = theme.lines[i % len(theme.lines)]
@@ -171,8 +171,8 @@ def _optimum(study: Study, theme: Theme) -> Figure | None:
     best = _budgets(study, flops)
     if not best:
         return None
-    figure, places = _figure(theme, columns=2, inches=(5.2, 4.2))
-    for axes, name, title in zip(places, ("params", "tokens"), ("best parameters", "best tokens"), strict=True):
+    figure, panels = _figure(theme, columns=2, inches=(5.2, 4.2))
+    for axes, name, title in zip(panels, ("params", "tokens"), ("best parameters", "best tokens"), strict=True):
         _style(axes, theme, title, "training FLOPs", "", "xy")
         axes.plot(flops, best[name], color=theme.lines[0], lw=1.8)
         _band(axes, flops, best, name, theme.lines[0])
@@ -196,8 +196,8 @@ def _residuals(study: Study, theme: Theme) -> Figure | None:
     against = [(table[role], title) for role, title in columns]
     if "params" in table and "tokens" in table:
         against.append((table["tokens"] / table["params"], "D / N"))
-    figure, places = _figure(theme, columns=len(against), inches=(3.4, 3.2))
-    for axes, (values, title) in zip(places, against, strict=True):
+    figure, panels = _figure(theme, columns=len(against), inches=(3.4, 3.2))
+    for axes, (values, title) in zip(panels, against, strict=True):
         _style(axes, theme, f"residuals against {title}", title, "loss above the law, %", "x")
         axes.axhline(0, color=theme.faint, lw=1)
         axes.plot(values, left, "o", color=theme.lines[0], ms=3.5, alpha=0.6, mew=0)
@@ -205,23 +205,23 @@ def _residuals(study: Study, theme: Theme) -> Figure | None:
 
 
 def _extrapolation(study: Study, theme: Theme) -> Figure | None:
-    """What a law of the smaller runs foretold of the largest, and what came."""
+    """Measured against predicted loss of the largest runs, by a law fitted to the others."""
     mask, points, loss = study.form.held_out(study.table)
     try:
         law = study.form.fit(study.table.take(~mask)).parameters
-        foretold = study.form.loss(law, points)
+        predicted = study.form.loss(law, points)
     except (UserError, ValueError):
         return None
     figure, (axes,) = _figure(theme)
-    _style(axes, theme, "the largest runs, foretold from the others", "foretold loss", "loss", "")
-    shown = [(foretold, loss)]
+    _style(axes, theme, "the largest runs, predicted from the others", "predicted loss", "measured loss", "")
+    shown = [(predicted, loss)]
     if isinstance(study.form, Regression):
         rest = study.table.take(~mask)
         shown.append((study.form.loss(law, rest.values), rest["loss"]))
         axes.plot(*shown[1], "o", color=theme.lines[7], ms=4, alpha=0.5, mew=0, label="fitted")
-    axes.plot(*shown[0], "o", color=theme.lines[1], ms=6, mew=0, label="foretold")
+    axes.plot(*shown[0], "o", color=theme.lines[1], ms=6, mew=0, label="held out")
     both = np.concatenate([values for pair in shown for values in pair])
     ends = np.array([both.min(), both.max()]) + np.array([-0.02, 0.02]) * both.mean()
-    axes.plot(ends, ends, color=theme.faint, lw=1, label="as foretold", zorder=1)
+    axes.plot(ends, ends, color=theme.faint, lw=1, label="measured = predicted", zorder=1)
     axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink)
     return figure

@@ -1,4 +1,4 @@
-"""Pictures of how runs follow the width: the coordinate check, and the best learning rates."""
+"""Plots over the width: the coordinate check, and the best learning rates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from txjax.mup.coordinate_check import Check, Coordinates
 from txjax.mup.lr_transfer import Point, Transfer, averaged
 from txjax.report.curves import Theme, dress
 
-LABELLED = 4  # of a panel's lines, the steepest
+LABELLED = 4  # number of labelled lines in a panel, the steepest
 
 
 def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], output: str, theme: Theme) -> Figure:
-    """Sizes above, changes below, of every module over the width after the last update; a column for each check."""
+    """Plots sizes (top) and changes (bottom) of every module over the width after the last update, a column a check."""
     figure = Figure(figsize=(1.5 + 5.2 * len(checks), 7.4), dpi=110, facecolor=theme.paper, layout="constrained")
     panels = figure.subplots(2, len(checks), squeeze=False, sharey="row")
     for column, (label, (rows, check)) in enumerate(checks.items()):
@@ -34,7 +34,7 @@ def draw_coordinates(checks: Mapping[str, tuple[Sequence[Coordinates], Check]], 
 def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, output: str, theme: Theme) -> None:
     widths = sorted({row.width for row in rows})
     slopes = {g.module: getattr(g, name) for g in check.growths}
-    # Longer paths first: a module whose output is that of its last part is not told twice.
+    # Longer paths first: a module with the same output as its last submodule gets no second label.
     steep = sorted((m for m in slopes if slopes[m] and m != output), key=lambda m: (-slopes[m][0], -len(m)))
     named = {slopes[m]: m for m in reversed([output, *steep])}
     colors = dict(zip([m for m in (output, *steep) if m in named.values()][:LABELLED], theme.lines, strict=False))
@@ -56,7 +56,7 @@ def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, o
 
 
 def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: Theme) -> Figure:
-    """Loss over learning rate, a line for each width, and the best rates over the width."""
+    """Plots loss over learning rate, a line for each width, and the best rates over the width."""
     figure = Figure(figsize=(11, 4.4), dpi=110, facecolor=theme.paper, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.6, 1))
     dress(left, theme, f"{metric} over the learning rate", 10)
@@ -91,7 +91,7 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
 
 
 def save(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Writes the picture as PNG and as SVG."""
+    """Writes a figure as PNG and as SVG."""
     paths = [out / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
         figure.savefig(path)

@@ -1,4 +1,4 @@
-"""The page of a sweep: all curves over each other, a table that sorts, a line for every point; one file, no network."""
+"""The HTML page of a sweep: all curves overlaid, and a sortable table of points; one self-contained file."""
 
 import math
 import os
@@ -13,11 +13,11 @@ from txjax.report.sweep_plots import shade
 from txjax.report.sweep_table import SEED, Group, Row
 from txjax.sweep.names import labels
 
-Picture = tuple[bytes, bytes]  # PNGs for light and for dark screens
+Picture = tuple[bytes, bytes]  # PNGs in the light and the dark theme
 
 
 def ranked(groups: Sequence[Group], metric: str) -> list[Row]:
-    """All points: those of the best group first, and of a group those without a score last."""
+    """All points: groups in order, best first, and in a group those without a score last."""
     return [row for group in groups for row in sorted(group.rows, key=lambda row: not math.isfinite(row.score(metric)))]
 
 
@@ -30,15 +30,16 @@ def page(
     overlaid: Sequence[Picture],
     by_setting: Sequence[Picture],
 ) -> str:
-    """The page.
+    """The HTML page of a sweep.
 
     Args:
-      folder: the sweep's.
-      out: where the page will lie; links to the points' own pages start there.
-      rows: the best first.
-      groups: the same with seeds taken together.
-      overlaid: the curves of all points.
-      by_setting: what the axes do to the metric.
+      folder: of the sweep.
+      out: the folder of the page; links to the points' pages are relative to it.
+      rows: the points, best first.
+      groups: the points averaged over seeds.
+      metric: the ranking metric.
+      overlaid: plots of the curves of all points.
+      by_setting: plots of the metric against the axes.
     """
     finished = sum(row.state == "finished" for row in rows)
     paths = list(dict.fromkeys(path for row in rows for path in row.values))
@@ -84,7 +85,7 @@ def _short(paths: Sequence[str]) -> list[str]:
 
 
 def _own_page(folder: Path, out: Path, row: Row) -> str | None:
-    """The address of the point's own page. If it has none, None."""
+    """The relative URL of a point's own page. None if it has none."""
     own = folder / row.name / "report" / "index.html"
     if not (own.is_file() and own.resolve().is_relative_to(folder.resolve())):
         return None

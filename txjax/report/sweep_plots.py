@@ -1,4 +1,4 @@
-"""Pictures of a sweep: a metric against each axis, every point as a line across all axes, and the curves of all."""
+"""Plots of a sweep: a metric against each axis, parallel coordinates, and the curves of all points."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from txjax.report.curves import WORDS, Theme, dress
 from txjax.report.sweep_table import SEED, Group, Row
 
-WIDE = 8.0  # a ratio of values, from which on their axis is logarithmic
+WIDE = 8.0  # axes with at least this ratio of values are logarithmic
 
 
 def axes_of(groups: Sequence[Group]) -> list[str]:
@@ -25,10 +25,10 @@ def axes_of(groups: Sequence[Group]) -> list[str]:
 
 @rc_context(WORDS)
 def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = False) -> Figure:
-    """One panel an axis: every mean with its standard error, and a line through the best at each value.
+    """One panel for each axis: every mean with its standard error, and a line through the best at each value.
 
     Args:
-      most: the largest is the best.
+      most: whether larger is better.
     """
     groups = [group for group in groups if math.isfinite(group.mean)]
     paths = axes_of(groups) or [SEED]
@@ -38,15 +38,15 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
     for i, path in enumerate(paths):
         axes = figure.add_subplot(rows, columns, i + 1)
         dress(axes, theme)
-        place = Scale([group.values.get(path) for group in groups])
-        x = [place(group.values.get(path)) for group in groups]
+        scale = Scale([group.values.get(path) for group in groups])
+        x = [scale(group.values.get(path)) for group in groups]
         y = [group.mean for group in groups]
         bars = [0.0 if math.isnan(group.error) else group.error for group in groups]
         axes.errorbar(x, y, yerr=bars, fmt="o", ms=4, alpha=0.55, color=theme.lines[0], elinewidth=1)
         pick = max if most else min
         best = {at: pick(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
         axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
-        place.label(axes)
+        scale.label(axes)
         axes.set_xlabel(path, fontsize=9, color=theme.faint)
         if i % columns == 0:
             axes.set_ylabel(metric, fontsize=9, color=theme.faint)
@@ -55,10 +55,10 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
 
 @rc_context(WORDS)
 def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
-    """Parallel coordinates: a line is a mean over seeds, its colour its rank; good ones are dark and lie on top.
+    """Parallel coordinates: a line for each mean over seeds, coloured by rank; the best are dark and on top.
 
     Args:
-      groups: the best first.
+      groups: best first.
     """
     groups = [group for group in groups if math.isfinite(group.mean)]
     paths = axes_of(groups)
@@ -88,10 +88,10 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
 
 @rc_context(WORDS)
 def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
-    """One panel a metric, with a line for every point that logged it, coloured by rank; good ones lie on top.
+    """One panel for each metric, with a line for every point that logged it, coloured by rank; the best are on top.
 
     Args:
-      rows: the best first.
+      rows: best first.
     """
     figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=160, facecolor=theme.paper, layout=_layout())
     for i, metric in enumerate(metrics):
@@ -103,7 +103,7 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
             marker = "o" if len(steps) == 1 else ""
             axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
             drawn += values
-        low, high = np.percentile(drawn, [0, 98])  # a run that diverges doesn't flatten the others
+        low, high = np.percentile(drawn, [0, 98])  # so that a diverged run does not flatten the others
         margin = 0.04 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + margin)
         axes.set_xlabel("step", fontsize=9, color=theme.faint)
@@ -111,34 +111,35 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
 
 
 def shade(theme: Theme, rank: int, count: int) -> str:
-    """The colour of the point with this rank, 0 the best, among so many."""
+    """The colour of the point with this rank (0 is the best) among `count`."""
     return to_hex(colormaps[theme.ranks](rank / count))
 
 
 class Scale:
-    """Where values stand on an axis: numbers by their size, on a wide range by its logarithm, all else by rank."""
+    """Positions of values on an axis: numbers linear, or logarithmic over a wide range; other values by order."""
 
     def __init__(self, values: Sequence[Any]):
         self.numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
         self.kinds = [] if self.numeric else sorted({str(value) for value in values})
         numbers = [float(value) for value in values] if self.numeric else []
         self.log = self.numeric and min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
-        places = [self(value) for value in values]
-        self.low, self.high = min(places), max(places)
+        positions = [self(value) for value in values]
+        self.low = min(positions)
+        self.high = max(positions)
         self.values = sorted(set(numbers)) if self.numeric else self.kinds
 
     def __call__(self, value: Any) -> float:
-        """The place of a value."""
+        """The position of a value."""
         if not self.numeric:
             return float(self.kinds.index(str(value)))
         return math.log10(value) if self.log else float(value)
 
     def share(self, value: Any) -> float:
-        """The same from 0, the lowest, to 1, the highest."""
+        """The position of a value, scaled from 0 (lowest) to 1 (highest)."""
         return (self(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
 
     def marks(self, apart: float = 0.05) -> list[tuple[str, float]]:
-        """The ends and what lies between them and no closer than that, as text with their shares."""
+        """Tick labels with their scaled positions: both ends, and values between that are at least `apart`."""
         if not self.numeric:
             return [(kind, self.share(kind)) for kind in self.kinds]
         shares = {value: self.share(value) for value in self.values}
@@ -149,10 +150,10 @@ class Scale:
         return [(f"{value:.4g}", shares[value]) for value in sorted(chosen)]
 
     def label(self, axes: Axes) -> None:
-        """Writes values along the x axis."""
+        """Sets the ticks of the x axis."""
         marks = self.marks(apart=0.14)
-        places = [self.low + share * (self.high - self.low) for _, share in marks]
-        axes.set_xticks(places, [text for text, _ in marks], rotation=0 if self.numeric else 20)
+        positions = [self.low + share * (self.high - self.low) for _, share in marks]
+        axes.set_xticks(positions, [text for text, _ in marks], rotation=0 if self.numeric else 20)
 
 
 def _layout() -> ConstrainedLayoutEngine:

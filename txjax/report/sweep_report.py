@@ -1,4 +1,4 @@
-"""The report of a sweep's folder: a table of its points, pictures, and a page with both."""
+"""The report of a sweep: a table of its points, plots, and an HTML page with both."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from txjax.sweep.names import labels
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
-    """Prints the table, sorted by a metric (`-eval/x/accuracy`: the largest first), draws pictures, writes a page."""
+    """Prints the table, sorted by a metric (`-eval/x/accuracy`: largest first), and writes plots and the HTML page."""
     rows = read(folder)
     most = bool(sort) and str(sort).startswith("-")
     metric = metric_of(rows, sort[1:] if sort and most else sort)
@@ -47,7 +47,7 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
 
 
 def _pictures(groups: Sequence[Group], metric: str, most: bool) -> dict[str, Picture]:
-    """What the axes do to the points that finished, by file name."""
+    """Plots of the metric against the axes for finished points, by file name."""
     good = [group for group in groups if math.isfinite(group.mean)]
     pictures = {"axes.png": _drawn(lambda theme: per_axis(groups, metric, theme, most))} if good else {}
     if axes_of(good):

@@ -1,4 +1,4 @@
-"""The points of a sweep's folder as rows: what they set, how they stand, what they came to, seeds taken together."""
+"""The points of a sweep as table rows: settings, state, metrics, and averages over seeds."""
 
 import dataclasses
 import json
@@ -23,9 +23,9 @@ class Row:
 
     Attributes:
       state: `finished`, `at step N` or `not begun`.
-      values: on every axis of the sweep, also on those that only other points set.
+      values: on every axis of the sweep, including axes that only other points set.
       metrics: the last value of each.
-      run: what its folder holds.
+      run: the run in its folder.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Row:
     run: Run
 
     def score(self, metric: str) -> float:
-        """A metric's last value, NaN where there is none."""
+        """A metric's last value. NaN if there is none."""
         return float(self.metrics.get(metric, math.nan))
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Points that differ in nothing but their seeds.
+    """Points that differ only in their seeds.
 
     Attributes:
-      values: what they share, by path.
-      mean: of the metric, over those that finished with a finite one; NaN where none did.
-      error: the standard error of that mean; NaN for fewer than two.
-      count: how many it is of.
+      values: their common settings, by path.
+      mean: of the metric, over finished points with a finite value; NaN if there are none.
+      error: the standard error of that mean; NaN for fewer than two points.
+      count: number of points in the mean.
     """
 
     rows: list[Row]
@@ -58,7 +58,7 @@ class Group:
 
 
 def read(folder: Path) -> list[Row]:
-    """The points of a sweep's folder, in its order. Raises UserError where it is none, or a point lies outside."""
+    """The points of a sweep's folder, in its order. Raises UserError if it is no sweep, or a point is outside of it."""
     points = Folder(folder).points()
     for point in points:
         check_inside(str(folder / point.name), folder / point.name, folder)
@@ -81,7 +81,7 @@ def _run(point: SweepPoint, workdir: Path) -> Run:
 
 
 def _at(config: Any, path: str) -> Any:
-    """What lies at a dotted path of a config as JSON; None where nothing does."""
+    """The value at a dotted path of a config as JSON. None if there is none."""
     node = config
     for step in re.findall(r"[^.\[\]]+", path):
         if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
@@ -94,7 +94,7 @@ def _at(config: Any, path: str) -> Any:
 
 
 def texts(values: Sequence[Any]) -> list[Any]:
-    """The values of an axis for people: of a component its class, and the settings in which those of a class differ."""
+    """The values of an axis as text: a component as its class, and the settings that differ within that class."""
     by_class: dict[str, list[dict[str, Any]]] = {}
     for value in values:
         if isinstance(value, dict):
@@ -104,9 +104,9 @@ def texts(values: Sequence[Any]) -> list[Any]:
         if not isinstance(value, dict):
             return json.dumps(value) if isinstance(value, list) else value
         same, own = by_class[str(value.get("class"))], flatten(value)
-        told = [f"{k}={v}" for k, v in own.items() if any(other.get(k, ...) != v for other in same)]
+        settings = [f"{k}={v}" for k, v in own.items() if any(other.get(k, ...) != v for other in same)]
         name = str(value.get("class", "")).rpartition(".")[2]
-        return f"{name}({', '.join(told)})" if told else name
+        return f"{name}({', '.join(settings)})" if settings else name
 
     return [text(value) for value in values]
 
@@ -125,10 +125,10 @@ def metric_of(rows: Sequence[Row], wanted: str | None) -> str:
 
 
 def grouped(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]:
-    """Seeds taken together, best mean first; those without one come last.
+    """Points grouped over seeds, best mean first; groups without a mean last.
 
     Args:
-      most: the largest is the best.
+      most: whether larger is better.
     """
     found: dict[str, list[Row]] = {}
     for row in rows:
@@ -148,7 +148,7 @@ def _group(rows: list[Row], metric: str) -> Group:
 
 
 def to_json(rows: Sequence[Row], groups: Sequence[Group], metric: str) -> dict[str, Any]:
-    """All of it as plain JSON, without NaN."""
+    """The table as plain JSON, without NaN."""
     points = [
         {"name": row.name, "state": row.state, "values": row.values, "metrics": plain(row.metrics)} for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Laws of as many experiments as one likes, drawn from the one that was made (Efron 1979)."""
+"""The bootstrap (Efron 1979): a law refitted to resampled tables."""
 
 import os
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ from txjax.scaling.form import Form, Parameters
 from txjax.scaling.table import Table
 from txjax.types import UserError
 
-ALONE = 40  # draws that are made in this process: others take a second to start
+ALONE = 40  # up to this many draws run in this process: a worker takes a second to start
 
 
 def bootstrap(
     form: Form, table: Table, start: Parameters, count: int, seed: int = 0, jobs: int | None = None
 ) -> list[Parameters | None]:
-    """Fits of `count` resampled tables; None where one can't be fitted. Each draw depends on the seed and its number.
+    """Fits of `count` resampled tables; None where a fit fails. Each draw depends only on the seed and its number.
 
     Args:
-      form: what is fitted, and how its tables are drawn.
-      table: the rows.
-      start: their law.
-      count: how many draws.
+      form: the form to fit, which also resamples tables.
+      table: the original rows.
+      start: the law fitted to `table`, where each fit starts.
+      count: number of draws.
       seed: of the draws.
-      jobs: processes; None = one a core.
+      jobs: processes. If None, one for each core.
     """
     seeds = np.random.SeedSequence(seed).spawn(count)
     jobs = 1 if count <= ALONE else min(jobs or os.cpu_count() or 1, count)

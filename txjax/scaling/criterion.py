@@ -1,4 +1,4 @@
-"""How far off is how bad: what a fit sums over its rows."""
+"""Loss functions of a fit, summed over the residuals of its rows."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ class Criterion:
     """`huber`: r^2 / 2 up to delta, delta (|r| - delta / 2) beyond; `lad`: |r|; `mse`: r^2. r is a residual.
 
     Attributes:
-      kind: which one.
+      kind: the loss function.
       delta: of huber; 1e-3 is Hoffmann et al.'s (2022, appendix D.3).
     """
 
@@ -20,7 +20,7 @@ class Criterion:
     delta: float = config_field(1e-3, above=0)
 
     def of(self, residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The value of each residual, and its slope."""
+        """The loss of each residual, and its derivative."""
         size = np.abs(residuals)
         if self.kind == "lad":
             return size, np.sign(residuals)

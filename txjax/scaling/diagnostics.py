@@ -1,4 +1,4 @@
-"""What makes a law doubtful before it is believed, each with where it was learned."""
+"""Warnings about a fitted law: common problems of data and fits, each with its source."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,8 @@ from txjax.scaling.regression import Regression
 from txjax.scaling.table import OTHER_PARAMS, Table
 from txjax.types import UserError, join_names
 
-FAR = 10.0  # times the largest run: from here on a prediction is one of hope
-NAMED = 5  # rows that a message names
+FAR = 10.0  # times the largest run: predictions beyond get a warning
+NAMED = 5  # rows that a message lists
 
 
 def diagnostics(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:
@@ -29,7 +29,7 @@ def _of_the_rows(form: Form, table: Table) -> Iterator[str]:
     if "params" in table and "tokens" in table:
         few = table["tokens"] < 3 * table["params"]
         if few.any():
-            yield f"{few.sum()} rows have fewer than 3 tokens a parameter, another regime: {_names(table, few)}"
+            yield f"{few.sum()} rows have fewer than 3 tokens a parameter, a different regime: {_names(table, few)}"
     if {"params", "tokens", "flops"} <= set(table.values):
         ratio = 6 * table["params"] * table["tokens"] / table["flops"]
         low, high = ratio.min(), ratio.max()
@@ -47,7 +47,7 @@ def _of_the_rows(form: Form, table: Table) -> Iterator[str]:
         several = [run for run, n in zip(runs, count, strict=True) if n > 1 and _moves(table, run)]
         if several:
             yield (
-                f"{len(several)} runs have several rows: a loss on the way is not that of a run whose learning rate "
+                f"{len(several)} runs have several rows: an intermediate loss is not that of a run whose learning rate "
                 f"decayed there (Porian et al. 2024); {', '.join(several[:NAMED])}"
             )
 
@@ -62,7 +62,7 @@ def _of_the_residuals(form: Regression, table: Table, parameters: Parameters) ->
     far = np.abs(left) > max(10 * 1.4826 * float(np.median(np.abs(left))), 0.05)
     if far.any():
         each = [f"{table.names[i]} {left[i]:+.1%}" for i in np.flatnonzero(far)[:NAMED]]
-        yield f"{far.sum()} rows lie far off the law, diverged or of another kind: {', '.join(each)}"
+        yield f"{far.sum()} rows are outliers (diverged, or runs of another kind): {', '.join(each)}"
 
 
 def _of_the_count(form: Form, table: Table, fitted: FitResult) -> Iterator[str]:

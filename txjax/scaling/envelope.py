@@ -1,4 +1,4 @@
-"""The envelope of training curves (Hoffmann et al. 2022, approach 1): which run is best after how much compute."""
+"""The envelope of training curves (Hoffmann et al. 2022, approach 1): the best run at every compute budget."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ POINTS = 1500  # budgets at which the curves are compared, evenly spread in log 
 
 
 class Envelope(Frontier):
-    """Curves of log L over log C, one a run, joined by straight lines; the lowest of at least two is the envelope."""
+    """The lower envelope of linearly interpolated curves of log L over log C, one a run; at least two overlap."""
 
     name = "envelope"
     needs = ("params", "tokens", "flops")
@@ -31,13 +31,13 @@ class Envelope(Frontier):
             best = f"{len(np.unique(params))} size(s) on the envelope of {len(runs)} runs"
             raise UserError("--data", "training curves of which two sizes or more are best somewhere", best)
         if kept is not inner:
-            warnings.append("few sizes are on the envelope, so that the smallest and the largest had to be used too")
+            warnings.append("few sizes are on the envelope, so that the smallest and the largest are used too")
         log_c, log_n = np.log(flops[kept]), np.log(params[kept])
         laws = power_laws(flops[kept], params[kept], flops[kept] / 6 / params[kept])
         laws |= loss_law(flops[kept][::10], loss[kept][::10])
         left = log_n - np.log(laws["params_coefficient"]) - laws["params_exponent"] * log_c
         warnings.append(
-            "losses on the way are not final ones unless the learning rate was constant: a schedule that ends later "
+            "intermediate losses are not final ones unless the learning rate was constant: a schedule that ends later "
             "makes them too high, most for the shortest (Hoffmann et al. 2022, appendix B)"
         )
         changes = np.flatnonzero(np.concatenate([[True], which[1:] != which[:-1]]))
@@ -72,16 +72,16 @@ def envelope(table: Table) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str
         rows = np.flatnonzero(table.groups == run)
         rows = rows[np.argsort(table["flops"][rows], kind="stable")]
         if len(np.unique(table["flops"][rows])) < 2:
-            warnings.append(f"run {run} has one point, which is no curve; it is left out")
+            warnings.append(f"run {run} has one point, which is no curve; it is dropped")
         else:
             runs[run] = rows
     if len(runs) < 2:
-        hint = "curves come of evaluations on the way: config.evals.NAME.every_steps" if warnings else ""
+        hint = "curves come from intermediate evaluations: config.evals.NAME.every_steps" if warnings else ""
         raise UserError("--data", "training curves of at least two runs", len(runs), hint=hint)
     ends = np.array([[table["flops"][rows[0]], table["flops"][rows[-1]]] for rows in runs.values()])
     low, high = np.sort(ends[:, 0])[1], np.sort(ends[:, 1])[-2]
     if not low < high:
-        raise UserError("--data", "training curves that two runs share some budget of", f"{len(runs)} apart")
+        raise UserError("--data", "training curves of two runs that overlap in compute", f"{len(runs)} disjoint ones")
     at = np.geomspace(low, high, POINTS)
     losses = np.stack(
         [

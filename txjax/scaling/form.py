@@ -1,4 +1,4 @@
-"""What a scaling law is, before its parameters: one interface, one mechanism for intervals, tests and pictures."""
+"""The interface of a scaling law's form (its formula without parameters), for intervals, back-tests and plots."""
 
 import dataclasses
 import math
@@ -10,18 +10,18 @@ import numpy as np
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
-Parameters = Mapping[str, float]  # a fitted law is its form and these, nothing else
+Parameters = Mapping[str, float]  # a fitted law is a form and its parameters
 
 
 @dataclasses.dataclass(frozen=True)
 class FitResult:
-    """A fit.
+    """The result of a fit.
 
     Attributes:
       parameters: by name.
-      objective: what was minimised, summed over the rows.
-      details: what else a form tells: minima by budget, starts that agree.
-      warnings: what a reader should know before they believe it.
+      objective: the minimised sum over the rows.
+      details: further results of the form: minima by budget, number of starts that agree.
+      warnings: reasons to doubt the fit.
     """
 
     parameters: Parameters
@@ -31,10 +31,10 @@ class FitResult:
 
 
 class Form:
-    """A family of laws.
+    """A family of scaling laws.
 
     Attributes:
-      name: as `--form` calls it.
+      name: the value of `--form`.
       needs: roles of the columns that it reads, besides the loss.
     """
 
@@ -46,20 +46,20 @@ class Form:
 
         Args:
           table: the rows.
-          start: a law near it, as in a bootstrap; fewer starts are tried then.
+          start: a law nearby, as in a bootstrap; then fewer starts are tried.
 
         Raises:
-          UserError: the data can't say what a parameter is.
+          UserError: the data does not determine a parameter.
         """
         raise NotImplementedError
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
-        """The law's loss at these points [n]. Raises UserError where a role is missing or it says nothing there."""
+        """The law's loss at these points [n]. Raises UserError if a role is missing or the law does not cover them."""
         raise NotImplementedError
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
         """`params`, `tokens` and `loss` of the best run of this budget (C = 6 N D). Raises UserError if it has none."""
-        raise UserError("--predict", f"a point, as {self.name} says nothing of the best N and D of a budget")
+        raise UserError("--predict", f"a point, as {self.name} does not predict the best N and D of a budget")
 
     def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
         """The `loss` at a point; of a budget (`flops` alone) also `params` and `tokens` of its best run."""
@@ -69,7 +69,7 @@ class Form:
         return {"loss": float(self.loss(parameters, points)[0])}
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
-        """The largest runs, within a factor of two and at least 5% of the rows: what a law of the others foretells.
+        """The largest runs, held out for the back-test: within a factor of two of the largest, at least 5% of the rows.
 
         Returns:
           A mask of their rows [n], points [m], and their losses [m].
@@ -80,7 +80,7 @@ class Form:
         return mask, rows.values, rows["loss"]
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
-        """A table as another such experiment might have given it: rows drawn with replacement, or whole runs."""
+        """A bootstrap sample of the table: rows, or whole runs if there are groups, drawn with replacement."""
         if table.groups is None:
             return table.take(rng.integers(len(table), size=len(table)))
         names, which = np.unique(table.groups.astype(str), return_inverse=True)

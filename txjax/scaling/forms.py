@@ -1,4 +1,4 @@
-"""The forms by the names that `--form` knows."""
+"""The forms by the names that `--form` accepts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,8 +17,8 @@ from txjax.scaling.table import Table
 from txjax.types import UserError, near_misses
 
 CURVES = ("parametric", "kaplan", "overtraining", "data_constrained", "broken")
-VALLEYS: dict[str, type[Form]] = {"isoflop": IsoFLOP, "envelope": Envelope, "learning_rate": LearningRate}
-FORMS = (*CURVES, *VALLEYS)
+MINIMA_FORMS: dict[str, type[Form]] = {"isoflop": IsoFLOP, "envelope": Envelope, "learning_rate": LearningRate}
+FORMS = (*CURVES, *MINIMA_FORMS)
 MOST_BREAKS = 2
 
 
@@ -37,16 +37,16 @@ def form_named(
 
     Args:
       name: one of FORMS.
-      table: what it will be fitted to.
-      loss: the criterion; None = huber, for over-training mse, as in the paper.
+      table: the data to fit.
+      loss: the criterion. If None, mse for over-training, as in the paper, else huber.
       delta: of huber.
       fix, tie: see `Regression`.
-      breaks: of a broken law; None = as many as foretell the largest runs best.
-      minima: how isoflop looks for them, by parabola or by akima; None = by akima where the parabola has none.
+      breaks: of a broken law. If None, the number that predicts the largest runs best.
+      minima: how isoflop finds them, by parabola or by akima. If None, by akima if the parabola has none.
       edges: see `IsoFLOP`.
 
     Raises:
-      UserError: no such form, or flags that it has no use for.
+      UserError: no such form, or flags that it does not use.
     """
     if name not in FORMS:
         raise UserError("--form", "one of " + ", ".join(FORMS), name, near_misses(name, FORMS))
@@ -54,13 +54,13 @@ def form_named(
         for field, given in (("--minima", minima), ("--keep_edges", edges)):
             if given:
                 raise UserError(field, "--form=isoflop beside it", name)
-    if name in VALLEYS:
+    if name in MINIMA_FORMS:
         for field, value in (("--loss", loss), ("--fix", fix), ("--tie", tie), ("--breaks", breaks)):
             if value:
                 raise UserError(field, f"nothing: {name} is fitted by least squares of logarithms", value)
         if name == "isoflop":
             return IsoFLOP((minima,) if minima else BETWEEN, edges)
-        return VALLEYS[name]()
+        return MINIMA_FORMS[name]()
     if delta <= 0:
         raise UserError("--delta", "a number above 0", delta)
     if breaks is not None and name != "broken":
@@ -88,13 +88,13 @@ def form_named(
 
 
 def law_named(name: str, parameters: Parameters, needs: Sequence[str]) -> Form:
-    """The form that a law with these parameters and needs is of, to predict with."""
+    """The form of a law with these parameters and needs, for predictions."""
     breaks = (len(parameters) - 3) // 3 if name == "broken" else None
     return form_named(name, Table.of(**{role: [1.0] for role in needs}), breaks=breaks)
 
 
 def _best_breaks(role: str, table: Table, settings: Mapping[str, Any]) -> int:
-    """The number of breaks whose law of the smaller runs foretells the larger ones best."""
+    """The number of breaks for which a law fitted to the smaller runs predicts the larger ones best."""
     table.need((role,), "broken")
     errors = {}
     for breaks in range(MOST_BREAKS + 1):

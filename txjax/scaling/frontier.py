@@ -11,14 +11,14 @@ from txjax.types import UserError
 
 
 class Frontier(Form):
-    """What approaches 1 and 2 have in common: their parameters, and what they say of a budget.
+    """The common base of approaches 1 and 2: their parameters, and predictions by budget.
 
-    L*(C) = loss_floor + loss_coefficient C^-loss_exponent, without the floor where there are fewer than four budgets.
+    L*(C) = loss_floor + loss_coefficient C^-loss_exponent, without the floor if there are fewer than four budgets.
     """
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         if "flops" not in points or "params" in points or "tokens" in points:
-            raise UserError("--predict", f"flops=NUMBER alone: {self.name} tells of the best run of a budget only")
+            raise UserError("--predict", f"flops=NUMBER alone: {self.name} predicts the best run of a budget only")
         floor, coefficient = parameters["loss_floor"], parameters["loss_coefficient"]
         return floor + coefficient * points["flops"] ** -parameters["loss_exponent"]
 
@@ -40,7 +40,7 @@ def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dic
 
 
 def loss_law(flops: np.ndarray, loss: np.ndarray) -> dict[str, float]:
-    """The law of the best loss, by least squares on its logarithm; a floor from four budgets on."""
+    """The law of the best loss, by least squares on its logarithm; with a floor if there are at least four budgets."""
     table, squares = Table.of(flops=flops, loss=loss), Criterion("mse")
     if len(np.unique(flops)) >= 4:
         found = Regression(Broken("flops", 0), squares).fit(table, start={"E": loss.min() / 2, "b": 1.0, "c0": 0.1})

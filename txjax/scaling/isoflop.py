@@ -11,22 +11,22 @@ from txjax.scaling.minima import BETWEEN, FINDERS, Minimum, curve_of, fit_parabo
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
-SAME = 1.1  # runs whose FLOPs are nearer than this factor are of one budget
-WIDE = 30.0  # a parabola over sizes that differ by more is doubtful
+SAME = 1.1  # runs whose FLOPs differ by less than this factor have one budget
+WIDE = 30.0  # a parabola over a wider range of sizes gets a warning
 
 
 @dataclasses.dataclass(frozen=True)
 class IsoFLOPProfile:
-    """One budget.
+    """The runs of one budget and their minimum.
 
     Attributes:
       flops: the budget, the geometric mean of its runs.
-      rows: their numbers in the table, by increasing N.
-      minimum: the one that the law goes through; None where there is a problem.
-      tokens: there.
-      found: N at the minimum, by every way that finds one.
-      note: how the minimum was found, where that needs a word; empty else.
-      problem: why it has no minimum that can be believed; empty if it has.
+      rows: their indices in the table, by increasing N.
+      minimum: the minimum that the law is fitted to. None if there is a problem.
+      tokens: D at the minimum.
+      found: N at the minimum, by every method that finds one.
+      note: how the minimum was found, if a first method failed, else "".
+      problem: why it has no valid minimum, else "".
     """
 
     flops: float
@@ -49,16 +49,16 @@ class IsoFLOPProfile:
 
     @property
     def how(self) -> str:
-        """What found it."""
+        """The method that found the minimum."""
         return self._sure.how
 
     @property
     def used(self) -> np.ndarray:
-        """The rows that the curve was fitted to."""
+        """The rows of the fitted curve."""
         return self.rows[self._sure.used]
 
     def at(self, params: np.ndarray) -> np.ndarray:
-        """The curve's loss."""
+        """The fitted curve's loss."""
         return self._sure.curve(params)
 
     @property
@@ -72,8 +72,8 @@ class IsoFLOP(Frontier):
     """The minimum of every budget over the sizes, then N* = k C^a by least squares of the logarithms.
 
     Attributes:
-      minima: how a minimum between the sizes is looked for, names of FINDERS; the first that finds one is taken.
-      edges: the same where the best size is the smallest or the largest one; without any the budget is left out.
+      minima: methods for a minimum between the sizes, names of FINDERS; the first that succeeds is used.
+      edges: the same if the best size is the smallest or the largest one; if empty, such a budget is dropped.
     """
 
     minima: tuple[str, ...] = BETWEEN
@@ -86,10 +86,10 @@ class IsoFLOP(Frontier):
         table.need(self.needs, self.name)
         found = self.profiles(table)
         good = [profile for profile in found if not profile.problem]
-        warnings = [f"budget {v.flops:.4g}: {v.problem}; it is left out" for v in found if v.problem]
+        warnings = [f"budget {v.flops:.4g}: {v.problem}; it is dropped" for v in found if v.problem]
         warnings += [f"budget {v.flops:.4g}: {v.note}" for v in good if v.note]
         if len(good) < 2:
-            hint = "; ".join(warnings) or "a power law needs two budgets; one point can't tell its exponent"
+            hint = "; ".join(warnings) or "a power law needs two budgets; one point does not determine its exponent"
             budgets = f"{len(good)} of {len(found)}" if len(found) > 1 else f"one budget ({found[0].flops:.4g} FLOPs)"
             raise UserError("--data", "at least two budgets with a minimum", budgets, hint=hint)
         flops, params, tokens, loss = (
@@ -98,13 +98,13 @@ class IsoFLOP(Frontier):
         laws = power_laws(flops, params, tokens) | loss_law(flops, loss)
         squares = sum(float(np.sum(np.log(v.at(table["params"][v.used]) / table["loss"][v.used]) ** 2)) for v in good)
         if start is None and len(good) == 2:
-            warnings.append("there are two budgets with a minimum: the residuals say nothing of the exponents' error")
-        details: dict[str, Any] = {"minima": [_told(profile, table) for profile in found]}
+            warnings.append("there are two budgets with a minimum: the residuals give no error of the exponents")
+        details: dict[str, Any] = {"minima": [_minimum_json(profile, table) for profile in found]}
         exponents = {}
         for name in BETWEEN:
-            told = [(profile.flops, profile.found[name]) for profile in good if name in profile.found]
-            if len(told) >= 2:
-                budgets, sizes = np.log(told).T
+            minima = [(profile.flops, profile.found[name]) for profile in good if name in profile.found]
+            if len(minima) >= 2:
+                budgets, sizes = np.log(minima).T
                 exponents[name] = float(np.polyfit(budgets, sizes, 1)[0])
         if "akima" in exponents:
             details["params_exponent_interpolated"] = exponents["akima"]
@@ -127,11 +127,11 @@ class IsoFLOP(Frontier):
         return mask, {"flops": np.array([last.flops])}, np.array([last.loss])
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
-        """Budgets with replacement, from five on; in each of them the residuals of a parabola, drawn anew.
+        """Budgets drawn with replacement, if there are at least five; in each, resampled residuals of a parabola.
 
-        A spline goes through every size, so what a parabola leaves is the noise around it, too.
+        A spline has no residuals, so those of the parabola are used for it, too.
 
-        Four budgets at least are different: with fewer, the law of the loss would have no floor.
+        At least four budgets are different: with fewer, the law of the loss would have no floor.
         """
         good = [profile for profile in self.profiles(table) if not profile.problem]
         drawn = np.arange(len(good))
@@ -153,7 +153,7 @@ class IsoFLOP(Frontier):
         return table.take(np.concatenate(rows)).adding(loss=np.concatenate(losses), budget=budgets)
 
     def profiles(self, table: Table) -> list[IsoFLOPProfile]:
-        """The budgets of a table, increasing; a column `budget` tells them apart, else the gaps between FLOPs."""
+        """The budgets of a table, increasing; separated by a column `budget`, else by the gaps between FLOPs."""
         order = np.argsort(table["flops"], kind="stable")
         key = table["budget"] if "budget" in table else np.log(table["flops"])
         gap = 0.0 if "budget" in table else np.log(SAME)
@@ -180,16 +180,16 @@ class IsoFLOP(Frontier):
                 failed.append(minimum)
                 continue
             tokens = float(np.exp(np.interp(np.log(minimum.params), np.log(n), np.log(table["tokens"][rows]))))
-            note = f"{'; '.join(failed)}; its minimum is by {name}" if failed else ""
+            note = f"{'; '.join(failed)}; minimum by {name}" if failed else ""
             return IsoFLOPProfile(flops, rows, minimum, tokens, found, note)
         return IsoFLOPProfile(flops, rows, found=found, problem="; ".join(failed))
 
 
-def _told(profile: IsoFLOPProfile, table: Table) -> dict[str, Any]:
-    """A minimum for JSON."""
-    told: dict[str, Any] = {"flops": profile.flops, "rows": len(profile.rows)}
+def _minimum_json(profile: IsoFLOPProfile, table: Table) -> dict[str, Any]:
+    """A profile's minimum as JSON."""
+    found: dict[str, Any] = {"flops": profile.flops, "rows": len(profile.rows)}
     if profile.problem:
-        return told | {"problem": profile.problem, "names": [str(table.names[i]) for i in profile.rows]}
-    told |= {"rows_fitted": len(profile.used), "by": profile.how}
-    told |= {"params": profile.params, "tokens": profile.tokens, "loss": profile.loss}
-    return told | {"params_interpolated": profile.found.get("akima")}
+        return found | {"problem": profile.problem, "names": [str(table.names[i]) for i in profile.rows]}
+    found |= {"rows_fitted": len(profile.used), "by": profile.how}
+    found |= {"params": profile.params, "tokens": profile.tokens, "loss": profile.loss}
+    return found | {"params_interpolated": profile.found.get("akima")}

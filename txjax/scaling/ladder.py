@@ -1,6 +1,6 @@
-"""From a compute budget to runs: widths, depths, heads, tokens, batches and learning rates by stated rules.
+"""The ladder: runs for compute budgets, with widths, depths, heads, tokens, batches and learning rates set by rules.
 
-The FLOPs are those that the model's own operations are counted to, for any model and objective, and not 6 N D.
+FLOPs are counted from the model's operations, for any model and objective; they are not 6 N D.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from txjax.train.counting import count_parameters, flops_per_step, tokens_per_ba
 from txjax.train.state import abstract_variables
 from txjax.types import UserError
 
-Load = Callable[[Sequence[str]], Experiment]  # the config with more flags
-TOLERANCE = 0.01  # of a budget
+Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags
+TOLERANCE = 0.01  # relative, of a budget
 
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """How a width becomes a run; what is not said here is as the config has it.
+    """The rules from a width to a run; all other fields are the config's.
 
     Attributes:
-      head_size: of attention; heads = width / head_size, and one where the width is smaller.
-      aspect: width / depth; None keeps the config's depth. Depths that jump between sizes make ragged curves.
+      head_size: of attention; heads = width / head_size, at least one.
+      aspect: width / depth. If None, the config's depth. Depths that jump between sizes make ragged curves.
       lr_by_width: the learning rate is the config's times (width / its width) to this power.
-      lr_by_batch: and times (batch / its batch) to this power.
+      lr_by_batch: it is also multiplied by (batch / the config's batch) to this power.
       batch_by_tokens: the batch is the config's times (tokens / its tokens) to this power, rounded to a power of two.
-        Above its critical size a batch wastes data (McCandlish et al. 2018).
-      warmup: its share of the steps; at most as many tokens as the model has parameters (Porian et al. 2024).
-      tokens_per_parameter: about where the best size lies, in the middle of the sizes of a budget: 20 (Hoffmann et al.
-        2022).
+        A batch above the critical size wastes data (McCandlish et al. 2018).
+      warmup: share of the steps; capped at as many tokens as the model has parameters (Porian et al. 2024).
+      tokens_per_parameter: of the middle size of a budget, near the expected optimum: 20 (Hoffmann et al. 2022).
       spacing: the ratio of parameters of neighbouring sizes.
     """
 
@@ -54,9 +53,9 @@ class LadderRun:
     """One run of a ladder.
 
     Attributes:
-      budget: the FLOPs asked for; None where tokens per parameter were.
-      params, params_without_embeddings: N, counted in both ways.
-      tokens: D, all that are seen: places of the residual stream (of images, patches).
+      budget: the requested FLOPs. None if the tokens per parameter were given instead.
+      params, params_without_embeddings: N with and without embeddings.
+      tokens: D, all tokens trained on: positions of the residual stream (patches of images).
       flops: of the whole run.
     """
 
@@ -75,11 +74,11 @@ class LadderRun:
 
     @property
     def off(self) -> float:
-        """How far the FLOPs are from the budget, as a share of it."""
+        """The relative difference of the FLOPs from the budget."""
         return 0.0 if self.budget is None else self.flops / self.budget - 1
 
     def point(self, evals: Iterable[str] = ()) -> Point:
-        """What a sweep sets. Each of `evals` is measured at the end alone."""
+        """The run as a point of a sweep. Each of `evals` runs only at the end."""
         warmup = {} if self.warmup is None else {"optimizer.schedule.warmup_steps": self.warmup}
         return {
             "model.width": self.width,
@@ -94,17 +93,19 @@ class LadderRun:
 
 
 class Ladder:
-    """Makes rungs of a config.
+    """Makes the runs of a ladder from a config.
 
     Args:
-      load: gives the config with flags laid over it, fresh each time.
+      load: returns a fresh config with these flags applied.
 
     Raises:
-      UserError: a model without a width, a depth and heads of its own.
+      UserError: the model has no width, depth and heads.
     """
 
     def __init__(self, load: Load, rules: Rules = Rules()):
-        self.load, self.rules, self.base = load, rules, load(())
+        self.load = load
+        self.rules = rules
+        self.base = load(())
         self._known: dict[int, tuple[Experiment, int, int]] = {}
         self._flops: dict[tuple[int, int], int] = {}
         for name in ("width", "depth", "heads"):
@@ -112,31 +113,32 @@ class Ladder:
                 raise UserError("config.model", f"a model with a {name}", type(self.base.model).__name__)
 
     def isoflop(self, budgets: Sequence[float], sizes: int = 5, widths: Sequence[int] = ()) -> list[LadderRun]:
-        """For every budget the same FLOPs in models of several sizes (Hoffmann et al. 2022, 3.2).
+        """Runs of several sizes for every budget, each with the budget's FLOPs (Hoffmann et al. 2022, 3.2).
 
         Args:
-          sizes: how many a budget, around the best one that is expected; where `widths` are given, these are taken.
+          sizes: number of sizes for each budget, around the expected optimum.
+          widths: the sizes to use instead.
 
         Raises:
-          UserError: a budget that no whole number of steps comes within 1% of.
+          UserError: no integer number of steps is within 1% of a budget.
         """
         return [self._within(budget, width) for budget in budgets for width in (widths or self.around(budget, sizes))]
 
     def ratios(self, widths: Sequence[int], ratios: Sequence[float]) -> list[LadderRun]:
-        """Every width with every number of tokens a parameter: the grid over N and D of a parametric fit."""
+        """Runs of every width with every number of tokens per parameter: the grid over N and D of a parametric fit."""
         made = []
         for width in widths:
             for ratio in ratios:
                 tokens = ratio * self._params(width)[0]
                 batch = self._batch(tokens)
                 steps = max(1, round(tokens / self._tokens_per_step(batch)))
-                made.append(self._rung(None, width, batch, steps))
+                made.append(self._make_run(None, width, batch, steps))
         return made
 
     def around(self, budget: float, sizes: int) -> list[int]:
-        """Widths whose parameters lie `spacing` apart, the middle one with about `tokens_per_parameter`.
+        """Widths whose parameter counts differ by `spacing`; the middle one has about `tokens_per_parameter`.
 
-        Further apart where that would be less than one more head.
+        They differ by at least one head.
         """
         rules, found = self.rules, [0]
         for k in range(sizes):
@@ -145,7 +147,7 @@ class Ladder:
         return found[1:]
 
     def _width_for(self, budget: float, ratio: float) -> int:
-        """The width at which a budget buys so many tokens a parameter: more of them at smaller widths."""
+        """The width at which a budget gives this many tokens per parameter; smaller widths give more."""
 
         def bought(heads: int) -> float:
             width = heads * self.rules.head_size
@@ -164,18 +166,20 @@ class Ladder:
     def _within(self, budget: float, width: int) -> LadderRun:
         batch = self._batch(budget / self._flops_per_token(width))
         steps = max(1, round(budget / self._flops_of(width, batch)))
-        rung = self._rung(budget, width, batch, steps)
-        if abs(rung.off) > TOLERANCE:
+        made = self._make_run(budget, width, batch, steps)
+        if abs(made.off) > TOLERANCE:
             raise UserError(
                 "--budgets",
                 f"FLOPs that steps of width {width} and batch {batch} come within {TOLERANCE:.0%} of",
                 f"{budget:.4g}",
-                hint=f"{steps} of them are {rung.flops:.4g}; take a smaller config.batch_size or a larger budget",
+                hint=f"{steps} of them are {made.flops:.4g}; take a smaller config.batch_size or a larger budget",
             )
-        return rung
+        return made
 
-    def _rung(self, budget: float | None, width: int, batch: int, steps: int) -> LadderRun:
-        rules, base, (experiment, *counts) = self.rules, self.base, self._model(width)
+    def _make_run(self, budget: float | None, width: int, batch: int, steps: int) -> LadderRun:
+        rules = self.rules
+        base = self.base
+        experiment, *counts = self._model(width)
         per_step = self._tokens_per_step(batch)
         warmup = None
         if hasattr(base.optimizer.schedule, "warmup_steps"):
@@ -204,7 +208,7 @@ class Ladder:
         return 2 ** max(0, round(math.log2(self.base.batch_size * more**self.rules.batch_by_tokens)))
 
     def _model(self, width: int) -> tuple[Experiment, int, int]:
-        """The config at a width, and its parameters counted in both ways."""
+        """The config at a width, and its number of parameters with and without embeddings."""
         if width not in self._known:
             rules, depth = self.rules, self.base.model.depth
             depth = depth if rules.aspect is None else max(1, round(width / rules.aspect))
@@ -231,6 +235,6 @@ class Ladder:
         return self._flops[width, batch]
 
 
-def below(target: float, rungs: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
-    """Budgets that lead up to a target run's FLOPs: the largest `headroom` times smaller, each `spacing` apart."""
-    return sorted(target / headroom / spacing**k for k in range(rungs))
+def below(target: float, count: int, headroom: float = 10.0, spacing: float = 10**0.5) -> list[float]:
+    """Budgets below a target run's FLOPs, increasing: the last is target / headroom, the ratio is `spacing`."""
+    return sorted(target / headroom / spacing**k for k in range(count))

@@ -1,6 +1,6 @@
-"""Laws of the best learning rate and batch: a parabola for every size, and a power law through the minima.
+"""Laws of the best learning rate and batch: a quadratic for every size, and a power law through the minima.
 
-As Bjorck et al. (2024) and Li et al. (2025, the step law) do it: lr* = k N^p D^q, and batch* likewise.
+From Bjorck et al. (2024) and Li et al. (2025, the step law): lr* = k N^p D^q, and batch* likewise.
 """
 
 import dataclasses
@@ -13,19 +13,19 @@ from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
-_ALIKE = 0.01  # runs whose log N and log D are nearer than this are of one size
+_ALIKE = 0.01  # runs whose log N and log D differ by less have one size
 
 
 @dataclasses.dataclass(frozen=True)
 class Basin:
-    """The runs of one N and D.
+    """The runs of one N and D, and their quadratic.
 
     Attributes:
-      rows: their numbers in the table.
-      params, tokens: of them.
+      rows: their indices in the table.
+      params, tokens: N and D of these runs.
       fitted: log L of the quadratic at the rows.
       best: log of the best learning rate (and batch) by the quadratic.
-      problem: why there is none that can be believed.
+      problem: why there is no valid minimum, else "".
     """
 
     rows: np.ndarray
@@ -37,9 +37,9 @@ class Basin:
 
 
 class LearningRate(Form):
-    """log L is quadratic in log learning rate (and log batch, where there is such a column) for every N and D.
+    """log L as a quadratic of log learning rate (and log batch, if there is such a column) for every N and D.
 
-    D takes part in the power law where it does not just follow N.
+    D is part of the power law unless it is a function of N.
     """
 
     name = "learning_rate"
@@ -49,7 +49,7 @@ class LearningRate(Form):
         table.need(self.needs, self.name)
         found = basins(table)
         good = [basin for basin in found if not basin.problem]
-        warnings = tuple(f"N {b.params:.4g}, D {b.tokens:.4g}: {b.problem}; it is left out" for b in found if b.problem)
+        warnings = tuple(f"N {b.params:.4g}, D {b.tokens:.4g}: {b.problem}; it is dropped" for b in found if b.problem)
         n = np.log([basin.params for basin in good])
         if len(np.unique(n)) < 2:
             hint = "; ".join(warnings)
@@ -66,11 +66,11 @@ class LearningRate(Form):
             parameters[f"{role}_coefficient"] = float(np.exp(constant))
             parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
         left = np.concatenate([b.fitted - np.log(table["loss"][b.rows]) for b in good])
-        minima = [_told(basin, table) for basin in found]
+        minima = [_minimum_json(basin, table) for basin in found]
         return FitResult(parameters, float(np.sum(left**2)), {"minima": minima}, warnings)
 
     def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
-        """`learning_rate` (and `batch_size`) of this N and D."""
+        """The best `learning_rate` (and `batch_size`) for this N and D."""
         found = {}
         for role in ("learning_rate", "batch_size"):
             if f"{role}_coefficient" not in parameters:
@@ -84,10 +84,10 @@ class LearningRate(Form):
         return found
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
-        raise UserError("--form", "a law of the loss", self.name, hint="it tells the best learning rate only")
+        raise UserError("--form", "a law of the loss", self.name, hint="it predicts the best learning rate only")
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
-        """The same runs, the residuals of every quadratic drawn anew."""
+        """The same runs with resampled residuals of every quadratic."""
         loss, free = table["loss"].copy(), 2 * len(_varied(table)) + 1
         for basin in basins(table):
             if not basin.problem:
@@ -102,7 +102,7 @@ def _varied(table: Table) -> list[str]:
 
 
 def basins(table: Table) -> list[Basin]:
-    """The sizes of a table."""
+    """The runs of a table by size."""
     tokens = table["tokens"] if "tokens" in table else np.ones(len(table))
     keys = np.round(np.log(np.column_stack([table["params"], tokens])) / _ALIKE)
     _, which = np.unique(keys, axis=0, return_inverse=True)
@@ -112,29 +112,31 @@ def basins(table: Table) -> list[Basin]:
 
 def _basin(table: Table, rows: np.ndarray, tokens: np.ndarray) -> Basin:
     logs = np.log(np.column_stack([table[role][rows] for role in _varied(table)]))
-    n, d, y = float(table["params"][rows[0]]), float(tokens[rows[0]]), np.log(table["loss"][rows])
+    n = float(table["params"][rows[0]])
+    d = float(tokens[rows[0]])
+    y = np.log(table["loss"][rows])
     middle = logs.mean(axis=0)
     x = logs - middle
     pairs = [(i, j) for i in range(x.shape[1]) for j in range(i, x.shape[1])]
     basis = np.column_stack([np.ones(len(x)), x, *(x[:, i] * x[:, j] for i, j in pairs)])
-    none = Basin(rows, n, d, y, np.full(x.shape[1], np.nan))
+    empty = Basin(rows, n, d, y, np.full(x.shape[1], np.nan))
     if np.linalg.matrix_rank(basis) < basis.shape[1]:
-        return dataclasses.replace(none, problem=f"{len(rows)} rows, too few or too alike for a quadratic")
+        return dataclasses.replace(empty, problem=f"{len(rows)} rows, too few or too similar for a quadratic")
     found = np.linalg.lstsq(basis, y, rcond=None)[0]
     slope, curvature = found[1 : 1 + x.shape[1]], np.zeros((x.shape[1],) * 2)
     for (i, j), value in zip(pairs, found[1 + x.shape[1] :], strict=True):
         curvature[i, j] += value
         curvature[j, i] += value
     if np.linalg.eigvalsh(curvature)[0] <= 0:
-        return dataclasses.replace(none, problem="its quadratic has no minimum")
+        return dataclasses.replace(empty, problem="its quadratic has no minimum")
     best = np.linalg.solve(curvature, -slope) + middle
     if np.any(best < logs.min(axis=0)) or np.any(best > logs.max(axis=0)):
-        return dataclasses.replace(none, problem="its minimum is beyond what was tried")
-    return dataclasses.replace(none, fitted=basis @ found, best=best)
+        return dataclasses.replace(empty, problem="its minimum is outside the tried values")
+    return dataclasses.replace(empty, fitted=basis @ found, best=best)
 
 
-def _told(basin: Basin, table: Table) -> dict[str, Any]:
-    told: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
+def _minimum_json(basin: Basin, table: Table) -> dict[str, Any]:
+    found: dict[str, Any] = {"params": basin.params, "tokens": basin.tokens, "rows": len(basin.rows)}
     if basin.problem:
-        return told | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
-    return told | {r: float(np.exp(v)) for r, v in zip(_varied(table), basin.best, strict=True)}
+        return found | {"problem": basin.problem, "names": [str(table.names[i]) for i in basin.rows]}
+    return found | {r: float(np.exp(v)) for r, v in zip(_varied(table), basin.best, strict=True)}

@@ -1,4 +1,4 @@
-"""Where the loss of one budget is least over the sizes: by a parabola, by a spline, or at the edge, as measured."""
+"""Methods to find the minimum loss of one budget over the sizes: a parabola, a spline, or the measured edge."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,11 +11,13 @@ WINDOW = 4.0  # a parabola is fitted to the sizes within this factor of the best
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """Attributes:
-    how: what found it, as `--minima` calls it.
-    params, loss: where it is.
-    used: which rows the curve was fitted to, a mask.
-    curve: the loss by N, where the rows are.
+    """The minimum of one budget over the sizes.
+
+    Attributes:
+      how: the method, a value of `--minima`.
+      params, loss: N and L at the minimum.
+      used: a mask of the rows that the curve was fitted to.
+      curve: the loss by N, in the range of the rows.
     """
 
     how: str
@@ -25,7 +27,7 @@ class Minimum:
     curve: Callable[[np.ndarray], np.ndarray]
 
 
-# N and losses of a budget's runs, by increasing N -> its minimum, or why there is none that can be believed.
+# N and losses of a budget's runs, by increasing N -> its minimum, or why there is no valid one.
 Finder = Callable[[np.ndarray, np.ndarray], Minimum | str]
 
 
@@ -41,7 +43,7 @@ def by_parabola(params: np.ndarray, loss: np.ndarray) -> Minimum | str:
 
 
 def by_akima(params: np.ndarray, loss: np.ndarray) -> Minimum | str:
-    """Where an Akima spline of log L in log N through all sizes (1970) is least, between its ends."""
+    """The minimum of an Akima spline (1970) of log L in log N through all sizes, between its ends."""
     log_n, log_loss = _means(params, loss)
     if len(log_n) < 4:
         return f"a spline needs 4 sizes, there are {len(log_n)}"
@@ -56,14 +58,14 @@ def by_akima(params: np.ndarray, loss: np.ndarray) -> Minimum | str:
 
 
 def at_edge(params: np.ndarray, loss: np.ndarray) -> Minimum:
-    """The best size as it was measured, for budgets in which it is the smallest or the largest one."""
+    """The best measured size, for budgets in which it is the smallest or the largest one."""
     used, best, parabola = fit_parabola(params, loss)
     least = float(np.exp(np.mean(np.log(loss[params == best]))))
     return Minimum("edge", best, least, used, curve_of(best, parabola))
 
 
 FINDERS: dict[str, Finder] = {"parabola": by_parabola, "akima": by_akima, "edge": at_edge}
-BETWEEN = ("parabola", "akima")  # those for a minimum between the sizes
+BETWEEN = ("parabola", "akima")  # methods for a minimum between the sizes
 
 
 def fit_parabola(params: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -75,16 +77,16 @@ def fit_parabola(params: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, floa
 
 
 def _means(params: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """log N of every size once, increasing, and the mean of its log L."""
+    """log N of every distinct size, increasing, and the mean log L of each."""
     sizes, which = np.unique(params, return_inverse=True)
     return np.log(sizes), np.array([np.mean(np.log(loss[which == i])) for i in range(len(sizes))])
 
 
 def curve_of(middle: float, parabola: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The loss by N of a parabola."""
+    """A parabola as a function from N to the loss."""
     return lambda params: np.exp(np.polyval(parabola, np.log(params / middle)))
 
 
 def _curve_of_spline(spline: Akima1DInterpolator) -> Callable[[np.ndarray], np.ndarray]:
-    # Rounding may put the last size a bit beyond the last knot, where a spline is NaN.
+    # Rounding may put the last size just beyond the last knot, where a spline is NaN.
     return lambda params: np.exp(spline(np.clip(np.log(params), spline.x[0], spline.x[-1])))

@@ -1,4 +1,4 @@
-"""A real optimum: many starts, coordinates in which the valley is round, an objective near one; SciPy does the rest."""
+"""Minimisation from many starts, in coordinates with unit curvature and an objective scaled to one, by SciPy."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,16 +11,18 @@ from txjax.scaling.criterion import Criterion
 # theta [p] -> residuals [n] and their derivatives [n p]
 Residuals = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_CLOSE = 1e-7  # relative difference of objectives at which two starts have found the same
+_CLOSE = 1e-7  # relative difference of objectives at which two starts agree
 
 
 @dataclasses.dataclass(frozen=True)
 class Minimum:
-    """Attributes:
-    theta: where it is [p].
-    objective: the criterion summed there.
-    starts: how many were followed to their end.
-    agree: how many of them ended at this objective, to 1e-7.
+    """The result of a minimisation.
+
+    Attributes:
+      theta: the minimum [p].
+      objective: the sum of the criterion there.
+      starts: how many starts were optimised to the end.
+      agree: how many of them reached this objective, to 1e-7.
     """
 
     theta: np.ndarray
@@ -36,26 +38,26 @@ def minimise(
     follow: int = 12,
     tolerance: float = 1e-13,
 ) -> Minimum:
-    """The least sum of the criterion that is reached from any start.
+    """The smallest sum of the criterion over all starts.
 
-    Every start is judged as it stands, the best `follow` are followed a little, and the best third of these to the end.
+    Starts are ranked by their objective; the best `follow` are optimised briefly, and the best third of these fully.
 
     Args:
-      residuals: of theta, with their derivatives.
-      criterion: of each of them.
+      residuals: a function of theta that returns residuals and their derivatives.
+      criterion: the loss of each residual.
       starts: theta [p] each.
-      follow: how many of them are followed.
-      tolerance: the end is where a round of descent gains less than this share of the objective. Above 1e-10 a least
-        sum of |r| is that of a Huber criterion with delta 1e-6.
+      follow: how many starts are optimised.
+      tolerance: descent ends when a round improves the objective by less than this fraction. Above 1e-10, the `lad`
+        criterion is replaced by Huber with delta 1e-6.
     """
     smooth = Criterion("huber", 1e-4) if criterion.kind == "lad" else criterion
 
-    def judged(points: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def ranked(points: Sequence[np.ndarray]) -> list[np.ndarray]:
         return sorted(points, key=lambda theta: _total(residuals, smooth, theta))
 
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # steps to where the law has no number
-        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in judged(starts)[:follow]]
-        ends = [_finish(residuals, criterion, theta, tolerance) for theta in judged(rough)[: max(1, (follow + 2) // 3)]]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # steps may leave the domain of the law
+        rough = [_descend(residuals, smooth, theta, 1, 40, tolerance) for theta in ranked(starts)[:follow]]
+        ends = [_finish(residuals, criterion, theta, tolerance) for theta in ranked(rough)[: max(1, (follow + 2) // 3)]]
     objectives = np.array([_total(residuals, criterion, theta) for theta in ends])
     best = int(np.argmin(objectives))
     agree = int(np.sum(objectives <= objectives[best] * (1 + _CLOSE) + 1e-300))
@@ -75,8 +77,8 @@ def _finish(residuals: Residuals, criterion: Criterion, theta: np.ndarray, toler
     return theta if tolerance > 1e-10 else _to_corner(residuals, theta)
 
 
-def _round(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.ndarray:
-    """Coordinates [p p] around theta in which the objective's curvature is about one in every direction."""
+def _unit_curvature(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.ndarray:
+    """Coordinates [p p] around theta in which the objective has about unit curvature in every direction."""
     r, slopes = residuals(theta)
     hessian = slopes.T @ (criterion.curvature(r)[:, None] * slopes)
     values, vectors = np.linalg.eigh(hessian)
@@ -86,13 +88,13 @@ def _round(residuals: Residuals, criterion: Criterion, theta: np.ndarray) -> np.
 def _descend(
     residuals: Residuals, criterion: Criterion, theta: np.ndarray, rounds: int, steps: int, tolerance: float
 ) -> np.ndarray:
-    """Quasi-Newton descent; the coordinates are made round again after every one of at most `rounds`."""
+    """Quasi-Newton descent (BFGS); the coordinates are rescaled after each of at most `rounds`."""
     best = _total(residuals, criterion, theta)
     for _ in range(rounds):
         if not 0 < best < np.inf:
             break
-        # Curvature is of the objective, which is divided by its value: steps of size one then stand for its own scale.
-        base, scale = _round(residuals, criterion, theta) * np.sqrt(best), best
+        # The objective is divided by its value, so the curvature is scaled to match.
+        base, scale = _unit_curvature(residuals, criterion, theta) * np.sqrt(best), best
 
         def scaled(z, theta=theta, base=base, scale=scale):  # type: ignore[no-untyped-def]
             r, slopes = residuals(theta + base @ z)
@@ -108,25 +110,27 @@ def _descend(
         total = _total(residuals, criterion, new)
         if not total < best:
             break
-        gained, theta, best = best - total, new, total
+        gained = best - total
+        theta = new
+        best = total
         if gained < tolerance * best:
             break
     return theta
 
 
 def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
-    """The exact least sum of |r| near theta.
+    """The exact minimum of the sum of |r| near theta.
 
-    It lies where as many residuals as parameters are zero, so the linear programme of the linearised residuals is a
-    Newton step to it (Osborne and Watson 1971).
+    There, as many residuals as parameters are zero, so the linear programme of the linearised residuals is a Newton
+    step to it (Osborne and Watson 1971).
     """
     radius, best = 1.0, _total(residuals, Criterion("lad"), theta)
     for _ in range(40):
         r, slopes = residuals(theta)
-        base = _round(residuals, Criterion("lad"), theta) * np.sqrt(max(best, 1e-300))
+        base = _unit_curvature(residuals, Criterion("lad"), theta) * np.sqrt(max(best, 1e-300))
         slopes = slopes @ base
         n, p = slopes.shape
-        # r + slopes z = up - down with up, down >= 0: the sum of both is what is least.
+        # r + slopes z = up - down with up, down >= 0: their sum is minimised.
         found = linprog(
             np.concatenate([np.zeros(p), np.ones(2 * n)]),
             A_eq=np.hstack([slopes, -np.eye(n), np.eye(n)]),
@@ -139,7 +143,9 @@ def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
         new = theta + base @ found.x[:p]
         total = _total(residuals, Criterion("lad"), new)
         if total < best:
-            gained, theta, best = best - total, new, total
+            gained = best - total
+            theta = new
+            best = total
             if gained < 1e-14 * best:
                 break
         elif radius < 1e-9:

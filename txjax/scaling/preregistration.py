@@ -1,4 +1,4 @@
-"""A prediction that is written down before the run that it is about, and scored when the run is over."""
+"""Preregistered predictions: written before the run that they predict, and scored after it."""
 
 import datetime
 import json
@@ -14,21 +14,22 @@ NAME = "prediction.json"
 
 
 def register(path: Path, prediction: Mapping[str, Any], law: Mapping[str, Any], metric: str) -> dict[str, Any]:
-    """Writes a prediction with the date, the law and the hash of the rows that it was fitted to. Returns all that.
+    """Writes a prediction with the date, the law and the hash of the rows that it was fitted to. Returns them.
 
     Args:
-      path: the file; in the workdir of the run to come, named `prediction.json`, a report of the run scores it.
-      prediction: what `Study.predict` gave.
-      law: what `Study.to_json` gave.
-      metric: of the run's log, which is foretold.
+      path: the file; `txjax report` scores a `prediction.json` in the run's workdir.
+      prediction: the result of `Study.predict`.
+      law: the result of `Study.to_json`.
+      metric: the predicted metric of the run's log.
 
     Raises:
-      UserError: there is a prediction already, or the run has begun.
+      UserError: the file exists, or the run has started.
     """
     if path.exists():
-        raise UserError("--register", "a new file", str(path), hint="a prediction is made once; delete it yourself")
+        hint = "a registered prediction is not overwritten; delete it first"
+        raise UserError("--register", "a new file", str(path), hint=hint)
     if (path.parent / METRICS).exists():
-        raise UserError("--register", "a run that has not begun", str(path.parent), hint=f"it has {METRICS}")
+        raise UserError("--register", "a run that has not started", str(path.parent), hint=f"it has {METRICS}")
     written = {
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "metric": metric,
@@ -45,24 +46,25 @@ def register(path: Path, prediction: Mapping[str, Any], law: Mapping[str, Any], 
 
 
 def score(workdir: Path, last: Row) -> dict[str, float]:
-    """What was foretold of a run, beside what came: `prediction/...`; {} where nothing was, or it isn't there yet.
+    """The registered prediction of a run and its relative error as metrics `prediction/...`. {} if there is none.
 
     Args:
       workdir: the run's folder.
-      last: the last value of every metric of its log; {} before its end.
+      last: the last value of every metric of its log; {} for an unfinished run, which gets no error.
     """
     path = workdir / NAME
     if not path.exists():
         return {}
     try:
         written = json.loads(path.read_text())
-        told, metric = written["prediction"], written["metric"]
-        found = {"prediction/loss": float(told["loss"])}
+        predicted, metric = written["prediction"], written["metric"]
+        found = {"prediction/loss": float(predicted["loss"])}
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(str(path), "a prediction as `txjax scaling predict` writes it", hint=str(error)) from None
     for name in ("interval", "interval_of_a_run"):
-        if name in told:
-            found |= {f"prediction/{name}_low": float(told[name][0]), f"prediction/{name}_high": float(told[name][1])}
+        if name in predicted:
+            low, high = predicted[name]
+            found |= {f"prediction/{name}_low": float(low), f"prediction/{name}_high": float(high)}
     if isinstance(last.get(metric), float | int):
         found["prediction/relative_error"] = found["prediction/loss"] / float(last[metric]) - 1
     return found

@@ -1,4 +1,4 @@
-"""A formula of the loss fitted to rows: parametric, Kaplan's, over-training, repeated data, broken laws."""
+"""Fits a formula of the loss to rows: parametric, Kaplan's, over-training, repeated data, broken laws."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from txjax.scaling.minimise import Residuals, minimise
 from txjax.scaling.table import ROLES, Points, Table
 from txjax.types import UserError, near_misses
 
-_ALIKE = 1e-9  # a smaller singular value of the derivatives, their columns of length one, is none
-_NOTHING = 1e-6  # a shorter column of derivatives, beside the longest, is none
+_ALIKE = 1e-9  # relative singular values of the normalised derivatives below this are zero
+_NOTHING = 1e-6  # derivative columns shorter than this, relative to the longest, are zero
 
 
 @dataclasses.dataclass(frozen=True)
 class Regression(Form):
-    """A curve and how it is fitted.
+    """A curve and the settings of its fit.
 
     Attributes:
       curve: the formula.
-      criterion: what is summed over the rows, of log prediction - log L; where the curve is `linear`, prediction - L.
-      fix: parameters that are known.
-      tie: pairs of parameters that are one.
+      criterion: the loss, summed over rows, of log prediction - log L (of prediction - L if the curve is `linear`).
+      fix: parameters with given values.
+      tie: pairs of parameters that share one value.
     """
 
     curve: Curve
@@ -48,9 +48,9 @@ class Regression(Form):
         if len(points) < base.shape[1]:
             raise UserError(
                 "--data",
-                f"at least {base.shape[1]} different rows for the {base.shape[1]} parameters of {self.name}",
+                f"at least {base.shape[1]} distinct rows for the {base.shape[1]} parameters of {self.name}",
                 len(points),
-                hint=f"give more, or --fix some of {', '.join(self.curve.parameters)}",
+                hint=f"add rows, or --fix some of {', '.join(self.curve.parameters)}",
             )
         residuals = self._residuals(table, offset, base)
         inverse = np.linalg.pinv(base)
@@ -67,7 +67,7 @@ class Regression(Form):
         theta = offset + base @ found.theta
         warnings = () if start is not None else self._identified(residuals(found.theta)[1], base, theta)
         if len(points) == base.shape[1]:
-            warnings += ("there are as many rows as parameters: the residuals say nothing of the error",)
+            warnings += ("there are as many rows as parameters: the residuals give no error",)
         details = {"starts": {"followed": found.starts, "agree": found.agree}}
         return FitResult(self.curve.values(theta), found.objective, details, warnings)
 
@@ -113,7 +113,7 @@ class Regression(Form):
         return residuals
 
     def _free(self) -> tuple[np.ndarray, np.ndarray]:
-        """theta = offset [p] + base [p f] @ what is fitted."""
+        """offset [p] and base [p f] in theta = offset + base @ free, where free [f] is fitted."""
         names = list(self.curve.parameters)
         for name in (*self.fix, *(name for pair in self.tie for name in pair)):
             if name not in names:
@@ -132,7 +132,7 @@ class Regression(Form):
         return offset, np.array([[float(n not in self.fix and owner[n] == f) for f in free] for n in names])
 
     def _identified(self, slopes: np.ndarray, base: np.ndarray, theta: np.ndarray) -> tuple[str, ...]:
-        """Warnings. Raises UserError for parameters that could be others without any row noticing."""
+        """Warnings. Raises UserError for parameters that the rows do not determine."""
         names = [
             "=".join(n for n, row in zip(self.curve.parameters, base, strict=True) if row[i])
             for i in range(base.shape[1])
@@ -149,7 +149,6 @@ class Regression(Form):
             if sizes[-1] < _ALIKE * sizes[0]:
                 unknown = [names[i] for i, part in zip(loud, directions[-1], strict=True) if abs(part) > 0.05]
         if unknown:
-            several = "do not all" if len(unknown) > 1 else "does not"
             hint = "vary N and D independently, or give --fix (or --tie)"
-            raise UserError("--data", f"rows that tell {', '.join(unknown)}", f"rows on which {several} act", hint=hint)
+            raise UserError("--data", f"rows that determine {', '.join(unknown)}", "rows that do not", hint=hint)
         return warnings

@@ -1,19 +1,19 @@
-"""What makes txjax's own runs doubtful for a law before any is fitted: how they were trained."""
+"""Warnings about txjax runs as data for a law: problems of how they were trained."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from txjax.types import join_names
 
-Row = Mapping[str, Any]  # of `records`: a run's config, flat, with its sizes and its metrics
+Row = Mapping[str, Any]  # a record: a run's flat config, sizes and metrics
 
-REPEATS = 4.0  # epochs up to which repeated tokens are worth almost what fresh ones are (Muennighoff et al. 2023)
+REPEATS = 4.0  # epochs up to which repeated tokens are almost as good as fresh ones (Muennighoff et al. 2023)
 SLACK = 1.1  # a ladder rounds its warmups to whole steps
-ENDLESS = ("Constant", "InverseSquareRoot")  # schedules that know no end of a run
+ENDLESS = ("Constant", "InverseSquareRoot")  # schedules without an end
 
 
 def run_diagnostics(rows: Sequence[Row]) -> Iterator[str]:
-    """Warnings about the runs of these rows, each with the runs for which it holds."""
+    """Warnings about the runs of these rows, each with the runs it applies to."""
     runs = {row["run"] for row in rows}
     for holds, message in _DOUBTS:
         found = list(dict.fromkeys(str(row["run"]) for row in rows if holds(row)))
@@ -40,14 +40,14 @@ def _repeats(row: Row) -> bool:
 _DOUBTS: tuple[tuple[Callable[[Row], bool], str], ...] = (
     (
         _warms_up_long,
-        "warm up over more tokens than they have parameters, which holds small ones back (Porian et al. 2024)",
+        "warm up over more tokens than they have parameters, which hurts small ones (Porian et al. 2024)",
     ),
     (
         _never_decays,
-        "end at a learning rate that never decayed, so their losses are above those of a schedule that ends there",
+        "end at a learning rate that never decayed, so their losses are above those of a schedule that decays by then",
     ),
     (
         _repeats,
-        f"see their tokens more than {REPEATS:g} times; --form=data_constrained knows what repeated ones are worth",
+        f"see their tokens more than {REPEATS:g} times; --form=data_constrained models repeated tokens",
     ),
 )

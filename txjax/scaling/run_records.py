@@ -12,7 +12,7 @@ from txjax.log import METRICS, read_metrics
 from txjax.tree import flatten, read_json
 from txjax.types import UserError
 
-# What a run's record is called in a table, where --columns doesn't say otherwise.
+# Default columns of runs by role; --columns overrides them.
 OF_RUNS = {
     "params": "parameters",
     "tokens": "tokens",
@@ -25,11 +25,13 @@ WITHOUT_EMBEDDINGS = "parameters_without_embeddings"
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Attributes:
-    names: of each record, as messages call it: `row 3 (line 4)`, or a run's folder.
-    rows: name -> value as it was written.
-    dropped: what was there and is no record: `row` and `reason`.
-    of_runs: whether they are txjax's own runs.
+    """Records of runs before their columns are chosen.
+
+    Attributes:
+      names: of each record, for messages: `row 3 (line 4)`, or a run's folder.
+      rows: column name -> value as written.
+      dropped: `row` and `reason` of everything skipped.
+      of_runs: whether they are txjax runs.
     """
 
     names: list[str]
@@ -42,14 +44,14 @@ class Records:
 
 
 def read_records(path: Path | str, curves: bool = False) -> Records:
-    """The records in a file (.csv, .tsv, .jsonl) or of the runs below a folder; nothing of them is converted yet.
+    """The records in a file (.csv, .tsv, .jsonl) or of the runs below a folder; values are not converted.
 
     Args:
       path: the file or the folder.
-      curves: of runs, every evaluation and not only the last.
+      curves: whether to read every evaluation of runs, not only the last.
 
     Raises:
-      UserError: nothing is there, or it is no such table.
+      UserError: the path does not exist, or has no such table.
     """
     path = Path(path)
     if path.is_dir():
@@ -63,7 +65,7 @@ def read_records(path: Path | str, curves: bool = False) -> Records:
     read = _json_lines if path.suffix in (".jsonl", ".ndjson", ".json") else _csv
     numbered = list(read(path, text))
     if not numbered:
-        raise UserError("--data", "a table with rows", str(path), hint="it has none")
+        raise UserError("--data", "a table with rows", str(path), hint="it is empty")
     names = [f"row {i} (line {line})" for i, (line, _) in enumerate(numbered, start=1)]
     return Records(names, [row for _, row in numbered], [])
 
@@ -135,6 +137,6 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
 
 def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
-    """Of a run whose manifest doesn't say: tokens of a batch."""
+    """Tokens of a batch, for a run whose manifest does not record them."""
     length = config.get("data", {}).get("length")
     return config["batch_size"] * length if length and "batch_size" in config else None

@@ -1,4 +1,4 @@
-"""A law with its uncertainty: the fit, its bootstrap, its back-test, its predictions, and what is doubtful about it."""
+"""A fitted law with its uncertainty: the fit, its bootstrap, back-test, predictions and warnings."""
 
 import dataclasses
 import math
@@ -15,18 +15,20 @@ from txjax.scaling.table import ROLES, Table, number
 from txjax.types import UserError, near_misses
 
 CONFIDENCE = 0.95
-UNIDENTIFIED = 1e4  # an interval whose ends differ by more, as a ratio, says nothing of its parameter
-_LOSSES = ("E", "loss_floor")  # parameters of which 0 is a value like any other
+UNIDENTIFIED = 1e4  # a parameter whose interval spans a larger ratio is unidentified
+_LOSSES = ("E", "loss_floor")  # parameters that may be 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Attributes:
-    form, table: what was fitted to what.
-    fitted: the law.
-    draws: the laws of the bootstrap's draws, by number; None where one could not be fitted.
-    backtest: how a law of the others foretells the largest runs.
-    warnings: of the table, the fit and all of this.
+    """A fitted law with its data, bootstrap, back-test and warnings.
+
+    Attributes:
+      form, table: the form and the data.
+      fitted: the fitted law.
+      draws: the laws of the bootstrap draws, by number; None where a fit failed.
+      backtest: errors at the largest runs of a law fitted to the others.
+      warnings: of the table, the fit and the bootstrap.
     """
 
     form: Form
@@ -37,35 +39,35 @@ class Study:
     warnings: tuple[str, ...]
 
     def intervals(self) -> dict[str, list[float]]:
-        """95% intervals of the parameters, by the bootstrap's percentiles; {} without one."""
+        """95% intervals of the parameters, by percentiles of the bootstrap; {} without one."""
         names = self.fitted.parameters if any(self.draws) else ()
         return {name: interval([law[name] for law in self.draws if law]) for name in names}
 
     def unidentified(self) -> list[str]:
-        """The parameters whose intervals span so many orders of magnitude that the rows don't tell them."""
+        """The parameters whose intervals span so many orders of magnitude that the rows do not determine them."""
         spans = {name: ends for name, ends in self.intervals().items() if name not in _LOSSES}
         return [name for name, (low, high) in spans.items() if low >= 0 and high > UNIDENTIFIED * low]
 
     def predict(self, at: Mapping[str, float]) -> dict[str, Any]:
         """The loss at a point, or the best run of a budget (`flops` alone), with 95% intervals.
 
-        `interval` is of the law; `interval_of_a_run` adds the residuals of the rows, so it is one for a single run.
+        `interval` is for the law; `interval_of_a_run` adds the residuals of the rows, so it is for a single run.
         """
-        told: dict[str, Any] = dict(at)
-        told |= self.form.predict(self.fitted.parameters, at)
+        predicted: dict[str, Any] = dict(at)
+        predicted |= self.form.predict(self.fitted.parameters, at)
         drawn = [self.form.predict(law, at) for law in self.draws if law]
         if drawn:
             for name in drawn[0]:
-                told["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
+                predicted["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
             if isinstance(self.form, Regression):
                 left = self.table["loss"] / self.form.loss(self.fitted.parameters, self.table.values)
                 noise = np.random.default_rng(0).choice(left, len(drawn))
-                told["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
-        times = self._times_the_largest(told)
-        told["times_the_largest_run"] = times
+                predicted["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
+        times = self._times_the_largest(predicted)
+        predicted["times_the_largest_run"] = times
         if times > FAR:
-            told["warning"] = f"{times:.3g} times the largest run that was fitted: more than {FAR:g} is hope"
-        return told
+            predicted["warning"] = f"{times:.3g} times the largest run that was fitted: beyond {FAR:g} it is unreliable"
+        return predicted
 
     def _times_the_largest(self, at: Mapping[str, Any]) -> float:
         known = completed(at)
@@ -76,7 +78,7 @@ class Study:
         return math.nan
 
     def to_json(self, predictions: list[dict[str, Any]]) -> dict[str, Any]:
-        """What `txjax scaling fit --json` prints."""
+        """The output of `txjax scaling fit --json`."""
         failed = sum(law is None for law in self.draws)
         spans, unknown = self.intervals(), self.unidentified()
         more = [
@@ -110,13 +112,16 @@ def study(
     jobs: int | None = None,
     points: Sequence[Mapping[str, float]] = (),
 ) -> Study:
-    """Fits a form to a table, with everything that a reader needs to judge it.
+    """Fits a form to a table, with intervals, a back-test and warnings.
 
     Args:
-      points: what will be foretold; a mistake in them is told before the draws, which take a minute.
+      draws: number of bootstrap draws.
+      seed: of the draws.
+      jobs: processes. If None, one for each core.
+      points: points to predict later; invalid ones raise before the draws, which take a minute.
 
     Raises:
-      UserError: the table has not what the form needs, or can't tell a parameter; a point that the form can't foretell.
+      UserError: a column is missing, the rows do not determine a parameter, or the form cannot predict a point.
     """
     table.need(form.needs, form.name)
     fitted = form.fit(table)
@@ -126,12 +131,12 @@ def study(
     failed = sum(law is None for law in laws)
     warnings = [*table.warnings, *fitted.warnings, *diagnostics(form, table, fitted)]
     if failed:
-        warnings.append(f"{failed} of {draws} draws of the bootstrap could not be fitted; the intervals leave them out")
+        warnings.append(f"{failed} of {draws} draws of the bootstrap could not be fitted; the intervals ignore them")
     return Study(form, table, fitted, laws, backtest(form, table, fitted.parameters), tuple(warnings))
 
 
 def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
-    """The relative errors, at the largest runs, of a law that never saw them; `refused` says why there are none."""
+    """Relative errors at the largest runs of a law fitted without them; `refused` is the reason if that fit fails."""
     mask, points, loss = form.held_out(table)
     try:
         law = form.fit(table.take(~mask), None if isinstance(form, Regression) else start).parameters
@@ -150,7 +155,7 @@ def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
 
 
 def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
-    """`params=1e9,tokens=2e10` as numbers. Raises UserError."""
+    """Parses `params=1e9,tokens=2e10`. Raises UserError."""
     found = parse_numbers(text, field, tuple(ROLES))
     for role, value in found.items():
         if value <= 0:
@@ -159,7 +164,7 @@ def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
 
 
 def parse_numbers(text: str, field: str, names: tuple[str, ...] = ()) -> dict[str, float]:
-    """`name=number,...` as numbers. Raises UserError for what is no finite number, and for other `names`, if given."""
+    """Parses `name=number,...`. Raises UserError if a value is not finite or a name is not in `names`."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))

@@ -1,4 +1,4 @@
-"""The table that a law is fitted to: columns by the part they play, in float64, and a reason for every row left out."""
+"""The data of a law: columns by role, in float64, and a reason for every dropped row."""
 
 import dataclasses
 import hashlib
@@ -16,14 +16,14 @@ from txjax.types import UserError, join_names, near_misses
 
 Points = Mapping[str, np.ndarray]  # by role, float64 [n] each
 
-# What a column may be to a law. N and D in the formulas are `params` and `tokens`, C is `flops`.
+# Roles of columns. N and D in the formulas are `params` and `tokens`, C is `flops`.
 ROLES = {
     "params": "parameters N",
     "tokens": "training tokens D, repeated ones counted every time",
     "flops": "training FLOPs C",
     "loss": "the final loss, in nats (of a training curve: the loss at these tokens)",
-    "unique_tokens": "tokens of the data set, which may be repeated",
-    "params_without_embeddings": "parameters N counted the other way; the law is fitted again with them",
+    "unique_tokens": "tokens of the data set, which training may repeat",
+    "params_without_embeddings": "parameters N counted the other way; the law is refitted with them",
     "learning_rate": "the peak learning rate",
     "batch_size": "the batch, in any unit",
     "group": "the run that a row belongs to",
@@ -33,16 +33,16 @@ OTHER_PARAMS = "params_without_embeddings"
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows that are all finite and positive.
+    """Rows of finite positive numbers.
 
     Attributes:
       values: by role, float64 [n].
-      names: of the rows, as messages call them.
-      groups: the run of each row, None where no column says it.
-      dropped: `row` and `reason` of every row that is not in it.
-      warnings: what was derived, and what looks wrong.
-      source: where it was read.
-      columns: that are there, by their own names.
+      names: of the rows, for messages.
+      groups: the run of each row. None without a group column.
+      dropped: `row` and `reason` of every dropped row.
+      warnings: about derived columns and suspicious values.
+      source: the path it was read from.
+      columns: names of all columns of the source.
     """
 
     values: Points
@@ -63,13 +63,13 @@ class Table:
         return self.values[role]
 
     def take(self, index: np.ndarray) -> "Table":
-        """The rows of these numbers (or of a mask), repeated ones too."""
+        """The rows at these indices (may repeat) or of this mask."""
         values = {role: column[index] for role, column in self.values.items()}
         groups = None if self.groups is None else self.groups[index]
         return dataclasses.replace(self, values=values, names=self.names[index], groups=groups)
 
     def adding(self, **columns: np.ndarray) -> "Table":
-        """The same rows with other or more columns."""
+        """The same rows with columns added or replaced."""
         return dataclasses.replace(self, values={**self.values, **columns})
 
     def need(self, roles: Sequence[str], form: str) -> None:
@@ -81,7 +81,7 @@ class Table:
                 raise UserError("--columns", f"{role}=COLUMN for {form}", ",".join(self.values), near, hint)
 
     def scale(self) -> np.ndarray:
-        """How large every row's run is: its FLOPs, else its tokens or parameters."""
+        """The size of every row's run: its FLOPs, else tokens or parameters."""
         return next(self[role] for role in ("flops", "tokens", "params", "loss") if role in self.values)
 
     def digest(self) -> str:
@@ -95,7 +95,7 @@ class Table:
 
     @staticmethod
     def of(**columns: Any) -> "Table":
-        """A table of columns by role, `group` among them; nothing is checked."""
+        """A table of columns by role, which may include `group`; nothing is validated."""
         groups = columns.pop("group", None)
         values = {role: np.asarray(column, np.float64) for role, column in columns.items()}
         count = len(next(iter(values.values())))
@@ -109,31 +109,33 @@ def read_table(
     """Reads a table by the names of its columns.
 
     Args:
-      path: a CSV or JSONL file, or a folder of txjax's runs (see `read_records`).
-      columns: `params=COL,tokens=COL,...`, by `ROLES`. Without it every role takes the column of its own name; of runs
-        it changes what `OF_RUNS` says.
-      where: `COL=VALUE,...`: only rows for which all hold; also != < <= > >=, and COL=A|B.
-      drop_largest_losses: leave out that many.
-      curves: of runs, every evaluation and not only the last.
+      path: a CSV or JSONL file, or a folder of txjax runs (see `read_records`).
+      columns: `params=COL,tokens=COL,...`, by `ROLES`. Without it every role uses the column of its name; for runs it
+        overrides `OF_RUNS`.
+      where: `COL=VALUE,...`: only rows that match all clauses; also != < <= > >=, and COL=A|B.
+      drop_largest_losses: number of rows to drop.
+      curves: whether to read every evaluation of runs, not only the last.
 
     Raises:
-      UserError: no such column or file, or no row that can be used.
+      UserError: no such column or file, or no valid row.
     """
     records = read_records(path, curves)
     chosen = _columns(columns, records)
     records = _where(records, where)
-    rows, kept, dropped = [], [], list(records.dropped)
+    rows = []
+    kept = []
+    dropped = list(records.dropped)
     numbers = [role for role in chosen if role != "group"]
     for i, (name, row) in enumerate(zip(records.names, records.rows, strict=True)):
         values = {role: number(row.get(chosen[role])) for role in numbers}
-        wrong = [f"{chosen[r]} is {_said(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf]
+        wrong = [f"{chosen[r]} is {_shown(row.get(chosen[r]))}" for r, v in values.items() if not 0 < v < math.inf]
         if wrong:
             dropped.append({"row": name, "reason": ", ".join(wrong)})
         else:
             rows.append(values)
             kept.append(i)
     if not rows:
-        reason = f"{dropped[0]['row']}: {dropped[0]['reason']}" if dropped else "--where leaves none"
+        reason = f"{dropped[0]['row']}: {dropped[0]['reason']}" if dropped else "--where matches none"
         raise UserError("--data", "at least one row with finite positive numbers", str(path), hint=reason)
     groups = None
     if "group" in chosen:
@@ -160,13 +162,13 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     text = "" if value is None else str(value).strip()
     return text[:40] or "blank"
 
 
 def _columns(text: str, records: Records) -> dict[str, str]:
-    """Role -> column."""
+    """The column of each role."""
     known, field = records.columns(), "--columns"
     parts = re.split(r",(?=\s*\w+\s*=)", text) if text.strip() else []
     chosen: dict[str, str] = {}
@@ -183,7 +185,7 @@ def _columns(text: str, records: Records) -> dict[str, str]:
     own = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
     if records.of_runs and chosen.get("params") == WITHOUT_EMBEDDINGS:
         own.pop(OTHER_PARAMS)
-    # A role that a user named one column for shall not come back by another's name: C = 6 N D is not a column's.
+    # Once --columns is given for a CSV, other roles get no default column: C is then 6 N D, not a column `flops`.
     chosen |= {r: c for r, c in own.items() if r not in chosen and c in known and (records.of_runs or not parts)}
     if records.of_runs and "loss" not in chosen:
         losses = [name for name in known if name.startswith("eval/") and name.endswith("/loss")]
@@ -200,7 +202,7 @@ _OPERATORS = ("!=", "<=", ">=", "=", "<", ">")
 
 
 def _where(records: Records, text: str) -> Records:
-    """The records for which every clause holds."""
+    """The records that match every clause."""
     for column, operator, value in _clauses(text, records.columns()):
         kept = [i for i, row in enumerate(records.rows) if _holds(row.get(column), operator, value)]
         names, rows = [records.names[i] for i in kept], [records.rows[i] for i in kept]
@@ -257,10 +259,10 @@ def _without_largest(table: Table, count: int) -> Table:
 
 
 def _completed(table: Table) -> Table:
-    """With the third of N, D and C where two are there, and warnings of what was derived or looks wrong."""
+    """The table with the third of N, D and C derived from two, and warnings about derived or duplicate values."""
     has, warnings = set(table.values), []
     if {"params", "tokens"} <= has and "flops" not in has:
-        warnings.append("no column of FLOPs: C = 6 N D is used, without attention and whatever N leaves out")
+        warnings.append("no column of FLOPs: C = 6 N D is used, without attention and the parameters that N excludes")
         table = table.adding(flops=6 * table["params"] * table["tokens"])
     elif {"params", "flops"} <= has and "tokens" not in has:
         warnings.append("no column of tokens: D = C / (6 N) is used")

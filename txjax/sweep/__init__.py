@@ -1,4 +1,4 @@
-"""Sweeps: many runs of one config file, each a point: a dict from dotted paths to values."""
+"""Sweeps: many runs of one config file, one for each point, a dict from dotted paths to values."""
 
 from txjax.sweep.points import LogUniform, Point, Uniform, Whole, chain, grid, sample, zip
 

@@ -1,6 +1,6 @@
-"""A pipe between a sweep and the runs that it starts: when its end in the sweep closes, a run saves and leaves.
+"""A pipe between a sweep and the processes that it starts: when the sweep's end closes, a run saves and exits.
 
-It closes when the sweep asks the run to stop, and also when the sweep is killed and can ask nothing any more.
+The sweep closes its end to stop the run; the operating system closes it when the sweep is killed.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ VARIABLE = "TXJAX_PARENT"
 
 
 class ChildProcess:
-    """A process on a leash."""
+    """A process that is stopped when its parent closes a pipe or dies."""
 
     def __init__(self, words: Sequence[str], output: IO[bytes], environment: dict[str, str]):
-        held, self._end = os.pipe()
+        read_end, self._end = os.pipe()
         try:
             self.process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=environment | {VARIABLE: str(held)},
-                pass_fds=(held,),
-                process_group=0,  # Ctrl-C is for the sweep, which then asks
+                env=environment | {VARIABLE: str(read_end)},
+                pass_fds=(read_end,),
+                process_group=0,  # Ctrl-C reaches the sweep only, which then stops the run
             )
         finally:
-            os.close(held)
+            os.close(read_end)
 
-    def let_go(self) -> None:
-        """Asks the process to save and leave."""
+    def stop(self) -> None:
+        """Signals the process to save and exit."""
         if self._end >= 0:
             os.close(self._end)
             self._end = -1
 
     def poll(self) -> int | None:
-        """The exit code, None while it runs."""
+        """The exit code. None while the process runs."""
         code = self.process.poll()
         if code is not None:
-            self.let_go()
+            self.stop()
         return code
 
 
 def follow() -> None:
-    """On a leash, this process gets SIGTERM when it is let go. Call it in the run, once SIGTERM is taken care of."""
+    """Sends SIGTERM to this process when its parent stops it or dies. Call it in the run, after handling SIGTERM."""
     if VARIABLE not in os.environ:
         return
-    held = int(os.environ.pop(VARIABLE))
-    os.set_inheritable(held, False)
+    read_end = int(os.environ.pop(VARIABLE))
+    os.set_inheritable(read_end, False)
 
     def wait() -> None:
-        os.read(held, 1)
+        os.read(read_end, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, name="leash", daemon=True).start()
+    threading.Thread(target=wait, name="parent", daemon=True).start()

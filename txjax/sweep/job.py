@@ -1,4 +1,4 @@
-"""What an executor is given: the points that are left, and the command that runs one."""
+"""The input of an executor: the unfinished points of a sweep and the command that runs one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TRAIN = (sys.executable, "-m", "txjax", "train")
 
 @dataclasses.dataclass(frozen=True)
 class SweepJob:
-    """A sweep to be run.
+    """A sweep to run.
 
     Attributes:
       folder: of the sweep.
       config: `FILE.py[:variant]`.
-      overrides: flags that hold for every point.
-      points: all of them, finished ones among them.
+      overrides: flags that apply to every point.
+      points: all points, including finished ones.
     """
 
     folder: Folder
@@ -34,49 +34,50 @@ class SweepJob:
         return [f"--workdir={workdir}", *(f"--point={point.digest}" for point in group)]
 
     def command(self, group: Sequence[SweepPoint]) -> list[str]:
-        """The process that trains one point, or several together: the command that a user could type."""
+        """The command that trains one point, or several together, as a user would type it."""
         return [*TRAIN, f"--config={self.config}", *self.flags(group), *self.overrides]
 
     def output(self, group: Sequence[SweepPoint]) -> Path:
-        """Where that process's words go."""
+        """The file for that process's stdout and stderr."""
         return self.folder.run(group[0].name) / "output.txt"
 
     def finished(self, point: SweepPoint) -> bool:
-        """Whether its run came to its end."""
+        """Whether the point's run has saved its last step."""
         return finished(self.folder.run(point.name), point.num_steps)
 
     def left(self) -> list[SweepPoint]:
-        """The points that are not finished."""
+        """The unfinished points."""
         return [point for point in self.points if not self.finished(point)]
 
     def flops_left(self) -> int:
-        """FLOPs of all steps that no checkpoint has."""
+        """FLOPs of all steps that no checkpoint contains."""
         return sum(point.flops_per_step * (point.num_steps - self.saved(point)) for point in self.left())
 
     def saved(self, point: SweepPoint) -> int:
-        """The newest step of a point's run that is saved, 0 where none is."""
+        """The newest saved step of a point's run. 0 if there is none."""
         folder = self.folder.run(point.name) / "checkpoints"
         steps = (int(path.name) for path in folder.glob("*") if path.name.isdecimal())
         return max((step for step in steps if finished(folder.parent, step)), default=0)
 
     def speed(self) -> float | None:
-        """FLOPs a second of the runs so far, one run's, from their own logs; None where there is no log yet."""
+        """Mean FLOPs per second of one run, from the logs so far. None if there is no log yet."""
         done = seconds = 0.0
         for point in self.points:
             for row in Tail(self.folder.run(point.name)).read():
                 if "perf/flops_per_s" in row and "perf/step_ms" in row:
                     took = float(row["perf/step_ms"])
-                    done, seconds = done + float(row["perf/flops_per_s"]) * took, seconds + took
+                    done += float(row["perf/flops_per_s"]) * took
+                    seconds += took
         return done / seconds if seconds else None
 
 
 @dataclasses.dataclass(frozen=True)
 class PointResult:
-    """How a point stands when an executor returns.
+    """The state of a point when an executor returns.
 
     Attributes:
-      state: `finished`, `failed`, `stopped` (it goes on when the command is given again) or `left` (never begun).
-      cause: of a failure, one line.
+      state: `finished`, `failed`, `stopped` (the same command resumes it) or `left` (never started).
+      cause: the error of a failure, in one line.
     """
 
     state: str

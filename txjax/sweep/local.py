@@ -1,4 +1,4 @@
-"""The points of a sweep as processes on this machine, some at a time."""
+"""Runs the points of a sweep as processes on this machine, a few at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from txjax.sweep.progress import SweepProgress
 from txjax.sweep.sweep_folder import SweepPoint
 from txjax.train.preemption import EXIT_CODE
 
-TICK = 0.1  # seconds between two looks at the processes
-AGAIN = 2.0  # seconds between two tries of a point that is at work elsewhere
+TICK = 0.1  # seconds between polls of the processes
+AGAIN = 2.0  # seconds before retrying a point that another process is running
 
 
 class StopSignal:
-    """Whether this process was asked to stop, inside the `with` block. The second signal ends it at once."""
+    """Whether this process received SIGTERM or SIGINT inside the `with` block. A second signal ends it at once."""
 
     def __init__(self) -> None:
         self.stop = False
@@ -33,7 +33,7 @@ class StopSignal:
 
     def _on_signal(self, number: int, frame: object) -> None:
         if self.stop:
-            os._exit(128 + number)  # the runs are on a leash
+            os._exit(128 + number)  # the runs stop when their pipe closes
         self.stop = True
 
     def __exit__(self, *_: object) -> None:
@@ -43,33 +43,33 @@ class StopSignal:
 
 @dataclasses.dataclass
 class Running:
-    """A process of one point, or of several that train together. What it holds is given back when it has ended."""
+    """A process of one point, or of several that train together. `holds` (locks, files) are released when it ends."""
 
     points: Sequence[SweepPoint]
     process: ChildProcess
     holds: contextlib.ExitStack
     output: Path
-    said_before: int  # bytes of the output
+    offset: int  # size in bytes of the output file before this process
 
     def cause(self, code: int, name: str) -> str:
-        """Why it failed: what it says of a point, else its last line, and the signal that killed it."""
+        """Why it failed: its message about this point, else its last line, and the signal that killed it."""
         with self.output.open("rb") as file:
-            file.seek(self.said_before)
+            file.seek(self.offset)
             lines = file.read().decode(errors="replace").strip().splitlines()
         own = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
-        said = (own or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
+        message = (own or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
         if code < 0:
-            return f"killed by {signal.Signals(-code).name}" + (f"; the last that it said: {said}" if said else "")
-        return said or f"exit code {code}"
+            return f"killed by {signal.Signals(-code).name}" + (f"; last output: {message}" if message else "")
+        return message or f"exit code {code}"
 
 
 class Local:
-    """Runs points here.
+    """Runs points on this machine.
 
     Args:
-      groups: the points that are left; those of a group train in one process.
+      groups: the unfinished points; those of a group train in one process.
       jobs: processes at a time.
-      seconds: after so many, runs are stopped and save, and no more are begun; None = no such limit.
+      seconds: after this time, runs are stopped and save, and no more are started. If None, there is no limit.
     """
 
     def __init__(
@@ -80,21 +80,21 @@ class Local:
         self.ended: dict[str, PointResult] = {}
         self.running: list[Running] = []
         self.queue = deque(groups)
-        self._rest: dict[str, float] = {}  # when a point that is at work elsewhere is tried again
+        self._rest: dict[str, float] = {}  # when to retry a point that another process is running
 
     def run(self) -> dict[str, PointResult]:
-        """Runs until every point has ended, or it is asked to stop. Returns how the points ended, by name."""
-        with StopSignal() as asked, self.view:
-            while self.running or (self.more() and not asked.stop):
+        """Runs until all points have ended, or a signal or the time limit stops it. Returns the results by name."""
+        with StopSignal() as signals, self.view:
+            while self.running or (self.more() and not signals.stop):
                 late = self.deadline is not None and time.monotonic() >= self.deadline
-                asked.stop = asked.stop or late
-                if asked.stop:
+                signals.stop = signals.stop or late
+                if signals.stop:
                     for running in self.running:
-                        running.process.let_go()
+                        running.process.stop()
                 else:
                     self.start()
                 self.watch()
-                self._collect(asked.stop)
+                self._collect(signals.stop)
                 self.view.look()
                 time.sleep(TICK)
             for group in self.queue:
@@ -103,11 +103,11 @@ class Local:
         return self.ended
 
     def more(self) -> bool:
-        """Whether there is something that could still be started."""
+        """Whether there are points left to start."""
         return bool(self.queue)
 
     def start(self) -> None:
-        """Starts processes while there is room."""
+        """Starts processes up to `jobs`."""
         for _ in range(len(self.queue)):
             if len(self.running) >= self.jobs:
                 return
@@ -120,10 +120,10 @@ class Local:
                 self.queue.append(group)
 
     def watch(self) -> None:
-        """Looks after the processes that run; here they need nobody."""
+        """Monitors the running processes. Does nothing here; subclasses may override it."""
 
     def launch(self, group: Sequence[SweepPoint], command: Sequence[str]) -> bool:
-        """Starts the process of a group, unless another one has one of its points."""
+        """Starts the process of a group. Returns False if another process is running one of its points."""
         with contextlib.ExitStack() as stack:
             if not all([stack.enter_context(self.work.folder.claim(point.name)) for point in group]):
                 for point in group:
@@ -132,7 +132,7 @@ class Local:
                 return False
             left = [point for point in group if not self.work.finished(point)]
             for point in group:
-                if point not in left:  # another sweep was here
+                if point not in left:  # another sweep finished it
                     self.end(point, PointResult("finished"))
             if len(left) < len(group):
                 if left:
@@ -147,7 +147,7 @@ class Local:
             return True
 
     def _collect(self, stopping: bool) -> None:
-        """Takes note of the processes that have ended."""
+        """Records the processes that have ended."""
         for running in list(self.running):
             code = running.process.poll()
             if code is None:
@@ -159,8 +159,8 @@ class Local:
                 self.queue.append(again)
 
     def settle(self, running: Running, point: SweepPoint, code: int, stopping: bool) -> bool:
-        """Notes how a point's process ended. Returns False where the point has to be started again."""
-        if code == EXIT_CODE and not stopping:  # somebody else stopped it
+        """Records how a point's process ended. Returns False if the point must be restarted."""
+        if code == EXIT_CODE and not stopping:  # preempted, not stopped by this sweep
             self.view.say(point, "waiting")
             return False
         if self.work.finished(point):
@@ -172,6 +172,6 @@ class Local:
         return True
 
     def end(self, point: SweepPoint, ended: PointResult) -> None:
-        """A point has come to an end."""
+        """Records the result of a point."""
         self.ended[point.name] = ended
         self.view.say(point, ended.state, ended.cause or self.view.eta())

@@ -1,4 +1,4 @@
-"""Names of points: what they set, short enough for a folder and the same whenever they are made."""
+"""Names of points: their settings, short enough for a folder name, and deterministic."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from txjax.sweep.points import Point
 from txjax.tree import config_fields
 
-LONGEST = 120  # characters; the rest is told by a digest
+LONGEST = 120  # characters; a digest replaces the rest
 
 
 def names(points: Sequence[Point]) -> list[str]:
-    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`. Points that set the same have the same name."""
+    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`. Equal points have equal names."""
     short = labels({path for point in points for path in point})
     return [_name([f"{short[path]}={text(value)}" for path, value in point.items()]) for point in points]
 
 
 def text(value: Any) -> str:
-    """A value in a name; a component is its class and what it has otherwise than its class says."""
+    """A value as text in a name; a component is its class and its non-default settings."""
     if isinstance(value, float):
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
@@ -35,7 +35,7 @@ def text(value: Any) -> str:
 
 
 def _own(component: Any) -> Iterable[tuple[str, Any]]:
-    """The settings that are not their field's default."""
+    """The non-default settings."""
     for field in config_fields(component):
         value = getattr(component, field.name)
         default = field.default
@@ -46,7 +46,7 @@ def _own(component: Any) -> Iterable[tuple[str, Any]]:
 
 
 def labels(paths: Iterable[str]) -> dict[str, str]:
-    """The ends of the paths, as long as it takes to tell them apart."""
+    """The shortest unique suffix of each path."""
     steps = {path: re.findall(r"[^.\[\]]+", path) for path in paths}
     found = {}
     for path, own in steps.items():

@@ -1,6 +1,6 @@
-"""Optuna's study of a search: trials that are taken, kept alive, told of, and never lost or counted twice.
+"""The Optuna study of a search: workers take trials, send heartbeats and report values; none is lost or counted twice.
 
-Workers hold one lock while they take trials, so that whatever they find half done was left by one that died.
+A worker locks the study while it takes a trial, so any half-taken trial it finds was left by a worker that died.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from typing import Any
 from txjax.types import require
 
 NAME = "txjax"
-FOLDER, TAKEN, CAUSE = "folder", "taken", "cause"  # what a trial is told by, besides Optuna's own
-GRACE = 4  # heartbeats without one, and a trial counts as dead
-REDUCTION = 3  # of halving: a third of the trials goes on after each rung, which is three times as long
+# User attributes of a trial.
+FOLDER = "folder"
+TAKEN = "taken"
+CAUSE = "cause"
+GRACE = 4  # missed heartbeats after which a trial counts as dead
+REDUCTION = 3  # of successive halving: a third of the trials continues with three times the budget
 
 
 @dataclasses.dataclass(frozen=True)
 class Aim:
-    """What a search is for.
+    """The objective and the limits of a search.
 
     Attributes:
-      metric: of the log, the less the better: `eval/valid/loss`.
-      every_steps: between two of its values: the shortest run that is judged.
-      trials: how many come to an end, pruned and failed ones among them; a retry counts as what it repeats.
-      seed: of the proposals; trial number n draws from seed + n, whichever worker has it.
+      metric: a metric of the log to minimise: `eval/valid/loss`.
+      every_steps: steps between two of its values, and the shortest run that can be pruned.
+      trials: how many trials to end, including pruned and failed ones; a retry counts as the trial it repeats.
+      seed: of the proposals; trial number n samples with seed + n, whichever worker runs it.
       prune: whether bad trials are stopped early, by successive halving.
-      heartbeat: seconds between two signs of life of a trial.
+      heartbeat: seconds between two heartbeats of a trial.
     """
 
     metric: str
@@ -45,7 +48,7 @@ class Aim:
 
 
 def optuna() -> Any:
-    """The library. Raises UserError where it isn't installed."""
+    """The Optuna module. Raises UserError if it is not installed."""
     require("optuna", "optuna", "txjax sweep", "search")
     import optuna
 
@@ -55,7 +58,10 @@ def optuna() -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Heartbeats, retries and `constant_liar` have been experimental for years; and `Study.beat` is who beats."""
+    """Suppresses the warnings of experimental features (heartbeats, retries, `constant_liar`) inside the block.
+
+    Heartbeats are sent by `OptunaStudy.beat`, so the warning that `Study.optimize` should send them is suppressed too.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna().exceptions.ExperimentalWarning)
         warnings.filterwarnings("ignore", "Heartbeat of storage is supposed to be used with Study.optimize")
@@ -63,27 +69,29 @@ def quiet() -> Iterator[None]:
 
 
 def sampler(seed: int) -> Any:
-    """Tree-structured Parzen estimators, which take trials under way for bad ones."""
+    """A tree-structured Parzen estimator that treats running trials as bad ones."""
     with quiet():
         return optuna().samplers.TPESampler(seed=seed, constant_liar=True)
 
 
 class OptunaStudy:
-    """The study of one search, as one worker sees it.
+    """The study of one search, from one worker.
 
     Args:
-      storage: Optuna's, as a URL: `sqlite:///...`, `postgresql://...`.
+      storage: URL of the Optuna storage: `sqlite:///...`, `postgresql://...`.
       folder: of the sweep.
     """
 
     def __init__(self, aim: Aim, storage: str, folder: Path):
-        self.aim, self.folder, library = aim, folder, optuna()
+        library = optuna()
+        self.aim = aim
+        self.folder = folder
         self.states, self.pruners = library.trial.TrialState, library.pruners
         self.gone = library.exceptions.UpdateFinishedTrialError
         self.fail_stale = library.storages.fail_stale_trials
         options = {"connect_args": {"timeout": 60}} if storage.startswith("sqlite") else {}
         with self.alone(), quiet():
-            names = ("RetryHeartbeatStaleTrialCallback", "RetryFailedTrialCallback")  # since Optuna 4.9, and before
+            names = ("RetryHeartbeatStaleTrialCallback", "RetryFailedTrialCallback")  # since and before Optuna 4.9
             self.retry = next(getattr(library.storages, n) for n in names if hasattr(library.storages, n))()
             self.storage = library.storages.RDBStorage(
                 storage, options, heartbeat_interval=aim.heartbeat, grace_period=GRACE * aim.heartbeat
@@ -94,23 +102,23 @@ class OptunaStudy:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Workers take trials, and give them back, one after the other."""
+        """Locks the study against other workers, to take a trial or give one back."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".search").open("a+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def trials(self) -> list[Any]:
-        """All trials as they stand, by number."""
+        """All trials in their current state, by number."""
         return self.study.get_trials(deepcopy=False)
 
     def missing(self) -> int:
-        """How many trials have not come to their end."""
+        """How many trials have not ended."""
         ends = (self.states.COMPLETE, self.states.PRUNED)
         return self.aim.trials - sum(t.state in ends or CAUSE in t.user_attrs for t in self.trials())
 
     def take(self) -> Any:
-        """The next trial, None where all that are missing are under way. Call it inside `alone`."""
+        """The next trial. None if all missing trials are running. Call it inside `alone`."""
         self._recover()
         if self.missing() <= sum(trial.state == self.states.RUNNING for trial in self.trials()):
             return None
@@ -129,9 +137,9 @@ class OptunaStudy:
         return self.pruners.SuccessiveHalvingPruner(min_resource=self.aim.every_steps, reduction_factor=REDUCTION)
 
     def _recover(self) -> None:
-        """Gives the values of trials whose workers died to new trials.
+        """Retries the trials of dead workers as new trials with the same parameters.
 
-        Optuna finds those whose heartbeats stand still. Those that were never taken whole have no heartbeat.
+        Optuna finds trials whose heartbeats stopped. Trials that were only partly taken have no heartbeat.
         """
         with quiet():
             self.fail_stale(self.study)
@@ -143,19 +151,19 @@ class OptunaStudy:
         for trial in trials:
             if trial.state == self.states.FAIL and CAUSE not in trial.user_attrs and trial.number not in repeated:
                 with quiet():
-                    self.retry(self.study, copy.deepcopy(trial))  # it appends to what it is given
+                    self.retry(self.study, copy.deepcopy(trial))  # it appends to its argument
 
     def _history(self, trial: Any) -> list[int]:
-        """The numbers of the trials that a trial repeats, the first one first."""
+        """The numbers of the trials that a trial repeats, oldest first."""
         return trial.system_attrs.get("retry_history", [])
 
     def beat(self, number: int) -> None:
-        """Gives a sign of life of a trial."""
+        """Sends a heartbeat of a trial."""
         study = self.storage.get_study_id_from_name(NAME)
         self.storage.record_heartbeat(self.storage.get_trial_id_from_study_id_trial_number(study, number))
 
     def tell(self, number: int, **what: Any) -> bool:
-        """Ends a trial: `values=` or `state=`. False where another worker took it for dead: then its retry counts."""
+        """Ends a trial with `values=` or `state=`. False if another worker declared it dead: then its retry counts."""
         try:
             self.study.tell(number, **what)
         except (ValueError, self.gone):
@@ -163,26 +171,28 @@ class OptunaStudy:
         return True
 
     def give_back(self, number: int) -> None:
-        """Ends a trial that is to go on, at the next worker that looks."""
+        """Ends an interrupted trial; the next worker that takes one resumes it."""
         with self.alone():
             self.tell(number, state=self.states.FAIL)
             self._recover()
 
     def best(self) -> tuple[str, float] | None:
-        """The folder's name and the value of the best trial so far."""
+        """The folder name and the value of the best trial so far."""
         done = [trial for trial in self.trials() if trial.state == self.states.COMPLETE]
         found = min(done, key=lambda trial: trial.value, default=None)
         return found and (found.user_attrs[FOLDER], found.value)
 
 
 class Heartbeat:
-    """When a trial's next sign of life is due."""
+    """Sends the heartbeats of a trial when they are due."""
 
     def __init__(self, study: OptunaStudy, number: int):
-        self.study, self.number, self._at = study, number, 0.0
+        self.study = study
+        self.number = number
+        self._at = 0.0
 
     def __call__(self) -> None:
-        """Gives one, if it is time."""
+        """Sends a heartbeat if one is due."""
         if time.monotonic() >= self._at:
             self.study.beat(self.number)
             self._at = time.monotonic() + self.study.aim.heartbeat / 2

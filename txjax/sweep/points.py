@@ -1,4 +1,4 @@
-"""What `def sweep()` of a config file is made of: lists of points, each a dict from dotted paths to values.
+"""Functions for `def sweep()` of a config file: lists of points, each a dict from dotted paths to values.
 
 def sweep():
     return grid({"optimizer.peak_lr": [1e-3, 3e-3], "model.positions": [Rotary(), Alibi()], "seed": range(3)})
@@ -19,15 +19,15 @@ from txjax.types import UserError, near_misses
 
 Point = dict[str, Any]
 METHODS = ("sobol", "halton", "latin", "random")
-DIGITS = 4  # significant, of a drawn number: what a name shows is all that there is
+DIGITS = 4  # significant digits of a sampled number, so that its name shows the exact value
 
 
 def grid(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
-    """Every combination; the last axis changes fastest.
+    """Every combination of the axes; the last axis changes fastest.
 
     Args:
-      axes: dicts, each of whose entries is an axis, or lists of points, each of which is one axis:
-        `grid(zip({"model.width": [64, 128], "model.heads": [2, 4]}), {"seed": range(3)})` are six points.
+      axes: dicts, where each entry is an axis, or lists of points, where each list is one axis:
+        `grid(zip({"model.width": [64, 128], "model.heads": [2, 4]}), {"seed": range(3)})` gives six points.
 
     Raises:
       UserError: two axes set one path, or an axis is empty.
@@ -37,7 +37,7 @@ def grid(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
 
 
 def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
-    """The first values of all axes, then the second ones: axes as `grid` takes them, all of one length.
+    """The first values of all axes, then the second ones, and so on. Axes are as in `grid`, all of one length.
 
     Raises:
       UserError: the lengths differ, or two axes set one path.
@@ -50,31 +50,31 @@ def zip(*axes: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[Point]:
 
 
 def chain(*parts: Iterable[Point]) -> list[Point]:
-    """The points of all parts, one part after the other."""
+    """The points of all parts, concatenated."""
     return [dict(point) for part in parts for point in part]
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform:
-    """Numbers between two others, all equally likely."""
+    """A uniform distribution of floats between two bounds."""
 
     low: float
     high: float
 
     def at(self, share: float) -> float:
-        """The number that lies `share` (0 to 1) of the way."""
+        """The quantile `share` (0 to 1)."""
         return _rounded(self.low + share * (self.high - self.low))
 
 
 @dataclasses.dataclass(frozen=True)
 class LogUniform:
-    """Numbers between two positive others, equally likely in their logarithm."""
+    """A log-uniform distribution of floats between two positive bounds."""
 
     low: float
     high: float
 
     def at(self, share: float) -> float:
-        """The number that lies `share` (0 to 1) of the way."""
+        """The quantile `share` (0 to 1)."""
         if not 0 < self.low <= self.high:
             raise UserError("sweep", "LogUniform(low, high) with 0 < low <= high", (self.low, self.high))
         return _rounded(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
@@ -82,13 +82,13 @@ class LogUniform:
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """Whole numbers from `low` to `high`, both among them."""
+    """A uniform distribution of integers from `low` to `high`, inclusive."""
 
     low: int
     high: int
 
     def at(self, share: float) -> int:
-        """The number that lies `share` (0 to 1) of the way."""
+        """The quantile `share` (0 to 1)."""
         return self.low + min(int(share * (self.high - self.low + 1)), self.high - self.low)
 
 
@@ -98,16 +98,16 @@ def sample(
     method: str = "sobol",
     seed: int = 0,
 ) -> list[Point]:
-    """Points drawn from ranges; the same ones whenever it is called with the same arguments.
+    """Points sampled from ranges, deterministic in the arguments.
 
     Args:
-      count: how many.
-      ranges: by path; a list means its entries, equally likely.
-      method: `sobol`, `halton` or `latin` spread the points evenly (scipy.stats.qmc), `random` draws each by itself.
-        More points of `halton` or `random` begin with the same ones.
+      count: number of points.
+      ranges: by path; a list is sampled uniformly.
+      method: `sobol`, `halton` or `latin` spread the points evenly (scipy.stats.qmc), `random` samples independently.
+        With a larger count, `halton` and `random` give the same first points.
 
     Raises:
-      UserError: a count, a method or a range that can't be.
+      UserError: an invalid count, method or range.
     """
     from scipy.stats import qmc
 
@@ -118,7 +118,7 @@ def sample(
     size, rng = len(ranges), np.random.default_rng(seed)
     if method == "random":
         shares = rng.random((count, size))
-    elif method == "sobol":  # of a power of two points, which are balanced, the first ones
+    elif method == "sobol":  # the first of a power of two points, which are balanced
         shares = qmc.Sobol(size, rng=rng).random_base2(math.ceil(math.log2(count)))[:count]
     elif method == "halton":
         shares = qmc.Halton(size, rng=rng).random(count)
@@ -141,7 +141,7 @@ def _rounded(value: float) -> float:
 
 
 def _axes(given: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[list[Point]]:
-    """One axis for every entry of a dict; a list of points is one axis."""
+    """The axes of an argument: one for every entry of a dict; a list of points is one axis."""
     if isinstance(given, Mapping):
         axes = []
         for path, values in given.items():

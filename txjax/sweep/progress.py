@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table on a terminal; anywhere else one plain line for all that happens."""
+"""The progress of a running sweep: a live table on a terminal, else one plain line for every event."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from txjax.numbers import compact
 from txjax.sweep.job import SweepJob
 from txjax.sweep.sweep_folder import SweepPoint, Tail
 
-EVERY = 1.0  # seconds between two looks at the logs
+EVERY = 1.0  # seconds between reads of the logs
 
 
 class SweepProgress:
     """The state of every point on the console.
 
     Attributes:
-      states: of every point, by name: what it is doing, in one word.
+      states: the state of every point by name, one word.
     """
 
     def __init__(self, work: SweepJob, console: Console | None = None):
@@ -33,7 +33,7 @@ class SweepProgress:
         self.begun = time.monotonic()
         self.states: dict[str, str] = {}
         self.tails: dict[str, Tail] = {}
-        self.first: dict[str, int] = {}  # steps that were done before this command
+        self.first: dict[str, int] = {}  # steps done before this command
         for point in work.points:
             self.add(point)
         self.live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
@@ -50,20 +50,20 @@ class SweepProgress:
             self.live.stop()
 
     def add(self, point: SweepPoint) -> None:
-        """One more point."""
+        """Adds a point."""
         self.states[point.name] = "finished" if self.work.finished(point) else "waiting"
         self.tails[point.name] = Tail(self.work.folder.run(point.name))
         self.first[point.name] = self.work.saved(point)
 
     def say(self, point: SweepPoint, state: str, more: str = "") -> None:
-        """A point is in another state now."""
+        """Sets the state of a point, and prints it if there is no live table."""
         self.states[point.name] = state
         if not self.live:
             self.tails[point.name].read()
             self.console.print(plain_text("  ".join(part for part in (self._line(point, state), more) if part)))
 
     def look(self, force: bool = False) -> None:
-        """Reads the logs of running points and draws the table, once a second."""
+        """Reads the logs of running points and redraws the table, at most once a second."""
         if not force and time.monotonic() - self._looked < EVERY:
             return
         self._looked = time.monotonic()
@@ -74,11 +74,11 @@ class SweepProgress:
             self.live.update(self._drawn(), refresh=True)
 
     def step(self, point: SweepPoint) -> int:
-        """The last step that a point logged."""
+        """The last logged step of a point."""
         return int(self.tails[point.name].last.get("step", 0))
 
     def eta(self) -> str:
-        """What the unfinished points take at the speed since this command began."""
+        """The estimated time to finish all points, at the speed since this command started."""
         done = left = 0.0
         for point in self.work.points:
             step = point.num_steps if self.states[point.name] == "finished" else self.step(point)
@@ -122,11 +122,11 @@ class SweepProgress:
 
 
 def scores(row: Row) -> dict[str, str]:
-    """The losses of a row for people, those of evaluations last."""
+    """The losses of a row as short text, those of evaluations last."""
     found = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
     return {name.removesuffix("/loss"): compact(value) for name, value in sorted(found.items(), reverse=True)}
 
 
 def table_rows(points: Sequence[SweepPoint], states: Mapping[str, str]) -> list[list[str]]:
-    """The points before they start: name, state, steps, FLOPs."""
+    """A row for each point before the sweep starts: name, state, steps, FLOPs."""
     return [[p.name, states[p.name], f"{p.num_steps:,}", f"{p.flops:.3e}"] for p in points]

@@ -1,4 +1,4 @@
-"""From a config file's `sweep()` to runs: each point on a fresh tree, named, and none of them twice."""
+"""Resolves the points of a config file's `sweep()` to runs: each on a fresh config tree, named, without duplicates."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from txjax.types import UserError, near_misses
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """One point as a run.
+    """A point and its run.
 
     Attributes:
       name: of its folder.
-      digest: of the whole config; two runs of one digest are the same.
-      point: what it sets.
-      experiment: the whole tree.
+      digest: of the whole config; runs with equal digests are equal.
+      point: the values by dotted path.
+      experiment: the whole config tree.
     """
 
     name: str
@@ -37,17 +37,17 @@ class Resolved:
 
 
 def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]:
-    """The runs of a sweep. Nothing is checked beyond types.
+    """The runs of a sweep. Only types are validated.
 
     Args:
       source: `FILE.py[:variant]` with `get_config` and `sweep`.
-      overrides: flags such as `--config.num_steps=100`: for every point, which then has its own say.
+      overrides: flags such as `--config.num_steps=100`: applied first, then the point.
 
     Returns:
-      The runs, and how many points were left out because an earlier one comes to the same config.
+      The runs, and how many points were dropped because an earlier one gives the same config.
 
     Raises:
-      UserError: a file that doesn't run, a point that can't be set, two points of one name.
+      UserError: the file fails, a point cannot be set, or two different points have one name.
     """
     file = read(source)
     points = file.call("sweep")
@@ -69,9 +69,9 @@ def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]
 
 
 def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -> Resolved:
-    """One point on a fresh tree. Raises UserError where it sets what isn't there."""
+    """A point applied to a fresh config tree. Raises UserError if it sets a field that does not exist."""
     experiment = file.tree(overrides)
-    with telling(name):
+    with point_in_errors(name):
         for path, value in point.items():
             set_field(experiment, path, value)
         resolved = tree.to_json(experiment)
@@ -79,8 +79,8 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
 
 
 @contextlib.contextmanager
-def telling(name: str) -> Iterator[None]:
-    """Adds to a user's mistake inside the block which point has it."""
+def point_in_errors(name: str) -> Iterator[None]:
+    """Adds the point's name to a UserError raised inside the block."""
     try:
         yield
     except UserError as error:
@@ -89,15 +89,15 @@ def telling(name: str) -> Iterator[None]:
 
 
 def digest(resolved: Any) -> str:
-    """Twelve letters that stand for a config as JSON."""
+    """A hash of a config as JSON, 12 hex digits."""
     return hashlib.blake2b(json.dumps(resolved, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
 def points_of(source: str, overrides: Sequence[str], wanted: Sequence[str]) -> list[Resolved]:
-    """The points whose configs have these digests; or names, for people.
+    """The points with these config digests or names.
 
     Raises:
-      UserError: the file has no such point (any more).
+      UserError: the file has no such point (it may have changed).
     """
     runs, _ = resolve(source, overrides)
     known = {run.name: run for run in runs} | {run.digest: run for run in runs}

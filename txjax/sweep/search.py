@@ -1,9 +1,9 @@
-"""A search: runs that Optuna proposes, one after the other, from what the ones before came to.
+"""A search: Optuna proposes each run from the results of the earlier ones.
 
     def search(trial):
         return {"optimizer.peak_lr": trial.suggest_float("lr", 1e-4, 1e-1, log=True)}
 
-A trial is one run in a folder of its own; one whose worker dies goes on in the same folder at another.
+A trial is one run in its own folder. If its worker dies, another worker resumes it in the same folder.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from txjax.sweep.resolve import Resolved, apply
 from txjax.sweep.sweep_folder import SweepPoint, Tail
 from txjax.types import UserError, near_misses
 
-LOOK = 1.0  # seconds between two looks at the storage
+LOOK = 1.0  # seconds between reads of the storage
 
 
 def metric_of(experiment: Any, wanted: str | None) -> tuple[str, int]:
-    """The metric that is searched by, and the steps between two of its values: the first evaluation's loss by default.
+    """The metric to minimise, and the steps between two of its values. By default, the first evaluation's loss.
 
     Raises:
-      UserError: none of the experiment's evaluations writes it.
+      UserError: no evaluation of the experiment logs it.
     """
     known = [f"eval/{name}/loss" for name in experiment.evals]
     if not known:
@@ -45,7 +45,7 @@ def metric_of(experiment: Any, wanted: str | None) -> tuple[str, int]:
 
 
 def propose(source: str, overrides: Sequence[str], trial: Any, name: str) -> Resolved:
-    """The run that `search` of the config file makes of a trial. Raises UserError where it can't."""
+    """The run that `search` of the config file returns for a trial. Raises UserError if it is invalid."""
     file = read(source)
     point = file.call("search", trial)
     if not isinstance(point, dict):
@@ -54,7 +54,7 @@ def propose(source: str, overrides: Sequence[str], trial: Any, name: str) -> Res
 
 
 def of_params(source: str, overrides: Sequence[str], params: str) -> Any:
-    """The experiment of a trial with these parameters, as JSON. Raises UserError where there can be none."""
+    """The experiment of a trial with these parameters (JSON). Raises UserError if they are invalid."""
     try:
         found = json.loads(params)
         if not isinstance(found, dict):
@@ -66,12 +66,12 @@ def of_params(source: str, overrides: Sequence[str], params: str) -> Any:
 
 @dataclasses.dataclass
 class Trial:
-    """One trial under way in this worker.
+    """A running trial of this worker.
 
     Attributes:
       values: of the metric so far, by step.
-      reported: the last step that Optuna knows of.
-      pruned: it was asked to stop because it is bad.
+      reported: the last step reported to Optuna.
+      pruned: whether it was stopped by pruning.
     """
 
     trial: Any
@@ -84,10 +84,10 @@ class Trial:
 
 
 class Search(Local):
-    """Runs trials here, and waits for those at other workers, which may die.
+    """Runs trials on this machine, and waits for those of other workers, which may die.
 
     Args:
-      flops_per_step: of a run such as these; the table's ETA rests on it.
+      flops_per_step: of a typical run, for the ETA.
     """
 
     def __init__(
@@ -95,12 +95,14 @@ class Search(Local):
     ):
         super().__init__(work, [], jobs, seconds)
         self.study, self.flops_per_step = study, flops_per_step
-        self.trials: dict[str, Trial] = {}  # under way
-        self.taken: list[Trial] = []  # and not started: a run of a killed worker is still in the folder
-        self._missing, self._looked, self._take_at = 1, 0.0, 0.0
+        self.trials: dict[str, Trial] = {}  # running
+        self.taken: list[Trial] = []  # not started yet: the run of a killed worker still locks the folder
+        self._missing = 1
+        self._looked = 0.0
+        self._take_at = 0.0
 
     def run(self) -> dict[str, PointResult]:
-        """As Local's; what it has taken and not started goes to another worker."""
+        """Runs as `Local`; trials taken and not started are given back for other workers."""
         super().run()
         for mine in self.taken:
             self.study.give_back(mine.trial.number)
@@ -108,18 +110,18 @@ class Search(Local):
         return self.ended
 
     def more(self) -> bool:
-        """Whether trials are missing, here or at other workers."""
+        """Whether trials are missing, on this worker or on others."""
         if time.monotonic() - self._looked > LOOK:
             self._missing, self._looked = self.study.missing(), time.monotonic()
         return bool(self.taken) or self._missing > 0
 
     def start(self) -> None:
-        """Takes trials while there is room, and starts them."""
+        """Takes trials and starts them, up to `jobs`."""
         for mine in list(self.taken):
-            if self.work.finished(mine.point):  # its worker died before it could tell
+            if self.work.finished(mine.point):  # its worker died before it reported the end
                 self.taken.remove(mine)
                 self._read(mine)
-                self._told(mine, "")
+                self._end_trial(mine, "")
             elif self._started(mine):
                 self.taken.remove(mine)
         if len(self.running) + len(self.taken) < self.jobs and time.monotonic() >= self._take_at:
@@ -130,7 +132,7 @@ class Search(Local):
             self._take_at = time.monotonic() + (LOOK if trial is None else 0.0)
 
     def _trial(self, trial: Any) -> Trial:
-        """What a taken trial is to this worker; it is noted in sweep.json, where other workers' trials are too."""
+        """A taken trial as a `Trial`; adds its point to sweep.json, which all workers share."""
         name = trial.user_attrs[FOLDER]
         run = propose(self.work.config, self.work.overrides, trial, name)
         values = {path: tree.to_json(value) for path, value in run.point.items()}
@@ -149,7 +151,7 @@ class Search(Local):
         return self.launch([mine.point], [*TRAIN, f"--config={self.work.config}", *words, *self.work.overrides])
 
     def watch(self) -> None:
-        """Gives signs of life, reports what the runs logged, and asks the bad ones to stop."""
+        """Sends heartbeats, reports logged values to Optuna, and stops runs that are pruned."""
         for mine in self.taken:
             mine.beat()
         for running in self.running:
@@ -159,16 +161,16 @@ class Search(Local):
             try:
                 if self._bad(mine):
                     mine.pruned = True
-                    running.process.let_go()
-            except self.study.gone:  # another worker took it for dead
-                running.process.let_go()
+                    running.process.stop()
+            except self.study.gone:  # another worker declared it dead
+                running.process.stop()
 
     def _read(self, mine: Trial) -> None:
         metric = self.study.aim.metric
         mine.values |= {int(row["step"]): float(row[metric]) for row in mine.tail.read() if metric in row}
 
     def _bad(self, mine: Trial) -> bool:
-        """Reports what is new. Returns whether successive halving stops the run now."""
+        """Reports new values. Returns whether successive halving prunes the run now."""
         bad = False
         for step, value in mine.values.items():
             if step > mine.reported and math.isfinite(value):
@@ -178,19 +180,19 @@ class Search(Local):
         return bad and not mine.pruned
 
     def settle(self, running: Running, point: SweepPoint, code: int, stopping: bool) -> bool:
-        """Tells Optuna how a trial ended."""
+        """Reports to Optuna how a trial ended."""
         mine = self.trials.pop(point.name)
         self._read(mine)
-        gone_on = code in (75, -15) and not mine.pruned and not self.work.finished(point)
-        if gone_on:  # it goes on: here, or at another worker
+        interrupted = code in (75, -15) and not mine.pruned and not self.work.finished(point)
+        if interrupted:  # it resumes here, or on another worker
             self.study.give_back(mine.trial.number)
             self.end(point, PointResult("stopped"))
         else:
-            self._told(mine, running.cause(code, point.name) if code else "")
+            self._end_trial(mine, running.cause(code, point.name) if code else "")
         return True
 
-    def _told(self, mine: Trial, cause: str) -> None:
-        """Ends a trial whose run has ended."""
+    def _end_trial(self, mine: Trial, cause: str) -> None:
+        """Ends a trial whose run has ended: pruned, finished or failed."""
         number, states = mine.trial.number, self.study.states
         value = mine.values.get(mine.point.num_steps, math.nan)
         if mine.pruned and not self.work.finished(mine.point):

@@ -1,4 +1,4 @@
-"""The points of a sweep as one array of Slurm's jobs, submitted by the launcher that also submits single runs."""
+"""Submits the points of a sweep as one Slurm job array, by the launcher of single runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LAUNCHER = Path(txjax.__file__).parents[1] / "launch" / "slurm.py"
 
 
 def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run: bool) -> int:
-    """Submits the points that are left, or prints the script. Returns the launcher's exit code; it says what it did.
+    """Submits the unfinished points, or prints the script. Returns the launcher's exit code.
 
     Args:
-      at_once: points at the same time; None = as many as Slurm likes.
+      at_once: maximum number of concurrent points. If None, Slurm decides.
       options: flags of launch/slurm.py: `--partition=gpu`, `--gpus_per_node=8`.
 
     Raises:
-      UserError: no launcher here, or an earlier array of this sweep is still in Slurm's queue.
+      UserError: launch/slurm.py is missing, or an earlier array of this sweep is still in Slurm's queue.
     """
     if not LAUNCHER.is_file():
         raise UserError("--executor", "slurm where txjax runs from a checkout (with launch/slurm.py)", str(LAUNCHER))
@@ -38,7 +38,7 @@ def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run:
     if not left:
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        lines = Path(folder) / "points.txt"  # the launcher keeps what it says
+        lines = Path(folder) / "points.txt"  # the launcher copies its lines
         lines.write_text("".join(line(work, point) + "\n" for point in left))
         words = [f"--config={work.config}", f"--workdir={work.folder.path}", f"--sweep={lines}", *options]
         words += [f"--at_once={at_once}"] * (at_once is not None) + ["--dry_run"] * dry_run
@@ -46,12 +46,12 @@ def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run:
 
 
 def line(work: SweepJob, point: SweepPoint) -> str:
-    """The flags of one point, as the launcher reads them."""
+    """The flags of one point as a line of the launcher's file."""
     return shlex.join(work.flags([point]))
 
 
 def _queued(folder: Path) -> str:
-    """The job of an earlier array that Slurm still knows as waiting or running, or nothing."""
+    """The job id of an earlier array that is still pending or running. "" if there is none."""
     squeue = shutil.which("squeue")
     for note in sorted(folder.glob("launch/*/launch.json")) if squeue else []:
         job = json.loads(note.read_text()).get("job", "")

@@ -1,7 +1,7 @@
-"""The folder of a sweep: `sweep.json` with its points, and a run's folder for each, which tells how far the point is.
+"""The folder of a sweep: `sweep.json` with its points, and a workdir for each, which records the point's progress.
 
-There is no other record: a point is finished when its last checkpoint is whole, and at work while somebody holds its
-lock. So whatever was killed, wherever, the folder tells what is left to do.
+There is no other state: a point is finished when its last checkpoint is complete, and running while a process holds
+its lock. So after any process is killed, the folder still shows what is left to do.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NAME = "sweep.json"
 
 @dataclasses.dataclass(frozen=True)
 class SweepPoint:
-    """One point, as `sweep.json` has it.
+    """One point in `sweep.json`.
 
     Attributes:
       name: of its folder.
       digest: of its whole config.
-      values: what it sets, by dotted path, as JSON.
+      values: its settings by dotted path, as JSON.
       num_steps: of the run.
       flops_per_step: of one update, over all devices.
     """
@@ -45,12 +45,12 @@ class SweepPoint:
 
     @property
     def flops(self) -> int:
-        """Of the whole run."""
+        """FLOPs of the whole run."""
         return self.flops_per_step * self.num_steps
 
 
 def finished(workdir: Path, num_steps: int) -> bool:
-    """Whether a run came to its end: its last step is saved, and nothing comes after that."""
+    """Whether a run has ended: its last step is saved completely."""
     return digest.is_complete(workdir / "checkpoints" / str(num_steps))
 
 
@@ -61,25 +61,25 @@ class Folder:
         self.path = path
 
     def run(self, name: str) -> Path:
-        """The folder of a point's run."""
+        """The workdir of a point."""
         return self.path / name
 
     def read(self) -> dict[str, Any]:
-        """What `sweep.json` says. Raises UserError where there is none, or it isn't one."""
+        """The content of `sweep.json`. Raises UserError if the file is missing or invalid."""
         path = self.path / NAME
         if not path.is_file():
             raise UserError("--workdir", f"the folder of a sweep (with a {NAME})", str(self.path))
         return read_json(path)
 
     def points(self) -> list[SweepPoint]:
-        """The points of `sweep.json`. Raises UserError where it tells of none."""
+        """The points of `sweep.json`. Raises UserError if it has none."""
         try:
             return [SweepPoint(**point) for point in self.read()["points"]]
         except (KeyError, TypeError) as error:
             raise UserError(str(self.path / NAME), "the points of a sweep", hint=str(error)) from None
 
     def write(self, points: Sequence[SweepPoint], notes: dict[str, Any]) -> None:
-        """Writes `sweep.json`. Points that were there before and are no more keep their places after the others."""
+        """Writes `sweep.json`. Earlier points that are not in `points` are kept, after the others."""
         self.path.mkdir(parents=True, exist_ok=True)
         names = {point.name for point in points}
         before = self.points() if (self.path / NAME).exists() else []
@@ -89,9 +89,9 @@ class Folder:
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Inside the block no other sweep starts this point. Gives False where one has it, or a run is in its folder.
+        """Locks a point against other sweeps inside the block. Yields False if another sweep or a run has the lock.
 
-        It ends with this process, however that ends.
+        The operating system releases the lock when this process ends.
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
         with (self.run(name) / ".claim").open("a+") as lock:
@@ -99,20 +99,23 @@ class Folder:
 
 
 class Tail:
-    """The rows of a run that may be writing them: each once, as they come."""
+    """Reads the new log rows of a run, which may still be writing, each once."""
 
     def __init__(self, workdir: Path):
         self.path = workdir / METRICS
         self.last: Row = {}
-        self._offset, self._file = 0, -1
+        self._offset = 0
+        self._file = -1
 
     def read(self) -> list[Row]:
-        """The rows that came since the last call. After a restart that cut the log back, those that came again too."""
+        """The rows since the last call. After a restart truncated the log, all of its rows again."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
                 if found.st_ino != self._file or found.st_size < self._offset:
-                    self._offset, self._file, self.last = 0, found.st_ino, {}
+                    self._offset = 0
+                    self._file = found.st_ino
+                    self.last = {}
                 file.seek(self._offset)
                 text = file.read()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A sweep before it starts: every point checked as `train` would, priced, and compared with what its folder holds."""
+"""Plans a sweep before it starts: validates every point as `train` would, counts its FLOPs, and checks its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
-from txjax.sweep.resolve import Resolved, digest, resolve, telling
+from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
 from txjax.train.counting import flops_per_step
 from txjax.train.init_from import find_init_source
@@ -20,16 +20,16 @@ from txjax.tree import check_fields
 def plan(
     source: str, overrides: Sequence[str], folder: Path, here: bool = True
 ) -> tuple[list[SweepPoint], int, list[Resolved]]:
-    """Looks at a sweep. Read-only; it looks at this process's devices.
+    """Validates a sweep. Writes nothing; uses this process's devices.
 
     Args:
-      here: the points are to run on this machine. Else its devices and its data say nothing of them.
+      here: whether the points run on this machine. If not, devices and data are not checked.
 
     Returns:
-      The points, how many more were the same as these, and the points as runs.
+      The points, the number of duplicates, and the points as runs.
 
     Raises:
-      UserError: the first mistake of any point, or a run in the folder that was started with another config.
+      UserError: a point is invalid, or a run in the folder was started with another config.
     """
     runs, same = resolve(source, overrides)
     costs: dict[str, int] = {}
@@ -37,10 +37,10 @@ def plan(
 
 
 def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed: int) -> tuple[SweepPoint, str, int]:
-    """Looks at a search by what its first trial would be. Returns that, the metric and the steps between its values.
+    """Validates a search by its first trial. Returns the trial's point, the metric and the steps between its values.
 
     Raises:
-      UserError: a mistake in it.
+      UserError: the trial is invalid.
     """
     from txjax.sweep.optuna_study import optuna, sampler
     from txjax.sweep.search import metric_of, propose
@@ -52,15 +52,16 @@ def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed:
 
 
 def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
-    """The names of the points that can train in one program, program by program."""
+    """The names of the points that can train in one program, one list for each program."""
     from txjax.train.traced import populations
 
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
 
 
 def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
-    experiment, held = run.experiment, None
-    with telling(run.name):
+    experiment = run.experiment
+    variables = None
+    with point_in_errors(run.name):
         check_config(workdir, experiment)
         if not here:
             check_fields(experiment)
@@ -68,10 +69,10 @@ def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = T
             layout = checked_layout(experiment)
             if not Store(workdir).steps():
                 find_init_source(experiment, layout)
-            held = layout.variables
+            variables = layout.variables
         parts = (experiment.model, experiment.objective, experiment.data, experiment.optimizer.groups)
         same = digest([experiment.batch_size, *map(tree.to_json, parts)])  # FLOPs depend on nothing else
         if same not in costs:
-            costs[same] = flops_per_step(experiment, held)
+            costs[same] = flops_per_step(experiment, variables)
     values: dict[str, Any] = {path: tree.to_json(value) for path, value in run.point.items()}
     return SweepPoint(run.name, run.digest, values, experiment.num_steps, costs[same])

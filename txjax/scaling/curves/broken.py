@@ -12,8 +12,8 @@ class Broken(Curve):
     """L = E + b x^-c0 * product over i of (1 + (x / d_i)^(1 / f_i))^(-c_i f_i).
 
     Args:
-      role: what x is.
-      breaks: how many breaks.
+      role: of x.
+      breaks: number of breaks.
     """
 
     name = "broken"
@@ -41,10 +41,10 @@ class Broken(Curve):
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
         x, loss = np.log(points[self.role]), points["loss"]
-        places = np.quantile(x, [0.2, 0.35, 0.5, 0.65, 0.8])
+        positions = np.quantile(x, [0.2, 0.35, 0.5, 0.65, 0.8])
         exponents = (0.0, 0.05, 0.1, 0.2, 0.4)
         for c0, *changes in grid(exponents, *[(-0.2, 0.1, 0.3, 0.6)] * self.breaks):
-            for where in _increasing(places, self.breaks):
+            for where in _increasing(positions, self.breaks):
                 each = [v for c, d in zip(changes, where, strict=True) for v in (c, d, np.log(0.3))]
                 theta = np.array([-np.inf, 0.0, c0, *each])
                 shape = np.exp(self.log_loss(theta, points)[0])
@@ -52,5 +52,5 @@ class Broken(Curve):
                 yield theta
 
 
-def _increasing(places: np.ndarray, count: int) -> Iterator[tuple[float, ...]]:
-    return (chosen for chosen in grid(*[places] * count) if all(np.diff(chosen) > 0))
+def _increasing(positions: np.ndarray, count: int) -> Iterator[tuple[float, ...]]:
+    return (chosen for chosen in grid(*[positions] * count) if all(np.diff(chosen) > 0))

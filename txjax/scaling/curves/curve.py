@@ -10,18 +10,18 @@ from txjax.scaling.form import Parameters
 from txjax.scaling.table import Points
 from txjax.types import UserError
 
-_LEAST = 1e-4  # the share of the loss at which a term starts that the data alone would make zero
+_LEAST = 1e-4  # the starting share of the loss of a term that the data alone would set to zero
 
 
 class Curve:
     """A formula of the loss. Parameters that are positive are fitted as their logarithms.
 
     Attributes:
-      name: as `--form` calls it.
+      name: the value of `--form`.
       needs: roles that it reads.
       parameters: names, in the order of theta.
-      positive: those that are fitted as their logarithms.
-      linear: whether residuals are those of the loss itself, not of its logarithm.
+      positive: parameters that are fitted as their logarithms.
+      linear: whether residuals are of the loss, not of its logarithm.
     """
 
     name: str
@@ -35,15 +35,15 @@ class Curve:
         raise NotImplementedError
 
     def starts(self, points: Points) -> Iterator[np.ndarray]:
-        """Where to start. `points` have the loss."""
+        """Starting values of theta. `points` include the loss."""
         raise NotImplementedError
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float] | None:
-        """The best N and D of a budget in closed form; None where there is none, and it is searched for."""
+        """The best N and D of a budget in closed form. If None, it is searched numerically."""
         return None
 
     def theta(self, parameters: Parameters) -> np.ndarray:
-        """The parameters [p] as they are fitted. Raises UserError for a missing one or one out of its range."""
+        """The parameters as theta [p]. Raises UserError if one is missing or out of range."""
         for name in self.parameters:
             if name not in parameters:
                 raise UserError("parameters", f"{name} of {self.name}", ", ".join(parameters))
@@ -51,14 +51,14 @@ class Curve:
             return np.array([self.coordinate(name, parameters[name]) for name in self.parameters])
 
     def coordinate(self, name: str, value: float) -> float:
-        """One parameter as it is fitted."""
+        """One parameter as an entry of theta."""
         if name in self.positive and value < 0:
             raise UserError(name, "a number of at least 0", value)
         return float(np.log(value)) if name in self.positive else value
 
     def values(self, theta: np.ndarray) -> dict[str, float]:
-        """theta as parameters."""
-        with np.errstate(over="ignore"):  # a parameter that the data can't tell may be anything
+        """The parameters of a theta."""
+        with np.errstate(over="ignore"):  # an unidentified parameter may have any value
             exact = [np.exp(x) if n in self.positive else x for n, x in zip(self.parameters, theta, strict=True)]
         return {name: float(value) for name, value in zip(self.parameters, exact, strict=True)}
 
@@ -76,7 +76,7 @@ def grid(*axes: Iterable[float]) -> Iterator[tuple[float, ...]]:
 
 
 def coefficients(terms: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """log c [k] of the loss [n] = terms [n k] @ c with the least relative squared error and c > 0.
+    """Solves for log c [k] in the loss [n] = terms [n k] @ c with the least relative squared error and c > 0.
 
     The variable projection of a sum of terms whose exponents are given (Golub and Pereyra 1973).
     """

@@ -1,4 +1,4 @@
-"""The law of repeated data (Muennighoff et al. 2023, equations 5 to 7): parametric, of what N and D are worth."""
+"""The law of repeated data (Muennighoff et al. 2023, equations 5 to 7): the parametric law of effective N and D."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from txjax.scaling.curves.curve import Curve, grid, sum_of_exponentials
 from txjax.scaling.curves.parametric import Parametric
 from txjax.scaling.table import Points
 
-_FAR = 100.0  # of log R*: beyond, the law is that of R* = 0 or of an infinite one to the last bit
+_FAR = 100.0  # of log R*: beyond, the law equals that of R* = 0 or infinity to the last bit
 
 
 class DataConstrained(Curve):
@@ -16,8 +16,8 @@ class DataConstrained(Curve):
 
     With U_D = min(unique tokens, D) and R = D / U_D - 1 repetitions, D' = U_D + U_D R_D (1 - exp(-R / R_D)).
     With U_N = min(N, the best N for U_D tokens by the law of single epochs) and R = N / U_N - 1 in excess,
-    N' = U_N + U_N R_N (1 - exp(-R / R_N)). R_D and R_N are the paper's R_D* and R_N*: how many repetitions, or sizes in
-    excess, give 1 - 1/e of what all of them are worth.
+    N' = U_N + U_N R_N (1 - exp(-R / R_N)). R_D and R_N are the paper's R_D* and R_N*: the number of repetitions, or of
+    excess sizes, that gives 1 - 1/e of the maximum value.
     """
 
     name = "data_constrained"
