@@ -154,9 +154,9 @@ def test_forward_takes_and_returns_reference_names():
         (
             "llama",
             {"rope_scaling": {"type": "linear", "factor": 2.0}},
-            "rope_scaling: expected rotary angles as they are",
+            "rope_scaling: expected unscaled rotary angles",
         ),
-        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
+        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected unscaled rotary angles"),
         ("vit", {"qkv_bias": False}, r"key\.bias: expected no such tensor"),
         ("vit-qkv-bias", {"qkv_bias": True}, r"query\.bias: expected a tensor of that name"),
         ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
