@@ -1,4 +1,4 @@
-"""Every mistake in a command's flags is a UserError."""
+"""Every user error in a command's flags is a UserError."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def parser() -> Parser:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--workdir=a", "--stesp=3"], "expected a flag that it knows, got '--stesp'; did you mean --steps"),
+        (["--workdir=a", "--stesp=3"], "expected a known flag, got '--stesp'; did you mean --steps"),
         (["--work=a"], "txjax play: expected --workdir; see"),
         (["--workdir=a", "--steps=x"], "invalid int value: 'x'"),
         (["--workdir=a", "b"], "got 'b'; it takes no such argument"),

@@ -1,4 +1,4 @@
-"""`--smoke`: one flag makes a short run, and says what it changed."""
+"""`--smoke` shortens a run and prints what it changed."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from runs import rows, train_here
 def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp_path, monkeypatch):
     workdir = tmp_path / "run"
     flags = ["--smoke", "--config.optimizer.schedule.warmup_steps=20"]
-    monkeypatch.setattr(sys, "argv", ["txjax", *flags])  # what the manifest notes
+    monkeypatch.setattr(sys, "argv", ["txjax", *flags])  # recorded in the manifest
     code, out, err = train_here(config, workdir, *flags)
     assert code == 0 and "done: step 10;" in out, err
     assert [row["step"] for row in rows(workdir) if "eval/valid/loss" in row] == [10] and len(rows(workdir)) == 10

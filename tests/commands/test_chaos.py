@@ -1,4 +1,4 @@
-"""Random kills change nothing; the trial itself says so where a config cannot be tried."""
+"""`txjax chaos`: random kills change nothing; configs that it cannot run are refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Why two runs differ, found in runs that differ in known ways."""
+"""`txjax diff` on runs with known differences."""
 
 import json
 import re
@@ -91,8 +91,8 @@ WORDS = "[/INST] [red]x[/red] :smile: \x1b[31m\x9b2J\r\u202egnp.exe\na|b"
 SHOWN = r"[/INST] [red]x[/red] :smile: \x1b[31m\x9b2J\r\u202egnp.exe\na|b"
 
 
-def test_words_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    """No markup, no escape sequence: `[/INST]` is a token of chats, and a config may come from anybody."""
+def test_control_characters_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    """No markup, no escape sequence: `[/INST]` is a token of chats, and configs are not trusted."""
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setenv("FORCE_COLOR", "1")
     name = "run [bold] \x1b]0;title\x07"
@@ -132,12 +132,12 @@ def test_the_environment_and_the_compiler_options(
         {"kind": "environment", "name": "environment.LIBTPU_INIT_ARGS", "b": "--xla_x=1 --hub_token=(hidden)"},
         {"kind": "compiler", "name": "compiler_options.xla_cpu_enable_fast_math", "a": True},
     ]
-    (Path(b) / "manifest.json").write_text(json.dumps(MANIFEST))  # of a release that noted neither
+    (Path(b) / "manifest.json").write_text(json.dumps(MANIFEST))  # of an older release, which recorded neither
     assert main(["diff", a, b, "--json"]) == 0
     assert not {"environment", "compiler"} & {d["kind"] for d in json.loads(capsys.readouterr().out)["differences"]}
 
 
-def test_a_run_notes_them(straight_run: Path) -> None:
+def test_the_manifest_has_environment_and_compiler_options(straight_run: Path) -> None:
     manifest = json.loads((straight_run / "manifest.json").read_text())
     assert "xla_force_host_platform_device_count" in manifest["environment"]["XLA_FLAGS"]
     assert "compiler_options" in manifest

@@ -1,4 +1,4 @@
-"""Commands that need a workdir alone."""
+"""Commands that need only a workdir."""
 
 import json
 import shutil
@@ -11,8 +11,8 @@ from txjax.__main__ import main
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:
     code = main(list(map(str, words)))
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 @pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.mesh)])
@@ -50,10 +50,10 @@ def test_a_prompt_without_a_token(straight_run, capsys):
     assert (code, out) == (
         2,
         "",
-    ) and "--prompt: expected at least one token, got ''; a decoder goes on from a text" in err
+    ) and "--prompt: expected at least one token, got ''; a decoder continues a text" in err
 
 
-def test_which_steps_were_damaged_and_left_out_is_told(straight_run, tmp_path, capsys, caplog):
+def test_damaged_steps_are_reported_and_skipped(straight_run, tmp_path, capsys, caplog):
     workdir = shutil.copytree(straight_run, tmp_path / "run")
     for step in (40, 30):
         record = workdir / "checkpoints" / str(step) / "record.json"

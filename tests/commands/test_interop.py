@@ -1,4 +1,4 @@
-"""Models of Hugging Face's folders as workdirs, and runs as their folders."""
+"""`txjax import` and `txjax export`: Hugging Face folders as workdirs, and runs as Hugging Face folders."""
 
 import json
 
@@ -21,12 +21,12 @@ TOKENS = np.zeros((1, 4), np.int32)
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:
     code = main(list(map(str, words)))
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 def tokenizer(path, *specials: str) -> int:
-    """Writes a tokenizer.json of bytes; how many tokens it has."""
+    """Writes a tokenizer.json of bytes. Returns the number of its tokens."""
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     made = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(sorted(alphabet))}, []))
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -42,7 +42,7 @@ def equal(a, b) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small GPT-2 as Hugging Face has it, with a tokenizer and a key of its own."""
+    """A Hugging Face folder of a small GPT-2 with a tokenizer and an extra key."""
     at = tmp_path_factory.mktemp("theirs") / "gpt2"
     model = gpt(vocab=260, width=8, depth=2, heads=2, max_length=16)
     huggingface.save(model, variables(model, TOKENS), at, {"bos_token_id": 3})
@@ -94,26 +94,26 @@ def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
     code, _, err = runs.train_here(tmp_path / "go_on.py", tmp_path / "run", f"--config.init_from={workdir}")
     assert code == 0, err
     numbers = json.loads((tmp_path / "run" / "transfer.json").read_text())["numbers"]
-    assert {fate for fate, count in numbers.items() if count} == {"loaded"}
+    assert {action for action, count in numbers.items() if count} == {"loaded"}
     code, _, err = ask(capsys, "export", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'x'}")
     assert code == 0, err
     again, trained = huggingface.load(tmp_path / "x")
     far = jax.tree.map(lambda a, b: float(abs(a - b).max()), trained, variables(again, TOKENS))
-    assert 0 < max(jax.tree.leaves(far)) < 0.1  # two steps from where it began
+    assert 0 < max(jax.tree.leaves(far)) < 0.1  # two steps of training
 
 
 def test_a_model_alone(tmp_path, capsys):
-    """Without a tokenizer there is nothing to evaluate, but init_from and export work."""
+    """Without a tokenizer the run can't be evaluated, but init_from and export work."""
     small = {"patch": 2, "width": 8, "depth": 1, "heads": 2, "norm": LayerNorm(eps=1e-12), "image_size": (4, 6)}
     model = MAE(**small, decoder_width=4, decoder_depth=1, decoder_heads=1)
-    held = variables(model, np.zeros((1, 4, 6, 1), np.float32))
-    huggingface.save(model, held, tmp_path / "in", {"mask_ratio": 0.5})
+    original = variables(model, np.zeros((1, 4, 6, 1), np.float32))
+    huggingface.save(model, original, tmp_path / "in", {"mask_ratio": 0.5})
     code, _, err = ask(capsys, "import", f"--from={tmp_path / 'in'}", f"--workdir={tmp_path / 'w'}")
     assert code == 0, err
     code, _, err = ask(capsys, "evaluate", f"--workdir={tmp_path / 'w'}")
     assert code == 2 and "a model alone" in err
     assert ask(capsys, "export", f"--workdir={tmp_path / 'w'}", f"--to={tmp_path / 'out'}")[0] == 0
-    equal(huggingface.load(tmp_path / "out")[1], held)
+    equal(huggingface.load(tmp_path / "out")[1], original)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["mask_ratio"] == 0.5
 
 
@@ -140,7 +140,7 @@ def test_mistakes_are_one_line(folder, workdir, tmp_path, capsys):
         assert code == 2 and said in err and len(err.splitlines()) == 1
 
 
-def test_what_a_run_tells_of_its_model():
+def test_the_exported_model_has_image_size_and_mask_ratio():
     from txjax import config
 
     model, facts = export.described(config.load("configs/vision/mae_digits.py", []))

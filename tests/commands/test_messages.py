@@ -1,4 +1,4 @@
-"""What a first mistake is answered with: one line that names the way out."""
+"""Messages of common user errors: one line that says what to do."""
 
 import numpy as np
 import pytest

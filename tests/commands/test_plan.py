@@ -1,4 +1,4 @@
-"""`txjax plan` in processes of its own: on fake devices of a CPU, and for TPU slices where libtpu is installed."""
+"""`txjax plan` in child processes: on fake devices of a CPU, and for TPU slices if libtpu is installed."""
 
 import importlib.util
 import json
@@ -26,7 +26,7 @@ def plan(*flags: str) -> tuple[int, str, str]:
 
 
 def plan_here(*flags: str) -> tuple[int, str, str]:
-    """In this process, whose number of devices cannot change any more."""
+    """Runs `txjax plan` in this process, whose number of devices is fixed."""
     return runs.command("plan", *flags)
 
 
@@ -101,7 +101,7 @@ def test_a_mistake_is_one_line(config, name):
 
 @pytest.mark.slow
 @needs_libtpu
-def test_what_does_not_fit_is_refused_with_what_would(config):
+def test_a_plan_that_does_not_fit_is_refused_with_flags_that_fit(config):
     more = ("--config.model.width=8192", "--config.model.depth=4", "--config.model.heads=64", "--config.batch_size=32")
     code, out, err = plan(f"--config={config}", "--topology=v5e:2x4", *more, "--json")
     assert code == 2 and not json.loads(out)["fits"]

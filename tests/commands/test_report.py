@@ -1,4 +1,4 @@
-"""The report of real folders: its pictures, its page, its JSON, its complaints."""
+"""The report of real folders: pictures, page, JSON and errors."""
 
 import base64
 import html.parser
@@ -43,7 +43,7 @@ def make_run(workdir: Path, width: int = 8, rows: int = 4, **metrics: float) -> 
 
 
 class Page(html.parser.HTMLParser):
-    """Collects what a page holds."""
+    """Collects the elements of a page."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -80,9 +80,9 @@ def test_page_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path / "run", **{"train/grad_norm": math.inf})
     assert report.run([str(run), "--json", f"--out={tmp_path / 'out'}"]) == 0
-    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert told["curves"] == str(tmp_path / "out" / "curves.png")
-    metrics = told["runs"][0]["metrics"]
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed["curves"] == str(tmp_path / "out" / "curves.png")
+    metrics = printed["runs"][0]["metrics"]
     assert (metrics["step"], metrics["best/eval/valid/loss"], metrics["best/eval/valid/step"]) == (40, 5.6, 40)
     assert metrics["train/grad_norm"] == "Infinity"
 
@@ -113,7 +113,7 @@ def test_smoothing_keeps_a_straight_line_straight(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_young_runs(tmp_path: Path, rows: int) -> None:
+def test_runs_with_few_rows(tmp_path: Path, rows: int) -> None:
     run = make_run(tmp_path / "run", rows=rows, **{"train/grad_norm": math.nan})
     if rows == 0:
         (run / "metrics.jsonl").write_text("")
@@ -137,7 +137,7 @@ def test_mistakes(tmp_path: Path) -> None:
 
 def test_pictures_and_samples_of_every_run(tmp_path: Path) -> None:
     a, b = make_run(tmp_path / "a"), make_run(tmp_path / "b")
-    for step in (*range(1, 41), 50):  # 50 is after the last row: of a run that was started anew
+    for step in (*range(1, 41), 50):  # 50 is after the last row: of a run that was restarted from step 0
         for kind, ending, content in (
             ("pictures", "png", b"picture %d" % step),
             ("samples", "txt", b"<text %d>" % step),
@@ -156,7 +156,7 @@ def test_pictures_and_samples_of_every_run(tmp_path: Path) -> None:
 
 
 def test_links_that_leave_the_workdir(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
-    """A page is made to be shared: nothing of this machine but the run's own folder gets into it, or is written."""
+    """A page can be shared: it reads and writes nothing outside the run's own folder."""
     run = make_run(tmp_path / "run")
     (tmp_path / "outside").mkdir()
     secret = tmp_path / "outside" / "10.txt"
@@ -180,7 +180,7 @@ def test_links_that_leave_the_workdir(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("name", ["config.json", "manifest.json", "metrics.jsonl", "goodput.json", "report"])
-def test_a_run_told_by_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_run_files_that_are_links_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     run = make_run(tmp_path / "run")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "index.html").write_text("of somebody else")

@@ -1,4 +1,4 @@
-"""`txjax scaling` as its users call it: what it prints, and what it says of bad input."""
+"""`txjax scaling` from the command line: output and errors."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from laws import LAW, grid, loss, noise, profiles, public, write
 NAMES = "params=N,tokens=D,loss=L"
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def parsed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     assert main(["scaling", *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
 
@@ -46,7 +46,7 @@ def test_the_published_refit_by_the_command(capsys: pytest.CaptureFixture[str]) 
     data = public("chinchilla_epoch/svg_extracted_data.csv")
     columns = "--columns=params=Model Size,flops=Training FLOP,loss=loss"
     words = ("fit", f"--data={data}", "--form=parametric", columns, "--drop_largest_losses=5", "--bootstrap=0")
-    found = told(capsys, *words, "--loss=huber", "--delta=1e-3", "--predict=flops=5.88e23")
+    found = parsed(capsys, *words, "--loss=huber", "--delta=1e-3", "--predict=flops=5.88e23")
     assert found["objective"] <= 0.00101827405 and (found["rows_used"], len(found["rows_dropped"])) == (240, 5)
     assert all("5 largest" in row["reason"] for row in found["rows_dropped"])
     best = found["predictions"][0]
@@ -58,7 +58,7 @@ def test_the_published_refit_by_the_command(capsys: pytest.CaptureFixture[str]) 
 
 def test_intervals_and_predictions(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     at = "--predict=params=2e9,tokens=4e10"
-    found = told(capsys, "fit", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=16", at, "--predict=flops=1e20")
+    found = parsed(capsys, "fit", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=16", at, "--predict=flops=1e20")
     keys = ("form", "rows_used", "rows_dropped", "parameters", "objective", "intervals", "predictions", "warnings")
     assert set(keys) <= set(found) and list(found["parameters"]) == ["E", "A", "B", "alpha", "beta"]
     for name, (low, high) in found["intervals"].items():
@@ -79,7 +79,7 @@ def test_isoflop_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     data = write(tmp_path / "runs.csv", renamed(profiles(5, size=0.001)))
     columns = "--columns=params=N,tokens=D,flops=FLOPs used,loss=L"
     words = ("fit", f"--data={data}", columns, "--form=isoflop")
-    found = told(capsys, *words, "--bootstrap=20", "--predict=flops=3e21")
+    found = parsed(capsys, *words, "--bootstrap=20", "--predict=flops=3e21")
     a = LAW["beta"] / (LAW["alpha"] + LAW["beta"])
     np.testing.assert_allclose(found["parameters"]["params_exponent"], a, atol=0.03)
     assert len(found["minima"]) == 5 and {"params_exponent", "tokens_exponent"} <= set(found["intervals"])
@@ -92,7 +92,7 @@ def test_isoflop_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert all(path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml") for path in plots.iterdir())
 
 
-def test_columns_of_any_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_of_nested_missing_and_text_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """JSONL with nested, missing and spelt-out values; a condition on booleans, words and numbers."""
     n, d, y = grid(4, 4).values()
     rows: list[dict[str, Any]] = [
@@ -102,23 +102,23 @@ def test_columns_of_any_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     data = tmp_path / "runs.jsonl"
     data.write_text("\n\n".join(json.dumps(row) for row in rows) + "\n")
     columns = "--columns=params=model.size, all,tokens=D,loss=L"
-    found = told(capsys, "fit", f"--data={data}", columns, "--where=final=true,D>=1e9", "--bootstrap=0")
+    found = parsed(capsys, "fit", f"--data={data}", columns, "--where=final=true,D>=1e9", "--bootstrap=0")
     assert found["rows_used"] == 16
     reasons = [(row["row"], row["reason"]) for row in found["rows_dropped"]]
     assert reasons == [("row 18 (line 35)", "L is blank"), ("row 19 (line 37)", "L is True")]
-    fewer = told(capsys, "fit", f"--data={data}", columns, "--where=final=true,D!=1e9", "--bootstrap=0")
+    fewer = parsed(capsys, "fit", f"--data={data}", columns, "--where=final=true,D!=1e9", "--bootstrap=0")
     assert fewer["rows_used"] == 12
     assert "--where: expected" in refused(capsys, "fit", f"--data={data}", columns, "--where=finl=true")
 
 
-def test_bad_rows_are_named_and_the_rest_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_named_and_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = renamed(grid(5, 5, size=0.001))
     for row, value in ((3, math.nan), (7, math.inf), (9, -1.0), (11, 9.0)):
         columns["L"][row] = value
     for name in columns:
         columns[name][20] = columns[name][21]
     data = write(tmp_path / "runs.csv", columns)
-    found = told(capsys, "fit", f"--data={data}", f"--columns={NAMES}", "--bootstrap=0")
+    found = parsed(capsys, "fit", f"--data={data}", f"--columns={NAMES}", "--bootstrap=0")
     assert [(r["row"], r["reason"]) for r in found["rows_dropped"]] == [
         ("row 4 (line 5)", "L is nan"),
         ("row 8 (line 9)", "L is inf"),
@@ -159,15 +159,15 @@ def test_refusals(tmp_path: Path, runs: Path, capsys: pytest.CaptureFixture[str]
 def test_parameters_counted_both_ways(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = grid()
     data = write(tmp_path / "runs.csv", columns | {"params_without_embeddings": columns["params"] - 5e6})
-    found = told(capsys, "fit", f"--data={data}", "--bootstrap=0")
+    found = parsed(capsys, "fit", f"--data={data}", "--bootstrap=0")
     assert found["parameters_without_embeddings"]["alpha"] < found["parameters"]["alpha"]
     assert any("counted the other way" in warning for warning in found["warnings"])
 
 
-def test_flops_that_are_not_six_n_d_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flops_that_are_not_six_n_d_are_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = grid()
     data = write(tmp_path / "runs.csv", columns | {"flops": 6 * columns["tokens"] * (columns["params"] + 2e7)})
-    found = told(capsys, "fit", f"--data={data}", "--bootstrap=0")
+    found = parsed(capsys, "fit", f"--data={data}", "--bootstrap=0")
     assert any("6 N D is 0.33 to 0.98 of the FLOPs" in warning for warning in found["warnings"])
 
 
@@ -181,13 +181,13 @@ def test_compare_two_laws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert main(["scaling", "fit", f"--data={data}", "--bootstrap=12", f"--save={files[-1]}"]) == 0
     capsys.readouterr()
     at, plots = "--predict=params=1e9,tokens=1e11", f"--plots={tmp_path / 'plots'}"
-    found = told(capsys, "compare", str(files[0]), str(files[1]), at, plots)["differences"]
+    found = parsed(capsys, "compare", str(files[0]), str(files[1]), at, plots)["differences"]
     rows = {row["name"]: row for row in found}
     assert rows["E"]["differs"] and rows["loss at params=1e+09,tokens=1e+11"]["differs"]
     low, high = rows["loss at params=1e+09,tokens=1e+11"]["difference_interval"]
     assert low - 0.01 < -0.2 < high + 0.01
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"comparison.png", "comparison.svg"}
-    same = told(capsys, "compare", str(files[0]), str(files[0]))["differences"]
+    same = parsed(capsys, "compare", str(files[0]), str(files[0]))["differences"]
     assert not any(row["differs"] for row in same) and all(row["difference"] == 0 for row in same)
     assert "files that `txjax scaling fit --save=FILE` wrote" in refused(capsys, "compare", str(files[0]), __file__)
 
@@ -212,7 +212,7 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             value = float(loss(np.array(1000.0 * width), np.array(128.0 * steps), A=10, B=30))
             make_run(tmp_path / f"w{width}" / f"s{steps}", width, steps, value)
     make_run(tmp_path / "cut", 8, 100, 3.0, done=False)
-    found = told(capsys, "fit", f"--data={tmp_path}", "--bootstrap=0", "--where=model.width>8")
+    found = parsed(capsys, "fit", f"--data={tmp_path}", "--bootstrap=0", "--where=model.width>8")
     assert found["rows_used"] == 9
     (dropped,) = found["rows_dropped"]
     assert dropped["row"] == "cut" and "step 50" in dropped["reason"]
@@ -223,7 +223,7 @@ def test_a_folder_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     np.testing.assert_array_equal(unique, [128 * 100, 128 * 200, 128 * 200])
 
 
-def test_runs_that_were_trained_unfit_for_a_law_are_named(tmp_path: Path) -> None:
+def test_runs_unfit_for_a_law_are_warned_about(tmp_path: Path) -> None:
     for width in (8, 16):
         make_run(tmp_path / f"w{width}", width, 900, 3.0)
     warmup, decays, repeats = read_table(tmp_path).warnings
@@ -233,8 +233,8 @@ def test_runs_that_were_trained_unfit_for_a_law_are_named(tmp_path: Path) -> Non
     assert read_table(tmp_path, where="model.width=16").warnings == (repeats.replace("2 of 2", "1 of 1")[:-4],)
 
 
-def test_runs_note_what_a_law_needs(straight_run: Path) -> None:
-    """Of a real run: 40 steps of 8 windows of 16 bytes, and no more tables than those of 256 words of width 16."""
+def test_the_manifest_has_what_a_law_needs(straight_run: Path) -> None:
+    """Of a real run: 40 steps of 8 windows of 16 bytes; the only embedding has 256 rows of width 16."""
     (row,) = read_records(straight_run).rows
     assert (
         (row["step"], row["tokens"]) == (40, 40 * 8 * 16)
@@ -253,7 +253,7 @@ def test_a_registered_prediction_is_scored_in_the_report(
 ) -> None:
     workdir = tmp_path / "big"
     words = ("predict", f"--data={runs}", f"--columns={NAMES}", "--bootstrap=8", "--at=params=5e9,tokens=1e11")
-    found = told(capsys, *words, f"--register={workdir / 'prediction.json'}")
+    found = parsed(capsys, *words, f"--register={workdir / 'prediction.json'}")
     written = json.loads((workdir / "prediction.json").read_text())
     assert written["prediction"] == found["predictions"][0] and written["data"] == found["data"]
     assert written["created"].startswith("20") and len(written["data"]["digest"]) == 32
@@ -280,7 +280,7 @@ def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: py
     words = ("fit", f"--data={data}", "--columns=params=N,tokens=D,flops=FLOPs used,loss=L", "--form=isoflop")
 
     def ways(*flags: str) -> tuple[list[str | None], str]:
-        found = told(capsys, *words, *flags, "--bootstrap=8")
+        found = parsed(capsys, *words, *flags, "--bootstrap=8")
         assert all(np.isfinite(found["intervals"]["params_exponent"]))
         return [m.get("by") for m in found["minima"]], " ".join(found["warnings"])
 
@@ -296,7 +296,7 @@ def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: py
     assert (
         by == ["akima", *["parabola"] * 3, "edge"] and "its smallest size (row 29 (line 30)); minimum by edge" in said
     )
-    found = told(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
+    found = parsed(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
     assert found["params"] == table["params"][last[0]] and found["loss"] == pytest.approx(table["loss"][last[0]])
     assert main(["scaling", *words, "--bootstrap=0", "--keep_edges"]) == 0
     assert "minima, 1 by akima, 3 by parabola, 1 by edge" in " ".join(capsys.readouterr().out.split())
@@ -304,10 +304,10 @@ def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: py
         assert "expected --form=isoflop beside it" in refused(capsys, *words[:-1], "--form=parametric", flag)
 
 
-def test_what_the_draws_do_not_tell_is_unidentified(
+def test_wide_intervals_are_unidentified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
 ) -> None:
-    """Sizes in excess are worth so much here that no row tells how much. No warning of numpy's is let out."""
+    """R_N is so large here that no row determines it. No numpy warning is emitted."""
     law = LAW | {"R_D": 15.0, "R_N": 1e6}
     axes = np.geomspace(1e7, 3e9, 4), np.geomspace(1e8, 1e11, 4), np.array([1e8, 1e9, 1e10])
     n, d, unique = (x.ravel() for x in np.meshgrid(*axes))

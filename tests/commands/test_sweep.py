@@ -1,4 +1,4 @@
-"""`txjax sweep` as its users meet it: mistakes before anything runs, real processes, real signals."""
+"""`txjax sweep` from the command line: user errors before anything runs, real processes, real signals."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def planned(config: Path, workdir: Path, capsys, *flags: str) -> dict:
     return json.loads(said.out.splitlines()[-1])
 
 
-def test_a_dry_run_tells_points_and_cost_and_leaves_nothing(tmp_path, capsys):
+def test_a_dry_run_prints_points_and_cost_and_writes_nothing(tmp_path, capsys):
     points = 'chain(grid({"model.positions": [Rotary(), Alibi()], "num_steps": [6, 12]}), [{"num_steps": 7}])'
     config, workdir = write(tmp_path, points), tmp_path / "out"
     found = planned(config, workdir, capsys, "--config.optimizer.peak_lr=0.5")
@@ -72,8 +72,8 @@ def test_a_dry_run_tells_points_and_cost_and_leaves_nothing(tmp_path, capsys):
     assert not {p["digest"] for p in other["points"]} & {p["digest"] for p in found["points"]}
 
 
-def test_points_that_come_to_one_config_are_one(tmp_path, capsys):
-    """A value that is the config's own, numbers of another kind, and the same point twice."""
+def test_points_with_equal_configs_are_merged(tmp_path, capsys):
+    """A value equal to the config's, an int for a float, and the same point twice."""
     points = '[{"seed": 0}, {"optimizer.peak_lr": 1}, {"optimizer.peak_lr": 1.0}, {"seed": 1}, {"seed": 1}, {}]'
     found = planned(write(tmp_path, points), tmp_path / "out", capsys)
     assert [p["name"] for p in found["points"]] == ["seed=0", "peak_lr=1", "seed=1"]
@@ -101,7 +101,7 @@ def test_points_that_come_to_one_config_are_one(tmp_path, capsys):
         ),
     ],
 )
-def test_a_mistake_is_one_line_before_anything_runs(tmp_path, capsys, points, words):
+def test_a_user_error_in_a_point_is_one_line_before_anything_runs(tmp_path, capsys, points, words):
     config, workdir = write(tmp_path, points), tmp_path / "out"
     code = main(["sweep", f"--config={config}", f"--workdir={workdir}", "--dry_run"])
     err = capsys.readouterr().err
@@ -128,7 +128,7 @@ def test_mistakes_in_flags(tmp_path, capsys, flags, words):
 
 
 @pytest.mark.slow
-def test_a_failing_point_does_not_stop_the_others_and_again_does_only_what_is_left(tmp_path):
+def test_a_failing_point_stops_no_other_and_a_second_start_runs_the_remaining(tmp_path):
     points = 'zip({"optimizer.peak_lr": [1e-3, 1e30], "optimizer.clip": [1.0, None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
     code, out, err = sweep(config, workdir, "--jobs=2")
@@ -141,7 +141,7 @@ def test_a_failing_point_does_not_stop_the_others_and_again_does_only_what_is_le
     code, out, err = sweep(config, workdir, "--jobs=2", "--max_flops=1e12")
     assert code == 1 and "1 of 2 points to do" in out and f"running  {good}" not in out
     assert (workdir / good / "metrics.jsonl").read_bytes() == before
-    # A sweep that came to mean something else under the same name is refused.
+    # A changed sweep with the same point names is refused.
     config.write_text(config.read_text().replace("width=16", "width=32"))
     code, out, err = sweep(config, workdir)
     assert code == 2 and "model.width: 16 -> 32" in err and f"in the point {good}" in err
@@ -158,14 +158,14 @@ def alive(workdir: Path) -> list[int]:
         try:
             if str(workdir).encode() in path.read_bytes():
                 found.append(int(path.parent.name))
-        except OSError:  # it is gone
+        except OSError:  # it has exited
             continue
     return found
 
 
 @pytest.mark.slow
 def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
-    """SIGTERM: the runs save, 75. SIGKILL of the sweep alone: its run notices, saves and leaves."""
+    """SIGTERM: the runs save, exit code 75. SIGKILL of the sweep alone: its run saves and exits."""
     config, workdir = write(tmp_path, 'grid({"num_steps": [3000, 3001]})', runs.CONFIG), tmp_path / "out"
     for number, code in ((signal.SIGTERM, 75), (signal.SIGKILL, -signal.SIGKILL)):
         process = subprocess.Popen(command(config, workdir), env=environment(), stdout=subprocess.PIPE, text=True)
@@ -187,7 +187,7 @@ def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
 
 @pytest.mark.slow
 def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
-    """kill -9 of the sweep and its runs at a random moment; the table of the end is the undisturbed sweep's.
+    """SIGKILL of the sweep and its runs at a random moment; the final table is that of an uninterrupted sweep.
 
     The same of twenty-four points, with stand-ins for the runs, is in tests/sweep/test_executors.py.
     """
@@ -209,8 +209,8 @@ def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
     assert tables(killed) == tables(straight) and len(tables(killed)) == 4
 
 
-def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
-    """A point that is finished, and one that is not; each element's flags are read by txjax train itself."""
+def test_a_slurm_array_has_the_remaining_points(tmp_path):
+    """One finished point and one unfinished; txjax train parses each element's flags."""
     config, workdir = write(tmp_path, 'grid({"seed": [1, 2]})'), tmp_path / "a sweep"
     (workdir / "seed=1" / "checkpoints" / "6").mkdir(parents=True)
     (workdir / "seed=1" / "checkpoints" / "6" / "digests.json").write_text("{}")
@@ -223,7 +223,7 @@ def test_an_array_for_slurm_has_the_points_that_are_left(tmp_path):
 
 @pytest.mark.slow
 def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
-    """Two learning rates and two widths: two programs; one that diverges doesn't end its neighbour."""
+    """Two learning rates and two widths: two programs; a diverging point doesn't stop the others."""
     points = 'grid({"model.width": [16, 32], "optimizer.peak_lr": [1e-3, 1e30]}, {"optimizer.clip": [None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
     code, out, err = sweep(config, workdir, "--executor=population")
@@ -239,6 +239,6 @@ def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
 
 
 @pytest.mark.parametrize(("flag", "action"), [("--coordinate_check", "coordinates"), ("--lr_transfer", "lr_transfer")])
-def test_flags_that_are_actions_of_scaling_point_there(flag, action, capsys):
+def test_flags_that_moved_to_scaling_name_the_action(flag, action, capsys):
     assert main(["sweep", flag, "--config=configs/text/gpt_tiny.py"]) == 2
     assert f"txjax scaling {action}" in capsys.readouterr().err

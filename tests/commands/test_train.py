@@ -1,4 +1,4 @@
-"""`txjax train` as its users meet it: real processes, real signals, files on a disk."""
+"""`txjax train` from the command line: real processes, real signals, files on a disk."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from txjax.__main__ import main
 from runs import rows, start, train, train_here, wait_for_step
 
 
-def test_a_run_leaves_what_the_contract_says(straight_run):
+def test_files_of_a_finished_run(straight_run):
     found = rows(straight_run)
     assert [row["step"] for row in found] == list(range(1, 41))
     keys = {"train/loss", "train/accuracy", "train/grad_norm", "train/lr", "train/batch_hash", "train/skipped"}
@@ -38,12 +38,12 @@ def test_the_same_command_again_does_nothing(straight_run, config):
     before = rows(straight_run)
     code, _, err = train_here(config, straight_run)
     assert code == 0 and rows(straight_run) == before, err
-    note = "freed memory is kept"  # for the file alone, like all that is said of memory and compiler
+    note = "freed memory is kept"  # in the log file only, like all messages on memory and compiler
     assert note in (straight_run / "logs" / "process_0.log").read_text() and note not in err
 
 
-def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(config, straight_run, tmp_path):
-    """SIGKILL while stepping, SIGKILL in a save, SIGTERM: the log is the straight run's, bit for bit."""
+def test_resume_after_sigkill_and_sigterm_is_exact(config, straight_run, tmp_path):
+    """SIGKILL while stepping, SIGKILL in a save, SIGTERM: the log equals the uninterrupted run's bit for bit."""
     workdir = tmp_path / "run"
     process = start(config, workdir)
     wait_for_step(process, workdir, 13)
@@ -82,7 +82,7 @@ def test_a_flipped_bit_in_the_newest_checkpoint_costs_one_interval(config, strai
 
 
 @pytest.mark.mesh
-def test_it_goes_on_on_another_mesh(config, straight_run, tmp_path):
+def test_resume_on_another_mesh(config, straight_run, tmp_path):
     """Eight devices resume what one began."""
     workdir = shutil.copytree(straight_run, tmp_path / "run")
     for step in (30, 40):
@@ -133,7 +133,7 @@ def test_another_config_is_shown_as_a_difference(config, straight_run):
     ],
     ids=lambda v: v[0] if isinstance(v, list) else "",
 )
-def test_a_mistake_is_one_line_and_leaves_nothing(config, tmp_path, capsys, flags, words):
+def test_a_user_error_is_one_line_and_writes_nothing(config, tmp_path, capsys, flags, words):
     workdir = tmp_path / "run"
     code = main(["train", f"--config={config}", f"--workdir={workdir}", *flags])
     err = capsys.readouterr().err
@@ -143,7 +143,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(config, tmp_path, capsys, flag
     assert not workdir.exists()
 
 
-def test_a_mistake_in_a_process_of_its_own(config, tmp_path):
+def test_a_user_error_in_a_child_process(config, tmp_path):
     code, out, err = train(config, tmp_path / "run", "--config.model.widht=3")
     assert (code, out) == (2, "") and not (tmp_path / "run").exists()
     assert err.startswith("txjax: config.model.widht: expected a field of Decoder; did you mean width?")
@@ -152,7 +152,7 @@ def test_a_mistake_in_a_process_of_its_own(config, tmp_path):
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up_while_saving(config, straight_run, tmp_path):
-    """On a real, small file system: one line, exit code 2; with more room the run goes on as if nothing had been."""
+    """On a real, small file system: one line, exit code 2; with more room the run resumes exactly."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], capture_output=True).returncode:
@@ -191,7 +191,7 @@ def test_a_run_can_start_from_the_parameters_of_another(config, straight_run, tm
     assert "layers/block/mlp/up/kernel" in out and "loaded" in out and "numbers from" in err
     best = min(row["eval/valid/loss"] for row in rows(straight_run) if "eval/valid/loss" in row)
     assert rows(workdir)[0]["eval/valid/loss"] == pytest.approx(best, rel=1e-4)
-    shutil.rmtree(source)  # it goes on from its own steps, and never looks there again
+    shutil.rmtree(source)  # it resumes from its own steps without the source
     code, out, err = train_here(config, workdir, *flags, "--until=2")
     assert code == 0 and "resuming at step 1" in err and "loaded" not in out, err
     assert main(["evaluate", f"--workdir={workdir}"]) == 0

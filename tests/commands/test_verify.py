@@ -1,4 +1,4 @@
-"""Configs that ship resume exactly: a straight run against one with kills, on one and on eight devices."""
+"""`txjax verify`: shipped configs resume exactly after kills, on one and on eight devices."""
 
 import json
 from pathlib import Path
@@ -13,13 +13,13 @@ from txjax.objectives import Objective
 import runs
 
 ROOT = Path(__file__).parents[2]
-# Small enough to train anywhere; the objective, the data and the rest of the config stay.
+# Overrides for a small model; the objective, the data and the rest of the config are unchanged.
 SMALL = ["--config.model.width=16", "--config.model.depth=1", "--config.model.heads=2", "--config.batch_size=8"]
 EMBEDDED = ("txjax_python_text", "txjax_digits")
 
 
 def examples() -> dict[str, str]:
-    """A config for every objective, on embedded data where there is one, by its name; pairs are one more."""
+    """A config for every objective by name, on embedded data if possible; sentence pairs are one more."""
     sources = [str(path) for path in sorted((ROOT / "configs").rglob("*.py"))]
     sources.append(str(ROOT / "configs/text/glue.py:stsb"))
     loaded = [(source, config.load(source, [])) for source in sources]
@@ -40,9 +40,9 @@ def test_every_objective_has_a_config():
 
 def verify(capsys, path: str, *flags: str) -> dict:
     code = main(["verify", f"--config={path}", "--json", *SMALL, *flags])
-    told = capsys.readouterr()
-    assert told.out, told.err
-    result = json.loads(told.out.strip().splitlines()[-1])
+    captured = capsys.readouterr()
+    assert captured.out, captured.err
+    result = json.loads(captured.out.strip().splitlines()[-1])
     assert (code == 0) == result["exact"]
     return result
 
@@ -53,7 +53,7 @@ def verify(capsys, path: str, *flags: str) -> dict:
     [("NextToken", 8, 3), ("NextToken", 1, 2), ("MaskedPatch", 8, 1)],
 )
 def test_it_resumes_exactly(name, devices, kills, capsys, monkeypatch, tfds_dir):
-    """One objective of text after every way to end, one of images after a SIGKILL in a save.
+    """One text objective after every kind of interruption, one image objective after a SIGKILL in a save.
 
     Draws of the others are keyed by the example, too: tests/test_contracts.py.
     """
@@ -68,7 +68,7 @@ def test_it_resumes_exactly(name, devices, kills, capsys, monkeypatch, tfds_dir)
 
 
 def test_a_difference_is_found(straight_run, tmp_path):
-    """The proof itself can fail: one changed number, one lost row, one row twice."""
+    """The comparison finds one changed number, one lost row, one row twice."""
     import shutil
 
     assert compare(straight_run, straight_run, 40)["exact"]

@@ -1,4 +1,4 @@
-"""Folders in and out without the reference: exact round trips, and refusals by name."""
+"""Hugging Face folders without the reference: exact round trips, and errors with names."""
 
 import functools
 import json
@@ -63,13 +63,13 @@ def folders(tmp_path_factory) -> Path:
 
 
 def folder_of(kind: str, folders: Path, copy: Path) -> tuple[Any, Any, Path]:
-    """A model, its weights, and a folder of them that may be changed."""
+    """A model, its weights, and a copy of their folder for the test to edit."""
     model, inputs = MODELS[kind]
-    held = variables(model, **inputs)
+    original = variables(model, **inputs)
     if not (folders / kind).exists():
-        huggingface.save(model, held, folders / kind)
+        huggingface.save(model, original, folders / kind)
     shutil.copytree(folders / kind, copy / "saved")
-    return model, held, copy / "saved"
+    return model, original, copy / "saved"
 
 
 @pytest.fixture(params=MODELS)
@@ -89,8 +89,8 @@ def retensor(folder, change) -> None:
     save_file(tensors, path)
 
 
-def forward(model: Any, held: Any, inputs: Any) -> Any:
-    return jax.jit(functools.partial(huggingface.forward, model))(held, inputs)
+def forward(model: Any, original: Any, inputs: Any) -> Any:
+    return jax.jit(functools.partial(huggingface.forward, model))(original, inputs)
 
 
 def equal(a: Any, b: Any) -> None:
@@ -98,9 +98,9 @@ def equal(a: Any, b: Any) -> None:
 
 
 def test_a_round_trip_is_exact(saved, tmp_path):
-    model, held, folder = saved
+    model, original, folder = saved
     again, weights = huggingface.load(folder)
-    equal(weights, held)
+    equal(weights, original)
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(weights))
     huggingface.save(again, weights, tmp_path / "second")
     for name in ("config.json", "model.safetensors"):
@@ -109,8 +109,8 @@ def test_a_round_trip_is_exact(saved, tmp_path):
 
 @pytest.mark.parametrize("kind", ["gpt2", "mae"])
 def test_shards_hold_the_same(kind, folders, tmp_path):
-    model, held, folder = folder_of(kind, folders, tmp_path)
-    huggingface.save(model, held, tmp_path / "shards", shard_bytes=500)
+    model, original, folder = folder_of(kind, folders, tmp_path)
+    huggingface.save(model, original, tmp_path / "shards", shard_bytes=500)
     files = sorted(path.name for path in (tmp_path / "shards").glob("*.safetensors"))
     assert len(files) > 2 and files[0] == f"model-00001-of-{len(files):05}.safetensors"
     index = json.loads((tmp_path / "shards" / "model.safetensors.index.json").read_text())
@@ -120,23 +120,23 @@ def test_shards_hold_the_same(kind, folders, tmp_path):
     for path in (tmp_path / "shards").glob("*.safetensors"):
         parts = load_file(path)
         assert len(parts) == 1 or sum(part.nbytes for part in parts.values()) <= 500
-    equal(huggingface.load(tmp_path / "shards")[1], held)
+    equal(huggingface.load(tmp_path / "shards")[1], original)
     (tmp_path / "shards" / files[1]).unlink()
     with pytest.raises(UserError, match=files[1]):
         huggingface.load(tmp_path / "shards")
 
 
-def test_forward_speaks_their_names():
+def test_forward_takes_and_returns_reference_names():
     model, _ = MODELS["gpt2"]
-    held = variables(model, TOKENS)
-    out = forward(model, held, {"input_ids": TOKENS})
-    given = jax.jit(model.apply)(held, TOKENS)
+    original = variables(model, TOKENS)
+    out = forward(model, original, {"input_ids": TOKENS})
+    given = jax.jit(model.apply)(original, TOKENS)
     np.testing.assert_allclose(out["logits"], given.dense(), rtol=1e-5, atol=1e-6)
     assert out["last_hidden_state"].shape == (2, 5, 6)
     with pytest.raises(UserError, match="attention_mask"):
-        huggingface.forward(model, held, {"input_ids": TOKENS, "attention_masks": TOKENS})
+        huggingface.forward(model, original, {"input_ids": TOKENS, "attention_masks": TOKENS})
     with pytest.raises(UserError, match="input_ids"):
-        huggingface.forward(model, held, {"attention_mask": TOKENS})
+        huggingface.forward(model, original, {"attention_mask": TOKENS})
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_forward_speaks_their_names():
         (
             "llama",
             {"rope_scaling": {"type": "linear", "factor": 2.0}},
-            "rope_scaling: expected rotary angles as they are",
+            "rope_scaling: expected unscaled rotary angles",
         ),
-        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected rotary angles as they are"),
+        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected unscaled rotary angles"),
         ("vit", {"qkv_bias": False}, r"key\.bias: expected no such tensor"),
         ("vit-qkv-bias", {"qkv_bias": True}, r"query\.bias: expected a tensor of that name"),
         ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
@@ -192,7 +192,7 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
     ],
 )
-def test_what_their_format_has_no_place_for(model, said, tmp_path):
+def test_unsupported_model_fields_are_refused(model, said, tmp_path):
     with pytest.raises(UserError, match=said):
         huggingface.save(model, variables(model, IMAGE if isinstance(model, ViT) else TOKENS), tmp_path / "x")
     assert not (tmp_path / "x").exists()
@@ -200,28 +200,28 @@ def test_what_their_format_has_no_place_for(model, said, tmp_path):
 
 def test_missing_biases_are_zeros(tmp_path):
     model = tiny(attention=Attention(use_bias=False), norm=LayerNorm(eps=1e-5, use_bias=False))
-    held = variables(model, TOKENS)
-    huggingface.save(model, held, tmp_path / "x")
+    original = variables(model, TOKENS)
+    huggingface.save(model, original, tmp_path / "x")
     again, weights = huggingface.load(tmp_path / "x")
     block = weights["params"]["layers"]["block"]
     assert not block["attention"]["query"]["bias"].any() and not block["norm_mlp"]["bias"].any()
-    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
+    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, original)))
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
 
 
 def test_biases_of_some_projections(tmp_path):
-    """Those that the format knows only beside others come back with zeros in the others."""
+    """If the format has one flag for several biases, the missing ones are zeros."""
     model = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("query", "value")))
-    held = variables(model, TOKENS)
-    assert [name for name, part in held["params"]["layers"]["block"]["attention"].items() if "bias" in part] == [
+    original = variables(model, TOKENS)
+    assert [name for name, part in original["params"]["layers"]["block"]["attention"].items() if "bias" in part] == [
         "query",
         "value",
     ]
-    huggingface.save(model, held, tmp_path / "x")
+    huggingface.save(model, original, tmp_path / "x")
     again, weights = huggingface.load(tmp_path / "x")
     attention = weights["params"]["layers"]["block"]["attention"]
     assert attention["query"]["bias"].any() and not attention["key"]["bias"].any() and "bias" in attention["out"]
-    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, held)))
+    given, want = (forward(m, v, {"input_ids": TOKENS})["logits"] for m, v in ((again, weights), (model, original)))
     np.testing.assert_allclose(given, want, rtol=1e-5, atol=1e-6)
     wrong = llama(vocab=11, width=8, depth=2, heads=4, attention=Attention(biases=("qurey",)))
     with pytest.raises(UserError, match=r"config\.model\.attention\.biases: .*did you mean query"):
@@ -229,8 +229,8 @@ def test_biases_of_some_projections(tmp_path):
 
 
 def test_names_of_older_files(folders, tmp_path):
-    """The bare model's names, buffers, a copy of the tied head, half precision."""
-    _, held, folder = folder_of("gpt2", folders, tmp_path)
+    """Names of the base model, buffers, a copy of the tied head, half precision."""
+    _, original, folder = folder_of("gpt2", folders, tmp_path)
 
     def age(tensors: dict) -> None:
         for name in list(tensors):
@@ -239,7 +239,7 @@ def test_names_of_older_files(folders, tmp_path):
         tensors["lm_head.weight"] = tensors["wte.weight"].copy()
 
     retensor(folder, age)
-    rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), held)
+    rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), original)
     equal(huggingface.load(folder)[1], rounded)
     retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
     with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
@@ -256,10 +256,10 @@ def test_a_pickle_is_never_opened(tmp_path):
         huggingface.load(tmp_path / "x")
 
 
-def test_damage_is_told(folders, tmp_path):
-    model, held, folder = folder_of("llama", folders, tmp_path)
+def test_damaged_folders_are_refused(folders, tmp_path):
+    model, original, folder = folder_of("llama", folders, tmp_path)
     with pytest.raises(UserError, match="expected a folder without weights"):
-        huggingface.save(model, held, folder)
+        huggingface.save(model, original, folder)
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[:-8])
     with pytest.raises(UserError, match="undamaged safetensors"):

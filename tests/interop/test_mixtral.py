@@ -1,4 +1,4 @@
-"""A mixture of experts and the reference's agree, with its weights in ours."""
+"""`Experts` agrees with the reference's mixture of experts, with its weights."""
 
 import jax
 import jax.numpy as jnp
@@ -42,9 +42,9 @@ def test_outputs_and_balance_loss(routing: Routing) -> None:
         balance = mixtral.load_balancing_loss_func((logits,), E, K)
     sizes = {"experts": E, "top": K, "hidden": F, "use_bias": False, "balance": 1.0}
     experts = GatedExperts(routing=routing, initial=Init(), residual_scale=1.0, scaling=Scaling(), **sizes)
-    got, told = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=AUX_COLLECTIONS))(
+    got, aux = jax.jit(lambda p, x: experts.apply({"params": p}, x, True, mutable=AUX_COLLECTIONS))(
         params, jnp.asarray(x)
     )
     np.testing.assert_allclose(got, want, atol=1e-4, rtol=0)
-    # Theirs sums the shares of first, second, ... choices, each 1 in all; ours is Fedus et al.'s, over all choices.
-    np.testing.assert_allclose(told["losses"]["experts_balance"][0, 0] * K, balance.numpy(), rtol=1e-5)
+    # Theirs sums the shares of the first, second, ... choices, each of sum 1; ours (Fedus et al.) is over all choices.
+    np.testing.assert_allclose(aux["losses"]["experts_balance"][0, 0] * K, balance.numpy(), rtol=1e-5)

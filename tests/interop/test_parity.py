@@ -1,4 +1,4 @@
-"""The reference and we agree, with its weights in our model, and with our files in its own loader."""
+"""Outputs agree with the reference's, with its weights in our model and with our files in its loader."""
 
 from typing import Any, NamedTuple
 
@@ -44,11 +44,11 @@ def ids(batch: int, length: int) -> np.ndarray:
 
 
 def left_padded(batch: int, length: int) -> dict[str, np.ndarray]:
-    """Rows with 0, 1, 2, ... places of padding before the text."""
+    """Rows with 0, 1, 2, ... positions of padding before the text."""
     padding = np.arange(batch)[:, None]
-    places = np.arange(length)[None]
-    mask = (places >= padding).astype(np.int64)
-    return {"attention_mask": mask, "position_ids": np.maximum(places - padding, 0)}
+    positions = np.arange(length)[None]
+    mask = (positions >= padding).astype(np.int64)
+    return {"attention_mask": mask, "position_ids": np.maximum(positions - padding, 0)}
 
 
 def gpt2(**options: Any) -> Any:
@@ -85,10 +85,10 @@ def bert(**options: Any) -> Any:
 
 
 def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
-    """Rows with 0, 1, 2, ... places of padding after the text, of three kinds of sentence."""
-    places = np.arange(length)[None]
-    mask = (places < length - np.arange(batch)[:, None]).astype(np.int64)
-    kinds = np.minimum(places * 3 // length + np.zeros((batch, 1), np.int64), 2)
+    """Rows with 0, 1, 2, ... positions of padding after the text, of three token types."""
+    positions = np.arange(length)[None]
+    mask = (positions < length - np.arange(batch)[:, None]).astype(np.int64)
+    kinds = np.minimum(positions * 3 // length + np.zeros((batch, 1), np.int64), 2)
     return {"input_ids": ids(batch, length), "attention_mask": mask, "token_type_ids": kinds}
 
 
@@ -172,7 +172,7 @@ CASES = {
 
 
 def random(case: Case) -> Any:
-    """The reference's model with weights of which none is zero or one, but for those that are fixed."""
+    """The reference's model with random weights, none of them zero or one, except for constants."""
     model = getattr(transformers, case.architecture)(case.config).eval()
     if case.fixed:  # the sines that the reference's checkpoints have; its constructor alone leaves zeros
         for part in (*model.parameters(), *model.modules()):
@@ -196,7 +196,7 @@ def reference(model: Any, case: Case) -> dict[str, np.ndarray]:
 
 
 def same(ours: dict[str, Any], theirs: dict[str, np.ndarray], case: Case) -> None:
-    """Each output, at real places alone: padding sees padding here, and the text there."""
+    """Compares each output at positions that are not padding: padding attends to padding here, to the text there."""
     mask = case.inputs.get("attention_mask")
     for name, want in theirs.items():
         got = np.asarray(ours[name])
@@ -214,11 +214,11 @@ def test_outputs_agree_both_ways(case, tmp_path):
     model.save_pretrained(tmp_path / "theirs")
     ours, variables = huggingface.load(tmp_path / "theirs")
     assert isinstance(ours.positions, Sinusoidal2D) == case.fixed
-    call = jax.jit(lambda held, given: huggingface.forward(ours, held, given | case.settings))
+    call = jax.jit(lambda weights, given: huggingface.forward(ours, weights, given | case.settings))
     same(call(variables, case.inputs), want, case)
     huggingface.save(ours, variables, tmp_path / "ours", case.settings)
-    again, told = getattr(transformers, case.architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
-    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), told
+    again, info = getattr(transformers, case.architecture).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     same(reference(again.eval(), case), want, case)
     before, after = model.state_dict(), again.state_dict()
     assert set(before) == set(after)

@@ -64,7 +64,7 @@ PartitionName=high Nodes={nodes[0]},{nodes[1]} PriorityTier=99 PreemptMode=OFF
 
 
 def missing() -> str:
-    """Why there can be no cluster here, or nothing."""
+    """The reason why no cluster can run here, or an empty string."""
     if os.geteuid() != 0:
         return "Slurm's daemons for a test take root"
     if not all(map(shutil.which, PROGRAMS)) and not shutil.which("apt-get"):
@@ -74,7 +74,7 @@ def missing() -> str:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """One test worker at a time changes the machine."""
+    """A lock, so that one test worker at a time changes the machine."""
     with (Path(tempfile.gettempdir()) / "slurm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -101,12 +101,12 @@ def install() -> None:
 
 
 class Cluster:
-    """Up when built. `environment` is what a process needs to talk to it."""
+    """A running cluster. `environment` has the variables that a process needs to use it."""
 
     def __init__(self) -> None:
         install()
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
-        self.folder.chmod(0o755)  # munge wants its socket where all may look
+        self.folder.chmod(0o755)  # munge requires a world-readable folder for its socket
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         ports = [s.getsockname()[1] for s in sockets]
         for s in sockets:
@@ -160,7 +160,7 @@ class Cluster:
         self._daemon("slurmd", "-D", "-N", node)
 
     def kill(self, node: str) -> None:
-        """A node dies: its daemon, its steps and their tasks, all at once."""
+        """Kills a node: its daemon, its steps and their tasks, all at once."""
         daemon = self._daemons.pop(f"slurmd {node}")
         daemon.kill()
         daemon.wait()
@@ -168,7 +168,7 @@ class Cluster:
             os.kill(process, signal.SIGKILL)
 
     def ask(self, *words: str) -> str:
-        """What a command of Slurm prints."""
+        """The output of a Slurm command."""
         return subprocess.run(words, capture_output=True, text=True, env=self.environment, timeout=60).stdout
 
     def show(self, job: str) -> dict[str, str]:
@@ -191,7 +191,7 @@ class Cluster:
         return self.show(job)
 
     def wait_for_restart(self, job: str, restarts: int = 1, seconds: float = 300) -> None:
-        """Waits until the job was requeued so many times."""
+        """Waits until the job was requeued `restarts` times."""
         self._until(lambda: self.show(job).get("Restarts") == str(restarts), seconds, f"job {job} to be requeued")
 
     def _until(self, done: Callable[[], bool], seconds: float, what: str) -> None:
@@ -203,7 +203,7 @@ class Cluster:
             time.sleep(0.1)
 
     def down(self) -> None:
-        """Ends jobs and daemons and takes every trace away."""
+        """Ends jobs and daemons and removes all files."""
         if self._daemons:
             self.ask("scancel", "--user=root", "--signal=KILL", "--full")
             self.ask("scancel", "--user=root")
@@ -232,6 +232,6 @@ def _processes_of(node: str) -> list[int]:
                 parent = int(re.findall(r"^PPid:\s*(\d+)", (entry / "status").read_text(), re.MULTILINE)[0])
                 found |= {int(entry.name)}
                 found |= {parent} if (Path("/proc") / str(parent) / "comm").read_text() == "slurmstepd\n" else set()
-        except OSError:  # it is gone
+        except OSError:  # it has exited
             continue
     return sorted(found - {os.getpid()})

@@ -1,4 +1,4 @@
-"""The launchers without a cluster: what they render, copy and refuse. Slurm itself is in test_slurm.py."""
+"""The launchers without a cluster: what they render, copy and refuse. test_slurm.py runs a real Slurm."""
 
 import ast
 import json
@@ -44,7 +44,7 @@ def program(folder: Path, name: str, text: str) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path) -> Path:
-    """A checkout with a changed file and one that git does not track."""
+    """A checkout with a changed file and an untracked one."""
     clone = tmp_path / "a checkout"
     subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
     for file in (ROOT / "launch").glob("*.py"):
@@ -149,7 +149,7 @@ def test_control_characters_are_refused(name, word):
 
 
 def test_control_characters_of_the_current_folder_are_refused(tmp_path):
-    """A relative --workdir is made whole with it."""
+    """A relative --workdir is resolved against it."""
     folder = tmp_path / "a\ntouch it_ran"
     folder.mkdir()
     words = [sys.executable, ROOT / "launch" / "slurm.py", f"--config={CONFIG}", "--workdir=run", "--dry_run"]
@@ -164,7 +164,7 @@ def test_without_slurm_nothing_is_written(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_config_that_cannot_be_is_told_before_it_waits_in_a_queue(tmp_path):
+def test_an_invalid_config_is_refused_before_submission(tmp_path):
     path = program(tmp_path / "bin", "sbatch", f"#!/bin/sh\ntouch {tmp_path}/submitted\n")
     (tmp_path / "points.txt").write_text("--config.seed=1\n--config.seed=2\n--config.model.widht=8\n")
     flags = [f"--config={CONFIG}", f"--workdir={tmp_path}/run", f"--sweep={tmp_path}/points.txt"]

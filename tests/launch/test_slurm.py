@@ -1,4 +1,4 @@
-"""launch/slurm.py on a real Slurm of two nodes: what it submits ends, is preempted, requeued, and goes on exactly."""
+"""launch/slurm.py on a real Slurm of two nodes: jobs end, are preempted and requeued, and resume exactly."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ LONG = ["--config.num_steps=800", "--config.checkpoint.every_steps=100", "--conf
 
 @pytest.fixture(scope="module")
 def long_run(config, tmp_path_factory) -> Path:
-    """The workdir of an undisturbed run of some seconds."""
+    """The workdir of an uninterrupted run of some seconds."""
     workdir = tmp_path_factory.mktemp("long") / "run"
     code, _, err = train(config, workdir, *LONG)
     assert code == 0, err
@@ -30,7 +30,7 @@ def long_run(config, tmp_path_factory) -> Path:
 
 
 def submit(cluster: Cluster, config: Path, workdir: Path, *flags: str) -> str:
-    """The job's number."""
+    """Submits a job and returns its number."""
     words = [sys.executable, LAUNCHER, f"--config={config}", f"--workdir={workdir}", *flags]
     environment = cluster.environment | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=workdir.parent)
@@ -39,7 +39,7 @@ def submit(cluster: Cluster, config: Path, workdir: Path, *flags: str) -> str:
 
 
 def said(workdir: Path) -> str:
-    """What the newest launch of a workdir printed, over all its starts."""
+    """The output of the newest launch of a workdir, of all its starts."""
     return "\n".join(path.read_text() for path in max((workdir / "launch").iterdir()).glob("*.out"))
 
 
@@ -51,15 +51,15 @@ def wait_for_rows(workdir: Path, number: int) -> None:
 
 
 def wait_for_checkpoint(workdir: Path) -> None:
-    """Until one is complete: saves are written while the steps after them run."""
+    """Waits until a checkpoint is complete, since saves run in the background."""
     deadline = time.monotonic() + 300
     while not workdir.exists() or not Store(workdir).steps():
         assert time.monotonic() < deadline, said(workdir)
         time.sleep(0.05)
 
 
-def test_signalled_and_preempted_it_goes_on_exactly(cluster, config, long_run, tmp_path):
-    """SIGTERM to the tasks, then a job of more worth: both times txjax saves, exits 75, and the job is requeued."""
+def test_resume_after_signal_and_preemption_is_exact(cluster, config, long_run, tmp_path):
+    """SIGTERM to the tasks, then a job of higher priority: both times txjax saves, exits 75, and is requeued."""
     workdir = tmp_path / "run"
     job = submit(cluster, config, workdir, "--partition=low", *LONG)
     wait_for_rows(workdir, 50)
@@ -75,7 +75,7 @@ def test_signalled_and_preempted_it_goes_on_exactly(cluster, config, long_run, t
 
 
 def test_a_node_that_dies_costs_one_interval(cluster, config, long_run, tmp_path):
-    """Daemon, steps and tasks of the node are killed; the job starts on another, and the log is the straight run's."""
+    """Daemon, steps and tasks of the node are killed; the job restarts on another with the uninterrupted run's log."""
     workdir = tmp_path / "run"
     job = submit(cluster, config, workdir, *LONG)
     wait_for_checkpoint(workdir)
@@ -134,7 +134,7 @@ def test_a_sweep_is_an_array_of_runs(cluster, config, straight_run, tmp_path):
     assert len(rows(tmp_path / "sweep" / "1")) == 20
 
 
-def test_a_sweep_submits_what_is_left(cluster, long_run, tmp_path):
+def test_a_sweep_submits_the_remaining_points(cluster, long_run, tmp_path):
     """`txjax sweep --executor=slurm`: one point ends, the other is cancelled; the same command submits it again."""
     config, workdir = tmp_path / "study.py", tmp_path / "sweep"
     config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 4000}]\n")
@@ -164,8 +164,8 @@ def test_a_sweep_submits_what_is_left(cluster, long_run, tmp_path):
     assert "0 of 2 points to do" in sweep()
 
 
-def test_a_mistake_ends_the_job_with_txjaxs_code(cluster, config, tmp_path):
-    """One that only the job can see: the launcher has refused unknown fields before it."""
+def test_a_user_error_ends_the_job_with_exit_code_2(cluster, config, tmp_path):
+    """An error that only the job can detect: the launcher refuses unknown fields before submission."""
     workdir = tmp_path / "run"
     job = submit(cluster, config, workdir, f"--config.init_from={tmp_path / 'nothing'}")
     record = cluster.wait(job, "FAILED")
@@ -173,7 +173,7 @@ def test_a_mistake_ends_the_job_with_txjaxs_code(cluster, config, tmp_path):
     assert "init_from" in said(workdir) and "nothing" in said(workdir)
 
 
-def test_a_job_whose_time_is_up_goes_on_in_another(cluster, config, tmp_path):
+def test_a_job_at_its_time_limit_is_requeued(cluster, config, tmp_path):
     """A stand-in for txjax: SIGTERM comes before the limit of one minute, and the job that exits 75 is requeued."""
     stand_in = tmp_path / "python"
     stand_in.write_text(
@@ -191,7 +191,7 @@ sleep 600 & wait
     assert cluster.wait(job, "COMPLETED")["ExitCode"] == "0:0"
 
 
-def test_tasks_that_leave_one_after_the_other_are_all_heard(cluster, config, tmp_path):
+def test_exit_codes_of_all_tasks_count(cluster, config, tmp_path):
     """A stand-in for txjax: one task exits 75 later than the other; the second time one fails and ends the other."""
     stand_in = tmp_path / "python"
     stand_in.write_text(

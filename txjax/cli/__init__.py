@@ -1,1 +1,1 @@
-"""What several commands share: the parser, a run loaded from its workdir, trials of resuming."""
+"""Code that several commands share: the flag parser, loading a run from its workdir, resume trials."""

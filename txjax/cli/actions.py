@@ -1,4 +1,4 @@
-"""The commands of `txjax` and the actions of `txjax scaling`: one file of a package each, imported when it is run."""
+"""Dispatch of the commands of `txjax` and of the actions of `txjax scaling`: one file each, imported when it is run."""
 
 import ast
 import importlib
@@ -10,16 +10,16 @@ from txjax.types import UserError, near_misses
 
 
 def names(package: str) -> list[str]:
-    """What the files of a package are called on the command line: `import_.py` is `import`."""
+    """The command-line names of a package's files: `import_.py` is `import`."""
     path = importlib.import_module(package).__path__
     return sorted(module.name.rstrip("_") for module in pkgutil.iter_modules(path))
 
 
 def run(package: str, argv: list[str], field: str) -> int:
-    """Runs the file that the first word names with the other words. Returns its exit code.
+    """Runs the file that the first argument names, with the other arguments. Returns its exit code.
 
     Args:
-      field: what an error message calls the first word.
+      field: the name of the first argument in an error message.
 
     Raises:
       UserError: there is no such file.
@@ -31,7 +31,7 @@ def run(package: str, argv: list[str], field: str) -> int:
 
 
 def usage(package: str, command: str, what: str) -> str:
-    """The text of `--help`: every file with its SUMMARY, which is read without importing the file."""
+    """The text of `--help`: every file with its SUMMARY, read without importing the file."""
     rows = "\n".join(f"  {name:<12}{_summary(package, name)}" for name in names(package))
     return f"usage: {command} {what} [--flags]\n\n{rows}\n\n{command} {what} --help lists its flags."
 

@@ -1,4 +1,4 @@
-"""What a config can be told: every field of its tree with its flag, its value, its type and a line of its docstring."""
+"""Lists the fields of a config for `--help`: flag, value, type and a line of the docstring."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ _COLUMN = 48
 
 
 def fields(tree: Any) -> Iterator[str]:
-    """A line for each field of a config, parents first. Nothing is built or compiled."""
+    """Yields a line for each field of a config, parents first. Nothing is initialised or compiled."""
     yield from _below(Slot("config", type(tree), tree))
 
 
@@ -27,7 +27,7 @@ def _below(slot: Slot) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    """As a flag would have it, but for the fields of components, which are listed by themselves."""
+    """The value in the syntax of a flag; fields of components are omitted, since they have lines of their own."""
     if isinstance(value, dict):
         return "{" + ", ".join(f'"{key}": {_shown(part)}' for key, part in value.items()) + "}"
     if isinstance(value, tuple | list):
@@ -54,14 +54,14 @@ def _limits(node: Any, name: str) -> dict[str, Any]:
 
 
 def _about(node: Any, name: str, child: Any) -> str:
-    """The docstring's first sentence on a field; else that on its component, or on the class that has the field."""
+    """The first sentence on a field in its class's docstring; else of its component's or its class's docstring."""
     known = child if hasattr(child, "__dataclass_fields__") else node
     text = _attributes(type(node)).get(name) or inspect.cleandoc(type(known).__doc__ or "").split("\n\n")[0]
     return re.split(r"(?<!et al)(?<!eq)(?<!e\.g)\. (?=[A-Z{\"])", " ".join(text.split()))[0].rstrip(".")
 
 
 def _attributes(cls: type) -> dict[str, str]:
-    """What docstrings of a class and of its bases say under "Attributes:"."""
+    """The entries under "Attributes:" in the docstrings of a class and its bases, by name."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]

@@ -1,4 +1,4 @@
-"""A trained run, opened from its workdir alone: what `evaluate` and `generate` share."""
+"""Loads a trained run from its workdir alone, for `evaluate` and `generate`."""
 
 import argparse
 import contextlib
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Opened(NamedTuple):
-    """A run's model, ready to be called.
+    """A run's model and its variables.
 
     Attributes:
-      experiment: from config.json.
-      variables: the model's, at `step`.
-      step: updates done.
+      experiment: the experiment of config.json.
+      variables: the variables of the model at `step`.
+      step: number of updates done.
       batch: sharding of a batch's arrays.
     """
 
@@ -32,7 +32,7 @@ class Opened(NamedTuple):
 
 
 def parser(command: str, summary: str) -> Parser:
-    """A parser with the flags that say which run and which step."""
+    """Returns a parser with the flags for a run and a step."""
     made = Parser(command, summary)
     made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
     made.add_argument("--step", default="last", help="last (default), best or a number")
@@ -42,7 +42,7 @@ def parser(command: str, summary: str) -> Parser:
 
 
 def read(flags: argparse.Namespace) -> "Experiment":
-    """The run's experiment; JAX is set up, nothing is loaded."""
+    """Sets up JAX and returns the run's experiment. No weights are loaded."""
     from txjax.backend import prepare
     from txjax.experiment import Experiment, resolved
     from txjax.modules import trusted
@@ -61,7 +61,7 @@ def read(flags: argparse.Namespace) -> "Experiment":
 
 @contextlib.contextmanager
 def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Opened]:
-    """Checks the experiment and loads the step that the flags name."""
+    """Checks the experiment and yields it with the variables of the step that the flags name."""
     from txjax import sharding
     from txjax.train.prepare import checked_layout
     from txjax.train.restore import load_variables

@@ -1,4 +1,4 @@
-"""The parser of every command's flags: a mistake is a UserError, so one line and exit code 2."""
+"""The flag parser of every command. A user error raises UserError, which is one line and exit code 2."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=f"txjax {command}", description=summary, allow_abbrev=False)
 
     def add_config(self) -> None:
-        """The flag whose value `config.load` takes, with overrides of it beside."""
+        """Adds `--config`, whose value `config.load` takes; overrides of it are returned by `parse_known`."""
         self.add_argument(
             "--config",
             required=True,
@@ -24,16 +24,14 @@ class Parser(argparse.ArgumentParser):
         )
 
     def add_processes(self) -> None:
-        """The flags with which a process finds the others of its run; `distributed.start` takes their values."""
-        group = self.add_argument_group(
-            "several processes", "found out by itself under Slurm, on TPU VMs, in Kubernetes"
-        )
+        """Adds the flags for joining the other processes of a run; `distributed.start` takes their values."""
+        group = self.add_argument_group("several processes", "detected under Slurm, on TPU VMs, in Kubernetes")
         group.add_argument("--coordinator_address", metavar="HOST:PORT", help="where process 0 listens")
         group.add_argument("--process_count", type=int, metavar="N", help="how many there are")
         group.add_argument("--process_index", type=int, metavar="I", help="which of them this is, from 0")
 
     def add_trust(self) -> None:
-        """The flag whose values `modules.trusted` takes."""
+        """Adds `--trust`, whose values `modules.trusted` takes."""
         self.add_argument(
             "--trust",
             action="append",
@@ -43,17 +41,17 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
-        """The flags of `args`. Raises UserError for one that this command doesn't have."""
+        """Parses `args`. Raises UserError for an unknown flag."""
         flags, rest = self.parse_known_args(args, namespace)
         if rest:
             self._unknown(rest[0])
         return flags
 
     def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The flags of `argv`, and apart from them the overrides, `--config.a.b=value`, unread.
+        """Parses `argv` into flags and unparsed overrides, `--config.a.b=value`.
 
-        An override in two words, `--config.a.b value`, is joined to one. With `--help` the fields of the config are
-        listed, and the process ends. Raises UserError for any other unknown flag.
+        An override in two words, `--config.a.b value`, is joined to one. With `--help`, prints the help with the
+        fields of the config and exits. Raises UserError for any other unknown flag.
         """
         own: list[str] = []
         overrides: list[str] = []
@@ -74,13 +72,13 @@ class Parser(argparse.ArgumentParser):
         return flags, overrides
 
     def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
-        """The command's help and, where a config is named, every field of it as the overrides leave it."""
+        """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
         from txjax.cli.fields import fields
         from txjax.config import load
 
-        asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        asked.add_argument("--config")
-        source = asked.parse_known_args(own)[0].config
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--config")
+        source = parser.parse_known_args(own)[0].config
         listed = fields(load(source, overrides)) if source else ()
         self.print_help()
         for i, line in enumerate(listed):
@@ -88,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         self.exit()
 
     def error(self, message: str) -> NoReturn:
-        """What argparse calls for every mistake."""
+        """Raises UserError; argparse calls this for every user error."""
         missing = [a for a in self._actions if a.required and a.option_strings and a.option_strings[0] in message]
         if "required" in message and missing:
             flags = " and ".join(
@@ -98,23 +96,21 @@ class Parser(argparse.ArgumentParser):
         raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
 
     def _unknown(self, word: str, source: str | None = None) -> NoReturn:
-        """Raises UserError. `source`: a config file, one of whose fields it may have meant."""
+        """Raises UserError for an unknown flag. `source`: a config file whose fields are searched for near misses."""
         name = word.split("=")[0]
         if not name.startswith("-"):
             raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
         flags = [flag[2:] for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         bare = name.lstrip("-").replace("-", "_")
         near = near_misses(bare, flags) or _fields(source, bare)
-        raise UserError(
-            self.prog, "a flag that it knows", name, [f"--{flag}" for flag in near], f"see {self.prog} --help"
-        )
+        raise UserError(self.prog, "a known flag", name, [f"--{flag}" for flag in near], f"see {self.prog} --help")
 
 
 def _fields(source: str | None, name: str) -> list[str]:
-    """Fields of a config that are called like this."""
+    """Fields of a config with a similar name."""
     from txjax.config import load
     from txjax.overrides import similar
 
-    with contextlib.suppress(UserError):  # the flag is the mistake to tell first
+    with contextlib.suppress(UserError):  # the unknown flag is the error to report first
         return similar(load(source, []), name) if source else []
     return []

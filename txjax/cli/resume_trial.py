@@ -1,4 +1,4 @@
-"""A config trained straight and under interruptions, compared bit for bit: what `verify` and `chaos` share."""
+"""Trains a config without and with interruptions and compares bit for bit, for `verify` and `chaos`."""
 
 import argparse
 import collections
@@ -19,17 +19,17 @@ from typing import Any
 from txjax.cli.parser import Parser
 
 NOT_COMPARED = ("time", "perf/", "goodput")  # clocks
-PATIENCE = 1800.0  # seconds for any one process
+PATIENCE = 1800.0  # time limit of one process, seconds
 
 
 @dataclasses.dataclass(frozen=True)
 class Interruption:
-    """One way to end a run.
+    """One way to interrupt a run.
 
     Attributes:
-      name: for people.
-      signals: what the process is sent, one after the other.
-      moment: `start` = in the time that the straight run took to its first row, `step` = between two rows, `save` =
+      name: shown in the results.
+      signals: sent to the process in this order.
+      moment: `start` is before the first log row of the uninterrupted run, `step` is between two rows, `save` is
         while a checkpoint is written.
     """
 
@@ -39,22 +39,22 @@ class Interruption:
 
 
 def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
-    """A parser with the flags of a trial."""
+    """Returns a parser with the flags of a resume trial."""
     made = Parser(command, summary)
     made.add_config()
     made.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
     made.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
     made.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
-    made.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
+    made.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
     made.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
     made.add_argument("--json", action="store_true", help="print JSON")
     return made
 
 
-def prove(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interruption]) -> int:
-    """Trains straight and with every interruption of `ways` in turn, compares, tells. Returns the exit code.
+def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interruption]) -> int:
+    """Trains without and with the interruptions of `ways`, compares and prints. Returns the exit code.
 
-    A run that comes to its end before all of them were had is compared, and another one takes the others.
+    If a run finishes before all interruptions happened, it is compared, and another run gets the remaining ones.
     """
     from txjax import config
     from txjax.types import RunError, UserError
@@ -89,18 +89,18 @@ def _show(name: str, result: dict[str, Any]) -> None:
     from txjax.log.terminal_table import table
 
     events = result["interruptions"]
-    told = events or ["none"]
+    lines = events or ["none"]
     if len(events) > 6:
         numbers = collections.Counter(event.rpartition(" after step ")[0] for event in events)
-        told = [f"{len(events)}:", *(f"{number} {way}" for way, number in numbers.most_common())]
-    facts = [["interruptions", "\n".join(told)]]
+        lines = [f"{len(events)}:", *(f"{number} {way}" for way, number in numbers.most_common())]
+    facts = [["interruptions", "\n".join(lines)]]
     hidden = ("interruptions", "exact")
     facts += [[key.replace("_", " "), str(value)] for key, value in result.items() if key not in hidden]
     table(f"{name}: {'exact' if result['exact'] else 'NOT EXACT'}", ["", "straight against interrupted"], facts)
 
 
 def quick(experiment: Any, steps: int) -> list[str]:
-    """Flags that log every step, save and evaluate often, and change nothing of what is computed."""
+    """Returns overrides that log every step and save and evaluate often, without changing the numbers."""
     every = max(1, min(5, steps // 4))
     flags = ["--config.log_every_steps=1", f"--config.checkpoint.every_steps={every}"]
     for name in experiment.evals:
@@ -110,14 +110,14 @@ def quick(experiment: Any, steps: int) -> list[str]:
 
 @dataclasses.dataclass
 class Trial:
-    """One config, to be trained for some steps in processes of its own."""
+    """Trains one config for some steps in child processes."""
 
     config: str
     overrides: tuple[str, ...]
     steps: int
     devices: int | None
-    to_first_row: float = 0.0  # seconds of the straight run
-    a_row: float = 0.0
+    to_first_row: float = 0.0  # seconds to the first row of the uninterrupted run
+    a_row: float = 0.0  # seconds a row of the uninterrupted run
 
     def start(self, workdir: Path) -> subprocess.Popen:
         environment = dict(os.environ)
@@ -141,7 +141,7 @@ class Trial:
             raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=said[-1])
 
     def straight(self, workdir: Path) -> None:
-        """The run that nothing disturbs; its times tell where the others can be hit."""
+        """Trains without interruptions and measures the times by which the others are interrupted."""
         begun = time.time()
         self.finish(self.start(workdir), workdir)
         from txjax.log import read_metrics
@@ -151,7 +151,7 @@ class Trial:
         self.a_row = max(0.0, times[-1] - times[0]) / len(times)
 
     def killed(self, workdir: Path, ways: Sequence[Interruption], draw: random.Random) -> list[str]:
-        """Trains with interruptions at drawn steps. Returns those that were had, as `SIGKILL at step 3`."""
+        """Trains with interruptions at drawn steps. Returns those that happened, as `SIGKILL after step 3`."""
         events = []
         targets = sorted(draw.choices(range(1, self.steps), k=len(ways)))
         for way, target in zip(ways, targets, strict=True):
@@ -168,7 +168,7 @@ class Trial:
     def _interrupt(
         self, process: subprocess.Popen, workdir: Path, way: Interruption, target: int, draw: random.Random
     ) -> bool:
-        """Waits for the moment and sends the signals. Returns whether they are what ended the process."""
+        """Waits for the moment and sends the signals. Returns whether they ended the process."""
         begun, instant = time.time(), draw.random()
         while process.poll() is None:
             row = last_row(workdir)
@@ -189,7 +189,7 @@ class Trial:
 
 
 def last_row(workdir: Path) -> dict[str, Any]:
-    """The last row in the log of a run that may be writing it; {} where there is none."""
+    """The last complete row of a log that a run may be writing; {} if there is none."""
     path = workdir / "metrics.jsonl"
     if not path.exists():
         return {}
@@ -206,7 +206,7 @@ def saving(workdir: Path) -> bool:
 
 
 def compare(straight: Path, killed: Path, steps: int) -> dict[str, Any]:
-    """The two logs row by row, the two last checkpoints bit by bit."""
+    """Compares the logs row by row and the last checkpoints bit by bit."""
     from txjax.log import read_metrics
 
     left, right = ({row["step"]: clean(row) for row in read_metrics(w)} for w in (straight, killed))
@@ -233,7 +233,7 @@ def clean(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def equal_arrays(straight: Path, killed: Path, step: int) -> tuple[int, int]:
-    """(arrays with the same bits, arrays) of two checkpoints of one step."""
+    """The number of arrays with equal bits, and of all arrays, in two checkpoints of one step."""
     import jax
     import numpy as np
     from orbax.checkpoint import v1 as ocp

@@ -1,4 +1,4 @@
-"""The flags that say what is fitted to what."""
+"""The flags of a fit of a scaling law, and the fit."""
 
 import argparse
 import json
@@ -14,31 +14,37 @@ if TYPE_CHECKING:
 
 
 def add_fit(parser: Parser) -> None:
-    """The flags of a fit."""
+    """Adds the flags of a fit."""
     parser.add_argument("--data", required=True, type=Path, help="a CSV or JSONL file, or a folder of runs")
     parser.add_argument("--form", default="parametric", help="parametric, isoflop, envelope, kaplan, overtraining, ...")
     parser.add_argument("--columns", default="", help="params=COL,tokens=COL,flops=COL,loss=COL,unique_tokens=COL,...")
     parser.add_argument("--where", default="", help="only these rows: COL=VALUE,...; also != < <= > >= and A|B")
     parser.add_argument("--drop_largest_losses", type=int, default=0, metavar="K", help="leave out K rows")
-    parser.add_argument("--loss", choices=("huber", "lad", "mse"), help="what is summed; default: the form's paper's")
-    parser.add_argument("--delta", type=float, default=1e-3, help="where huber turns from squares to a slope")
-    parser.add_argument("--fix", default="", help="parameters that are known: E=1.8,A=400")
-    parser.add_argument("--tie", default="", help="parameters that are one: alpha=beta")
-    parser.add_argument("--breaks", type=int, help="of a broken law; default: as many as foretell the largest runs")
+    parser.add_argument(
+        "--loss", choices=("huber", "lad", "mse"), help="loss of the residuals; default: that of the form's paper"
+    )
+    parser.add_argument("--delta", type=float, default=1e-3, help="where huber turns from quadratic to linear")
+    parser.add_argument("--fix", default="", help="fixed parameters: E=1.8,A=400")
+    parser.add_argument("--tie", default="", help="parameters set equal: alpha=beta")
+    parser.add_argument(
+        "--breaks", type=int, help="of a broken law; default: the number that predicts the largest runs best"
+    )
     parser.add_argument(
         "--minima", choices=("parabola", "akima"), help="of isoflop; default: parabola, akima where that has none"
     )
     parser.add_argument(
-        "--keep_edges", action="store_true", help="of isoflop: budgets that are best at their smallest or largest size"
+        "--keep_edges", action="store_true", help="of isoflop: keep budgets whose best size is the smallest or largest"
     )
-    parser.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="draws for the intervals; 0 = none")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument(
+        "--bootstrap", type=int, default=1000, metavar="N", help="bootstrap draws for the intervals; 0: none"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draws")
     parser.add_argument("--jobs", type=int, help="processes for the draws; default: one a core")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()) -> "Study":
-    """The study that the flags ask for, which can foretell `points`. Raises UserError."""
+    """Fits the law that the flags describe; it can predict `points`. Raises UserError."""
     from txjax.scaling.forms import form_named
     from txjax.scaling.study import parse_numbers, study
     from txjax.scaling.table import read_table
@@ -69,5 +75,5 @@ def _pairs(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def plain(value: Any) -> Any:
-    """The value as standard JSON can hold it: no infinity, no NaN."""
+    """The value with infinities and NaN replaced by None, as standard JSON requires."""
     return json.loads(json.dumps(value), parse_constant=lambda name: None)

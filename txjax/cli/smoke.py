@@ -1,4 +1,4 @@
-"""`--smoke`: the same program for a few steps, to see that training, evaluating and saving go through."""
+"""`--smoke`: the same program for a few steps, to check that training, evaluation and saving work."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from txjax.experiment import Experiment
 
 STEPS = 10
-BATCHES = 2  # of an evaluation
+BATCHES = 2  # per evaluation
 
 
 def shorten(experiment: "Experiment") -> str:
-    """Shortens a run in place: 10 steps, every row logged, evaluations of two batches and a checkpoint at its end.
+    """Shortens a run in place: 10 steps, all logged, evaluations of two batches and a checkpoint at the end.
 
-    What the optimizer counts in steps (a warmup, a decay) keeps its share of the run.
+    Fields of the optimizer in steps (warmup, decay) keep their share of the run.
 
     Returns:
-      A line that tells each field that was changed.
+      A line with each changed field.
     """
     steps, before = min(STEPS, experiment.num_steps), dict(walk(experiment))
     for _, part in walk(experiment.optimizer):

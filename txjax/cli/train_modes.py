@@ -1,4 +1,4 @@
-"""What `txjax train` trains: the config as it is, a point of its sweep, a trial of its search; or nothing yet."""
+"""The modes of `txjax train`: a config, points of its sweep, a trial of its search, or a dry run."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from txjax.types import UserError
 
 
 def profiled_steps(flags: argparse.Namespace) -> Steps | None:
-    """The steps of `--profile`; None without it. Raises UserError where they are none, or several runs train."""
+    """The steps of `--profile`; None without it. Raises UserError if they can't be parsed or several runs train."""
     if flags.profile is None:
         return None
     steps = Steps.parse(flags.profile)
@@ -24,7 +24,7 @@ def profiled_steps(flags: argparse.Namespace) -> Steps | None:
 
 
 def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Steps | None) -> None:
-    """Shortens the experiment in place if `--smoke` says so; the run must have the steps of `--profile`."""
+    """Shortens the experiment in place if `--smoke` is set, and checks that the run has the steps of `--profile`."""
     if flags.smoke:
         announce(shorten(experiment))
     if profiled:
@@ -32,7 +32,7 @@ def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Ste
 
 
 def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
-    """Checks the run that the flags name, or each of several points, and leaves the workdir as it is."""
+    """Checks the run that the flags name, or each of several points, without changing the workdir."""
     from txjax.sweep.resolve import points_of
     from txjax.train.dry_run import dry_run
 
@@ -53,7 +53,7 @@ def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
 
 
 def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
-    """Trains several points in one program. Prints which of them failed."""
+    """Trains several points in one program. Prints the failed ones."""
     from txjax.sweep.resolve import points_of
     from txjax.train.population import train_together
 
@@ -69,7 +69,7 @@ def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
 
 
 def part_of_study(flags: argparse.Namespace, overrides: Sequence[str]) -> Experiment:
-    """The point of a sweep, or the trial of a search, that the flags name."""
+    """The experiment of the sweep point or search trial that the flags name."""
     if flags.point:
         from txjax.sweep.resolve import points_of
 

@@ -1,11 +1,11 @@
-"""txjax chaos: runs a config under random kills, and compares bit for bit with a run that nothing disturbed."""
+"""txjax chaos: trains a config with random interruptions and compares bit for bit with an uninterrupted run."""
 
 import random
 import signal
 
-from txjax.cli.resume_trial import Interruption, parser, prove
+from txjax.cli.resume_trial import Interruption, parser, run_and_compare
 
-SUMMARY = "run a config under random kills, and compare bit for bit with an undisturbed run"
+SUMMARY = "train a config with random kills, and compare bit for bit with an uninterrupted run"
 WAYS = tuple(
     Interruption(f"{name} {where}".strip(), signals, moment)
     for name, signals in (
@@ -20,4 +20,4 @@ WAYS = tuple(
 def run(argv: list[str]) -> int:
     named = "SIGKILL, SIGTERM or SIGSTOP and SIGKILL, while it starts, between rows or in a save, as --seed draws"
     flags, overrides = parser("chaos", __doc__, 10, named).parse_known(argv)
-    return prove(flags, overrides, random.Random(flags.seed).choices(WAYS, k=flags.kills))
+    return run_and_compare(flags, overrides, random.Random(flags.seed).choices(WAYS, k=flags.kills))

@@ -1,4 +1,4 @@
-"""txjax checkpoint list|verify: the steps of a run, and whether every bit of them is right."""
+"""txjax checkpoint list|verify: lists the checkpoints of a run, or verifies every file of them."""
 
 import datetime
 import json

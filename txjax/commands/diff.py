@@ -1,4 +1,4 @@
-"""txjax diff A B: why two runs differ: config, code, data, versions, surroundings, and the first step that shows it."""
+"""txjax diff A B: why two runs differ: config, code, data, versions, environment, and the first step that differs."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from txjax.cli.parser import Parser
 if TYPE_CHECKING:
     from txjax.report.runs import Run
 
-SUMMARY = "tell why two runs differ"
+SUMMARY = "explain why two runs differ"
 MANIFEST = {
     "code": ["git"],
     "data": ["data"],
@@ -19,7 +19,7 @@ MANIFEST = {
     "environment": ["environment"],
     "compiler": ["compiler_options"],
 }
-FIRST = ("train/batch_hash", "train/loss")  # what differs in these explains the rest
+FIRST = ("train/batch_hash", "train/loss")  # compared first, since they explain the others
 
 
 def run(argv: list[str]) -> int:
@@ -45,9 +45,9 @@ def run(argv: list[str]) -> int:
 
 
 def differences(a: "Run", b: "Run") -> Iterator[dict[str, Any]]:
-    """All differences, the causes first: dicts of "kind", "name", and "a" and "b" where the run has such a value.
+    """Yields all differences, causes first: dicts of "kind", "name", and "a" and "b" if the run has such a value.
 
-    Metrics tell the first "step", of those that both logged, where they differ; clocks and speeds are left out.
+    Metrics have the first common "step" where they differ; clocks and speeds are skipped.
     """
     from txjax.log import plain
     from txjax.tree import diff

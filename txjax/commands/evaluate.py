@@ -1,4 +1,4 @@
-"""txjax evaluate: a trained run's scores, from its workdir alone."""
+"""txjax evaluate: runs the evaluations of a trained run, from its workdir alone."""
 
 import json
 import sys
@@ -9,9 +9,9 @@ SUMMARY = "score a checkpoint of a run on its evaluation sets"
 
 
 def run(argv: list[str]) -> int:
-    known = parser("evaluate", __doc__)
-    known.add_processes()
-    flags = known.parse_args(argv)
+    flag_parser = parser("evaluate", __doc__)
+    flag_parser.add_processes()
+    flags = flag_parser.parse_args(argv)
 
     import jax
 

@@ -1,4 +1,4 @@
-"""txjax export: a step of a run as a folder that Hugging Face's transformers loads."""
+"""txjax export: writes a step of a run as a folder that Hugging Face's transformers loads."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ def run(argv: list[str]) -> int:
     model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
-    kept = flags.workdir / "huggingface"  # what `txjax import` laid there
+    kept = flags.workdir / "huggingface"  # written by `txjax import`
     if (kept / "config.json").is_file():
         facts = read_json(kept / "config.json") | facts
     huggingface.save(model, weights(store, step), flags.to, facts)
@@ -43,7 +43,7 @@ def run(argv: list[str]) -> int:
 
 
 def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
-    """A run's model with all that its data say of it, and what a config.json says of its objective."""
+    """A run's model with the image size of its data, and the entries of config.json that its objective implies."""
     from txjax.objectives import MaskedPatch
 
     model, spec = experiment.model, experiment.data.spec()
@@ -56,13 +56,13 @@ def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def tokenizer(experiment: Any) -> list[Path]:
-    """The tokenizer.json of a run's data, if it reads one."""
+    """The path of the tokenizer.json that a run's data reads, if any."""
     path = Path(getattr(getattr(getattr(experiment, "data", None), "tokenizer", None), "path", ""))
     return [path] if path.name == "tokenizer.json" and path.is_file() else []
 
 
 def weights(store: Any, step: int) -> PyTree:
-    """A step's variables in the memory of the host: averaged weights where the run keeps them."""
+    """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
     import jax
     from flax import traverse_util
 

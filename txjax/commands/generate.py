@@ -1,4 +1,4 @@
-"""txjax generate: text from a trained decoder, from its workdir alone."""
+"""txjax generate: samples text from a trained decoder, from its workdir alone."""
 
 import json
 import os
@@ -13,15 +13,15 @@ SUMMARY = "write text with a trained decoder"
 
 
 def run(argv: list[str]) -> int:
-    asked = parser("generate", __doc__)
-    asked.add_argument("--prompt", default="\n", help="the text to go on from")
-    asked.add_argument("--length", type=int, default=256, help="tokens to write")
-    asked.add_argument("--samples", type=int, default=1, help="how many texts")
-    asked.add_argument("--temperature", type=float, default=0.8, help="0 = greedy")
-    asked.add_argument("--top_k", type=int, help="only the k likeliest tokens")
-    asked.add_argument("--top_p", type=float, help="only the likeliest tokens that have this probability together")
-    asked.add_argument("--seed", type=int, default=0)
-    flags = asked.parse_args(argv)
+    flag_parser = parser("generate", __doc__)
+    flag_parser.add_argument("--prompt", default="\n", help="the text to continue")
+    flag_parser.add_argument("--length", type=int, default=256, help="tokens to write")
+    flag_parser.add_argument("--samples", type=int, default=1, help="how many texts")
+    flag_parser.add_argument("--temperature", type=float, default=0.8, help="0 = greedy")
+    flag_parser.add_argument("--top_k", type=int, help="only the k likeliest tokens")
+    flag_parser.add_argument("--top_p", type=float, help="only the likeliest tokens with this total probability")
+    flag_parser.add_argument("--seed", type=int, default=0)
+    flags = flag_parser.parse_args(argv)
 
     import jax
     import jax.numpy as jnp
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
         raise UserError("--workdir", "a run of a decoder on text", type(experiment.model).__name__)
     prompt = tokenizer.encode(flags.prompt)
     if len(prompt) == 0:
-        hint = "a decoder goes on from a text, such as --prompt='The '"
+        hint = "a decoder continues a text, such as --prompt='The '"
         raise UserError("--prompt", "at least one token", flags.prompt, hint=hint)
     with opened(flags, experiment) as found:
         given = jnp.tile(jnp.asarray(prompt, jnp.int32), (flags.samples, 1))
@@ -65,11 +65,11 @@ def run(argv: list[str]) -> int:
 
 
 def show(prompt: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> None:
-    """Prints one text while it is written. What the next tokens may still change is held back until they are there.
+    """Prints one text while it is sampled. Characters that later tokens may still change are printed later.
 
     Args:
-      decode: text of tokens [N].
-      parts: the tokens, [1 N] at a time.
+      decode: returns the text of tokens [N].
+      parts: tokens [1 N], in chunks.
     """
     print(printable(prompt), end="", flush=True)
     tokens: list[Any] = []
@@ -77,12 +77,12 @@ def show(prompt: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> Non
     for part in parts:
         tokens += part[0].tolist()
         before, text = text, decode(tokens)
-        sure = len(os.path.commonprefix([before, text]).rstrip("\ufffd"))  # what half a character is decoded to
+        sure = len(os.path.commonprefix([before, text]).rstrip("\ufffd"))  # an incomplete character decodes to U+FFFD
         print(printable(text[shown:sure]), end="", flush=True)
         shown = max(shown, sure)
     print(printable(text[shown:]))
 
 
 def printable(text: str) -> str:
-    """On a terminal, control characters are shown: a model may have learned to write some. Anywhere else, as it is."""
+    """The text with control characters escaped if stdout is a terminal, since a model may generate some."""
     return visible(text, LAYOUT) if sys.stdout.isatty() else text

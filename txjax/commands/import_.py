@@ -1,4 +1,4 @@
-"""txjax import: a folder of Hugging Face's transformers as a workdir, for init_from, evaluate and generate."""
+"""txjax import: turns a Hugging Face folder into a workdir, for init_from, evaluate and generate."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 from txjax.cli.parser import Parser
 
 SUMMARY = "make a workdir of a Hugging Face folder"
-KEPT = "huggingface"  # what of the folder an export gives back
+KEPT = "huggingface"  # subfolder with the files that an export copies back
 
 
 def run(argv: list[str]) -> int:
@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
         made, missing = None, ""
         try:
             made = experiment(model, workdir / KEPT / "tokenizer.json")
-        except UserError as error:  # the weights can be used all the same
+        except UserError as error:  # the weights are still usable
             missing = f"\nnot for evaluate and generate: {error}"
         parameters = jax.tree.map(jax.numpy.asarray, variables["params"])
         store = Store(workdir)

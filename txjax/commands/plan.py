@@ -1,4 +1,4 @@
-"""txjax plan: what a config takes on devices that need not be there: memory, FLOPs, exchanges, time, money."""
+"""txjax plan: predicts memory, FLOPs, collectives, time and cost of a config on devices that need not be present."""
 
 import argparse
 import functools
@@ -10,19 +10,19 @@ from typing import Any
 from txjax.cli.parser import Parser
 from txjax.numbers import byte_size, duration
 
-SUMMARY = "price a run for a TPU slice or other devices, without having them"
+SUMMARY = "predict memory, time and cost of a run on a TPU slice or other devices, without them"
 
 
 def run(argv: list[str]) -> int:
     parser = Parser("plan", __doc__)
     parser.add_config()
     parser.add_argument("--topology", help="a slice of a TPU pod: v4, v5e, v5p or v6e, such as v5p:4x4x4")
-    parser.add_argument("--slices", type=int, default=1, help="that many of these slices")
-    parser.add_argument("--devices", type=int, help="without --topology: that many fake devices of this CPU")
-    parser.add_argument("--chip", default="H100", help="what each fake device stands for")
+    parser.add_argument("--slices", type=int, default=1, help="number of slices")
+    parser.add_argument("--devices", type=int, help="without --topology: number of fake devices of this CPU")
+    parser.add_argument("--chip", default="H100", help="the chip that each fake device stands for")
     parser.add_argument("--search", action="store_true", help="try meshes, microbatches and rematerialisations")
     parser.add_argument("--compile", type=int, default=3, help="layouts of a search to compile until they fit")
-    parser.add_argument("--price", type=float, help="of a device-hour, in any currency")
+    parser.add_argument("--price", type=float, help="price of a device-hour, in any currency")
     parser.add_argument("--runs", type=int, default=1, help="runs like this one, as in a sweep")
     parser.add_argument("--html", type=Path, help="write a page with the layout of every parameter")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
 
     import jax
 
-    jax.config.update("jax_platforms", "cpu")  # the devices that a plan is for need not be free, or there
+    jax.config.update("jax_platforms", "cpu")  # the planned devices need not be free or present
     if flags.devices and flags.devices > 0 and not flags.topology:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 

@@ -1,6 +1,6 @@
-"""txjax report RUN [RUN...]: curves and final scores of runs, side by side, as a picture and one HTML page; or a sweep.
+"""txjax report RUN [RUN...]: curves and final scores of runs side by side, as a picture and one HTML page.
 
-Of a sweep's folder: a table of all points, seeds averaged, and pictures of its axes.
+For a sweep's folder: a table of all points, averaged over seeds, and plots of the metric along the sweep's axes.
 """
 
 import json
@@ -18,7 +18,7 @@ def run(argv: list[str]) -> int:
         "runs", nargs="+", metavar="RUN", type=Path, help="the folder (--workdir) of a run, or of a sweep"
     )
     parser.add_argument("--out", type=Path, help="where the report goes; default: the first run's folder, report/")
-    parser.add_argument("--sort", metavar="METRIC", help="of a sweep: best first; -METRIC where more is better")
+    parser.add_argument("--sort", metavar="METRIC", help="of a sweep: best first; -METRIC if larger is better")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
     if len(flags.runs) == 1 and (flags.runs[0] / "sweep.json").exists():
@@ -48,8 +48,8 @@ def run(argv: list[str]) -> int:
     replace_bytes(picture, light)
     replace_text(html, page(runs, light, png(draw(runs, DARK))))
     if flags.json:
-        told = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
-        print(json.dumps({"runs": told, "curves": str(picture), "html": str(html)}))
+        summaries = [{"name": r.name, "workdir": str(r.workdir), "metrics": plain(scores(r))} for r in runs]
+        print(json.dumps({"runs": summaries, "curves": str(picture), "html": str(html)}))
         return 0
     found = [scores(r) for r in runs]
     rows = [[name, *(full(s.get(name, "")) for s in found)] for name in dict.fromkeys(k for s in found for k in s)]

@@ -1,4 +1,4 @@
-"""txjax sweep: trains every point of a config file's sweep(), or trials of its search(); again to go on."""
+"""txjax sweep: trains every point of a config file's sweep(), or trials of its search(); run again to resume."""
 
 import argparse
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any
 
 from txjax.cli.parser import Parser
 
-SUMMARY = "train every point of a sweep, or search; again to go on"
+SUMMARY = "train every point of a sweep, or search; again to resume"
 EXECUTORS = ("local", "slurm", "population")
 MOVED = {"--coordinate_check": "coordinates", "--lr_transfer": "lr_transfer"}  # flags that are actions of `scaling`
 
@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int:
     for flag in MOVED.keys() & set(argv):
         from txjax.types import UserError
 
-        raise UserError("txjax sweep", "a flag that it knows", flag, hint=f"use `txjax scaling {MOVED[flag]}`")
+        raise UserError("txjax sweep", "a known flag", flag, hint=f"use `txjax scaling {MOVED[flag]}`")
     parser = Parser("sweep", __doc__)
     parser.add_argument("--config", required=True, help="FILE.py[:variant] with get_config() and sweep() or search()")
     parser.add_argument("--workdir", required=True, type=Path, help="the sweep's folder, with one folder a point")
@@ -28,8 +28,8 @@ def run(argv: list[str]) -> int:
         "--executor", default="local", help="local (default), slurm, or population: one program for all"
     )
     parser.add_argument("--jobs", type=int, help="points at the same time; default: 1 here, all on Slurm")
-    parser.add_argument("--max_flops", type=float, help="refuse to start where the points left would take more")
-    parser.add_argument("--max_hours", type=float, help="refuse what would take longer; stop after so many")
+    parser.add_argument("--max_flops", type=float, help="refuse to start if the remaining points take more")
+    parser.add_argument("--max_hours", type=float, help="refuse to start if it takes longer; stop after this time")
     parser.add_argument("--dry_run", action="store_true", help="print points and cost, start nothing")
     parser.add_argument("--json", action="store_true", help="with --dry_run: print JSON")
     slurm = parser.add_argument_group("on Slurm")
@@ -37,12 +37,12 @@ def run(argv: list[str]) -> int:
         "--slurm", action="append", default=[], metavar="FLAG", help="of launch/slurm.py: --slurm=--mem=8G"
     )
     search = parser.add_argument_group("search")
-    search.add_argument("--trials", type=int, help="trials of search() that come to an end")
-    search.add_argument("--metric", help="to make small; default: the loss of the first evaluation")
+    search.add_argument("--trials", type=int, help="trials of search() that finish")
+    search.add_argument("--metric", help="metric to minimise; default: the loss of the first evaluation")
     search.add_argument("--storage", help="URL of a database; default: a file of SQLite in the sweep's folder")
-    search.add_argument("--search_seed", type=int, default=0, help="of the proposals")
-    search.add_argument("--no_prune", action="store_true", help="train bad trials to their end, too")
-    search.add_argument("--heartbeat", type=int, default=15, help="seconds between two signs of life of a trial")
+    search.add_argument("--search_seed", type=int, default=0, help="seed of the proposals")
+    search.add_argument("--no_prune", action="store_true", help="train bad trials to the end too")
+    search.add_argument("--heartbeat", type=int, default=15, help="seconds between two heartbeats of a trial")
     flags, overrides = parser.parse_known(argv)
     _check(flags)
     if flags.dry_run and (flags.json or flags.executor != "slurm"):
@@ -51,12 +51,12 @@ def run(argv: list[str]) -> int:
     from txjax.sweep.job import SweepJob
     from txjax.sweep.sweep_folder import Folder, SweepPoint
 
-    found = _plan_apart(flags, overrides)
+    found = _plan_in_subprocess(flags, overrides)
     if isinstance(found, int):
         return found
     points = [SweepPoint(**point) for point in found["points"]]
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    _tell_same(found["same"])
+    _print_duplicates(found["same"])
     _price(work, flags)
     if flags.executor == "slurm" and flags.dry_run:
         from txjax.sweep.slurm import submit
@@ -92,34 +92,34 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     from txjax.sweep.sweep_folder import Folder
     from txjax.sweep.sweep_plan import first_trial, groups_of, plan
 
-    told: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     if flags.trials:
         point, metric, every = first_trial(flags.config, overrides, flags.metric, flags.search_seed)
         points, same = [point], 0
-        told |= {"metric": metric, "every_steps": every}
+        extra |= {"metric": metric, "every_steps": every}
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
     if flags.executor == "population":
-        told["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
+        extra["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
     if flags.json:
         left = {"left": [point.name for point in work.left()], "flops_left": work.flops_left()}
-        print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | told))
+        print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | extra))
         return 0
     states = {p.name: "finished" if work.finished(p) else f"from step {work.saved(p)}" for p in points}
     title = f"{flags.config}: " + (f"{flags.trials} trials such as" if flags.trials else f"{len(points)} points")
     table(title, ["point", "", "steps", "FLOPs"], table_rows(points, states))
-    for number, group in enumerate(told.get("groups", [])):
+    for number, group in enumerate(extra.get("groups", [])):
         print(f"program {number + 1}: {' '.join(group)}")
-    _tell_same(same)
+    _print_duplicates(same)
     _price(work, flags)
     return 0
 
 
-def _plan_apart(flags: argparse.Namespace, overrides: list[str]) -> Any:
-    """What `--dry_run --json` of a process of its own says, for it takes the devices that the runs need.
+def _plan_in_subprocess(flags: argparse.Namespace, overrides: list[str]) -> Any:
+    """The output of `--dry_run --json` in a child process, so that this process leaves the devices to the runs.
 
-    Returns the exit code where it fails; it has told why.
+    Returns the exit code if the child fails; the child has printed the error.
     """
     words = [f"--config={flags.config}", f"--workdir={flags.workdir}", "--dry_run", "--json", *overrides]
     words += [f"--executor={flags.executor}"]
@@ -131,13 +131,13 @@ def _plan_apart(flags: argparse.Namespace, overrides: list[str]) -> Any:
     return done.returncode or json.loads(done.stdout.splitlines()[-1])
 
 
-def _tell_same(same: int) -> None:
+def _print_duplicates(same: int) -> None:
     if same:
-        print(f"{same} more points come to the same configs as these, and are left out")
+        print(f"{same} more points have the same configs as these, and are skipped")
 
 
 def _price(work: Any, flags: argparse.Namespace) -> None:
-    """Prints what is left to do. Raises UserError where that is more than the budget."""
+    """Prints the remaining work. Raises UserError if it exceeds the budget."""
     from txjax.types import UserError
 
     left, flops, speed = len(work.left()), work.flops_left(), work.speed()
@@ -155,7 +155,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
 
 
 def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
-    """Runs what is left, tells how it ended, and returns the exit code."""
+    """Runs the remaining points, prints the results and returns the exit code."""
     from txjax.sweep.local import Local
     from txjax.visible import visible
 

@@ -11,7 +11,7 @@ SUMMARY = "train a config in a workdir; again to resume"
 
 def run(argv: list[str]) -> int:
     flags, overrides = _parser().parse_known(argv)
-    with exit_on_signal():  # these take seconds to import
+    with exit_on_signal():  # these imports take seconds
         from txjax.sweep.child import follow
 
         follow()
@@ -55,7 +55,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--smoke",
         action="store_true",
-        help="a short run to see that it goes through: 10 steps, evaluations of two batches, a checkpoint",
+        help="a short run to check that it works: 10 steps, evaluations of two batches, a checkpoint",
     )
     parser.add_argument(
         "--point",

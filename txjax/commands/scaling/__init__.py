@@ -1,4 +1,4 @@
-"""txjax scaling ACTION: from a budget to runs, from runs to a law with its uncertainty, and back to a run."""
+"""txjax scaling ACTION: plans runs of a budget, fits laws with intervals to runs, predicts and compares."""
 
 from txjax.cli import actions
 

@@ -1,4 +1,4 @@
-"""txjax scaling compare A B: two laws that `scaling fit --save` wrote, parameters and predictions side by side."""
+"""txjax scaling compare A B: compares parameters and predictions of two laws from `scaling fit --save`."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("a", type=Path, metavar="A", help="a file of `txjax scaling fit --save`")
     parser.add_argument("b", type=Path, metavar="B", help="another")
     parser.add_argument("--predict", action="append", default=[], metavar="AT", help="compare these predictions too")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="write a picture of both intervals there")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="write a plot of both intervals there")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
@@ -63,9 +63,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> Any:
-    """B - A of every parameter that both have and of every prediction.
+    """Yields B - A of every common parameter and of every prediction.
 
-    Draws of one number go together: of the same rows with the same seed they are of the same resampled table.
+    Draws are paired by number: with the same rows and seed, draws of one number are of the same resampled table.
     """
     from txjax.scaling.forms import law_named
     from txjax.scaling.study import interval
@@ -87,6 +87,6 @@ def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> 
         forms = [law_named(law["form"], law["parameters"], law["needs"]) for law in laws]
         own = [form.predict(law["parameters"], at) for form, law in zip(forms, laws, strict=True)]
         drawn = [[form.predict(law["draws"][i], at) for i in numbers] for form, law in zip(forms, laws, strict=True)]
-        place = ",".join(f"{role}={value:g}" for role, value in at.items())
+        point = ",".join(f"{role}={value:g}" for role, value in at.items())
         for name in own[0]:
-            yield row(f"{name} at {place}", [o[name] for o in own], [[d[name] for d in each] for each in drawn])
+            yield row(f"{name} at {point}", [o[name] for o in own], [[d[name] for d in each] for each in drawn])

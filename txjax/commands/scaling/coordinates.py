@@ -1,4 +1,4 @@
-"""txjax scaling coordinates: do a config's activations keep their size as its model gets wider?"""
+"""txjax scaling coordinates: checks that activations keep their size as a config's model gets wider."""
 
 import dataclasses
 import json
@@ -13,12 +13,14 @@ SUMMARY = "check that activations keep their size as a config's model gets wider
 def run(argv: list[str]) -> int:
     parser = Parser("scaling coordinates", __doc__)
     parser.add_config()
-    parser.add_argument("--widths", default="32,64,128,256", help="of the model; default: 32,64,128,256")
-    parser.add_argument("--head_size", type=int, help="heads of this size, more of them where wider; default: as many")
+    parser.add_argument("--widths", default="32,64,128,256", help="widths of the model; default: 32,64,128,256")
+    parser.add_argument(
+        "--head_size", type=int, help="heads of this size, so that their number grows; default: the same number"
+    )
     parser.add_argument("--steps", type=int, default=4, help="updates; default: 4")
-    parser.add_argument("--seeds", type=int, default=1, help="first draws of parameters, averaged; default: 1")
-    parser.add_argument("--beside_standard", action="store_true", help="draw the standard parametrization beside it")
-    parser.add_argument("--out", required=True, type=Path, help="the folder of the pictures and of coordinates.json")
+    parser.add_argument("--seeds", type=int, default=1, help="initialisations, averaged; default: 1")
+    parser.add_argument("--beside_standard", action="store_true", help="compare with the standard parametrization")
+    parser.add_argument("--out", required=True, type=Path, help="the folder for the plots and coordinates.json")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags, overrides = parser.parse_known(argv)
     widths = _numbers("--widths", flags.widths)
@@ -54,13 +56,13 @@ def run(argv: list[str]) -> int:
         found[name] = rows, check(rows, OUTPUT)
     flags.out.mkdir(parents=True, exist_ok=True)
     pictures = save(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
-    told = {
+    results = {
         name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
         for name, (rows, checked) in found.items()
     }
-    replace_text(flags.out / "coordinates.json", json.dumps(told) + "\n")
+    replace_text(flags.out / "coordinates.json", json.dumps(results) + "\n")
     if flags.json:
-        short = {name: {"flat": one["flat"], "verdict": one["verdict"]} for name, one in told.items()}
+        short = {name: {"flat": one["flat"], "verdict": one["verdict"]} for name, one in results.items()}
         print(json.dumps({"checks": short, "pictures": [str(path) for path in pictures]}))
         return 0
     for name, (_, checked) in found.items():

@@ -1,4 +1,4 @@
-"""txjax scaling fit: a scaling law of runs, with intervals, a back-test, and what is doubtful about it."""
+"""txjax scaling fit: fits a scaling law to runs, with intervals, a back-test and warnings."""
 
 import collections
 import json
@@ -30,57 +30,57 @@ def run(argv: list[str]) -> int:
 
     points = [parse_point(text) for text in flags.predict]
     found = fitted(flags, points)
-    told = plain(found.to_json([found.predict(at) for at in points]))
+    law = plain(found.to_json([found.predict(at) for at in points]))
     if flags.save:
         flags.save.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(flags.save, json.dumps(told | {"draws": plain(found.draws)}) + "\n")
+        replace_text(flags.save, json.dumps(law | {"draws": plain(found.draws)}) + "\n")
     pictures = []
     if flags.plots:
         from txjax.report.scaling_plots import write
 
         pictures = write(found, flags.plots)
     if flags.json:
-        print(json.dumps(told))
+        print(json.dumps(law))
     else:
-        show(found, told)
+        show(found, law)
         for path in pictures:
             print(path)
     return 0
 
 
-def show(found: "Study", told: dict[str, Any]) -> None:
+def show(found: "Study", law: dict[str, Any]) -> None:
     """Prints a law as tables."""
     from txjax.log.terminal_table import table
     from txjax.visible import visible
 
-    spans = told["intervals"]
-    unidentified = dict.fromkeys(told["unidentified"], " (unidentified)")
+    spans = law["intervals"]
+    unidentified = dict.fromkeys(law["unidentified"], " (unidentified)")
     rows = [
         [name, five_digits(value), five_digits(spans.get(name) or "") + unidentified.get(name, "")]
-        for name, value in told["parameters"].items()
+        for name, value in law["parameters"].items()
     ]
-    rows.append(["(objective, summed)", f"{told['objective']:.10g}", ""])
-    table(f"{told['form']} of {told['rows_used']} rows", ["parameter", "value", "95%"], rows)
-    if "minima" in told:
-        names = list(dict.fromkeys(name for m in told["minima"] for name in m if name not in ("rows", "names")))
-        by = collections.Counter(m["by"] for m in told["minima"] if "by" in m)
+    rows.append(["(objective, summed)", f"{law['objective']:.10g}", ""])
+    table(f"{law['form']} of {law['rows_used']} rows", ["parameter", "value", "95%"], rows)
+    if "minima" in law:
+        names = list(dict.fromkeys(name for m in law["minima"] for name in m if name not in ("rows", "names")))
+        by = collections.Counter(m["by"] for m in law["minima"] if "by" in m)
         title = "minima, " + ", ".join(f"{count} by {how}" for how, count in by.items())
-        table(title, names, [[five_digits(m.get(name, "")) for name in names] for m in told["minima"]])
-    if told["predictions"]:
-        names = list(dict.fromkeys(name for p in told["predictions"] for name in p if name != "warning"))
-        cells = [[five_digits(p.get(n, "")) for p in told["predictions"]] for n in names]
-        columns = ["prediction", *(str(i) for i in range(1, len(told["predictions"]) + 1))]
+        table(title, names, [[five_digits(m.get(name, "")) for name in names] for m in law["minima"]])
+    if law["predictions"]:
+        names = list(dict.fromkeys(name for p in law["predictions"] for name in p if name != "warning"))
+        cells = [[five_digits(p.get(n, "")) for p in law["predictions"]] for n in names]
+        columns = ["prediction", *(str(i) for i in range(1, len(law["predictions"]) + 1))]
         table("predictions, with 95% intervals", columns, [[n, *c] for n, c in zip(names, cells, strict=True)])
-    test = told["backtest"]
+    test = law["backtest"]
     if "refused" in test:
         print(f"back-test: none, {test['refused']}")
     else:
         times = test["largest_held_out"] / test["largest_fitted"]
         print(
-            f"back-test: {test['rows']} rows, {times:.3g} times the largest of the others, foretold from these: off by "
-            f"{test['mean_absolute_error']:.2%} on average, {test['largest_absolute_error']:.2%} at most"
+            f"back-test: {test['rows']} rows, {times:.3g} times the largest of the others, predicted from these: off "
+            f"by {test['mean_absolute_error']:.2%} on average, {test['largest_absolute_error']:.2%} at most"
         )
-    for row in told["rows_dropped"]:
-        print(visible(f"left out: {row['row']}: {row['reason']}"))
-    for warning in told["warnings"]:
+    for row in law["rows_dropped"]:
+        print(visible(f"dropped: {row['row']}: {row['reason']}"))
+    for warning in law["warnings"]:
         print(f"warning: {warning}")

@@ -1,4 +1,4 @@
-"""txjax scaling ladder: runs for a compute budget, their cost first; a sweep takes them from --out."""
+"""txjax scaling ladder: plans runs for compute budgets and prints their cost; a sweep reads them from --out."""
 
 import dataclasses
 import json
@@ -15,18 +15,20 @@ def run(argv: list[str]) -> int:
     parser = Parser("scaling ladder", __doc__)
     parser.add_config()
     parser.add_argument("--budgets", type=_numbers, help="FLOPs, each spent on models of several sizes: 1e16,3e16")
-    parser.add_argument("--target", help="FLOPs of a run to be foretold, or its FILE.py[:variant]: budgets below it")
+    parser.add_argument("--target", help="FLOPs of a run to predict, or its FILE.py[:variant]: budgets below it")
     parser.add_argument("--rungs", type=int, default=4, help="budgets below --target; default 4")
     parser.add_argument("--headroom", type=float, default=10.0, help="--target over the largest budget; default 10")
     parser.add_argument("--ratios", type=_numbers, help="a grid of --widths and of tokens a parameter: 5,10,20,40,80")
-    parser.add_argument("--widths", type=_wholes, default=(), help="instead of sizes around the best one expected")
+    parser.add_argument(
+        "--widths", type=_wholes, default=(), help="widths, instead of sizes around the expected best one"
+    )
     parser.add_argument("--sizes", type=int, default=5, help="sizes a budget; default 5")
     rules = parser.add_argument_group("rules")
     for field in _rules():
         kind: Any = float if field.default is None else type(field.default)
         rules.add_argument(f"--{field.name}", type=kind, default=field.default, help=f"default {field.default}")
-    parser.add_argument("--flops_per_second", type=float, help="of the machine, for hours")
-    parser.add_argument("--out", type=Path, help="a JSON file of the points, for a sweep()")
+    parser.add_argument("--flops_per_second", type=float, help="speed of the machine, for the hours")
+    parser.add_argument("--out", type=Path, help="write the points to this JSON file, for a sweep()")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags, overrides = parser.parse_known(argv)
     for name in ("rungs", "sizes"):
@@ -44,20 +46,25 @@ def run(argv: list[str]) -> int:
     rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
     ladder = Ladder(lambda more: config.load(flags.config, [*overrides, *more]), rules_given)
     if flags.ratios:
-        rungs = ladder.ratios(flags.widths, flags.ratios)
+        runs = ladder.ratios(flags.widths, flags.ratios)
     else:
-        rungs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
-    points = [rung.point(ladder.base.evals) for rung in rungs]
-    total = sum(rung.flops for rung in rungs)
+        runs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
+    points = [each.point(ladder.base.evals) for each in runs]
+    total = sum(each.flops for each in runs)
     hours = total / flags.flops_per_second / 3600 if flags.flops_per_second else None
-    told = [dataclasses.asdict(rung) | {"off": rung.off} for rung in rungs]
-    made = {"flops": total, "hours": hours, "rules": dataclasses.asdict(rules_given), "rungs": told, "points": points}
+    made = {
+        "flops": total,
+        "hours": hours,
+        "rules": dataclasses.asdict(rules_given),
+        "rungs": [dataclasses.asdict(each) | {"off": each.off} for each in runs],
+        "points": points,
+    }
     if flags.out:
         replace_text(flags.out, json.dumps({"config": flags.config, "overrides": overrides, **made}, indent=1) + "\n")
     if flags.json:
         print(json.dumps(made))
     else:
-        _show(rungs, total, hours)
+        _show(runs, total, hours)
     return 0
 
 
@@ -68,7 +75,7 @@ def _rules() -> tuple[Any, ...]:
 
 
 def _below(flags: Any) -> list[float]:
-    """The budgets below a target."""
+    """The budgets below `--target`."""
     from txjax import config
     from txjax.scaling.ladder import below
     from txjax.train.counting import flops_per_step
@@ -83,7 +90,7 @@ def _below(flags: Any) -> list[float]:
     return below(target, flags.rungs, flags.headroom)
 
 
-def _show(rungs: list[Any], total: int, hours: float | None) -> None:
+def _show(runs: list[Any], total: int, hours: float | None) -> None:
     from txjax.log.terminal_table import table
 
     time = "" if hours is None else f", {hours:.2f} hours"
@@ -98,10 +105,10 @@ def _show(rungs: list[Any], total: int, hours: float | None) -> None:
             f"{r.batch_size}",
             f"{r.lr:.2g}",
         ]
-        for r in rungs
+        for r in runs
     ]
     columns = ["FLOPs", "width x depth x heads", "N", "D", "D/N", "steps", "batch", "lr"]
-    table(f"{len(rungs)} runs, {total:.4g} FLOPs{time}", columns, rows)
+    table(f"{len(runs)} runs, {total:.4g} FLOPs{time}", columns, rows)
 
 
 def _count(number: float) -> str:

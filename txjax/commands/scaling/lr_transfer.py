@@ -1,4 +1,4 @@
-"""txjax scaling lr_transfer RUN [RUN...]: whether the best learning rate of a narrow model serves a wide one."""
+"""txjax scaling lr_transfer RUN [RUN...]: whether the best learning rate changes with the width."""
 
 import dataclasses
 import json
@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from txjax.mup.lr_transfer import Point
     from txjax.report.runs import Run
 
-SUMMARY = "tell from runs of several widths and rates whether the best rate moves"
+SUMMARY = "find from runs of several widths and rates whether the best rate changes with the width"
 
 
 def run(argv: list[str]) -> int:
     parser = Parser("scaling lr_transfer", __doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN", type=Path, help="the folder of a run, or one of such folders")
-    parser.add_argument("--metric", help="the last value of it is compared; default: the first evaluation's loss")
-    parser.add_argument("--out", type=Path, help="the folder of the pictures; default: the first RUN")
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN", type=Path, help="the folder of a run, or a folder of such folders"
+    )
+    parser.add_argument("--metric", help="metric whose last value is compared; default: the first evaluation's loss")
+    parser.add_argument("--out", type=Path, help="the folder for the plots; default: the first RUN")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags = parser.parse_args(argv)
 
@@ -38,10 +40,10 @@ def run(argv: list[str]) -> int:
     out = flags.out or flags.runs[0]
     out.mkdir(parents=True, exist_ok=True)
     pictures = save(draw_transfer(points, found, metric, LIGHT), out, "lr_transfer")
-    told = dataclasses.asdict(found) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
-    replace_text(out / "lr_transfer.json", json.dumps(told) + "\n")
+    summary = dataclasses.asdict(found) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
+    replace_text(out / "lr_transfer.json", json.dumps(summary) + "\n")
     if flags.json:
-        print(json.dumps(told | {"pictures": [str(path) for path in pictures]}))
+        print(json.dumps(summary | {"pictures": [str(path) for path in pictures]}))
         return 0
     rows = [
         [str(o.width), f"{o.lr:.3g}", f"{o.loss:.4f}", "" if o.penalty is None else f"{o.penalty:.4f}", o.edge]
@@ -57,7 +59,7 @@ def run(argv: list[str]) -> int:
 
 
 def _folders(given: list[Path]) -> list[Path]:
-    """Those that are runs, and the runs right below the others."""
+    """The given folders that are runs, and the runs directly inside the others."""
     found = []
     for folder in given:
         inside = (
@@ -84,7 +86,7 @@ def _point(run: "Run", metric: str) -> "Point":
     last = run.last()
     if metric not in last and "train/loss" in last and math.isfinite(float(last["train/loss"])):
         raise UserError("--metric", f"a metric of {run.name}", metric, near_misses(metric, run.metrics()))
-    # A run that stopped at a loss that isn't finite has no later evaluation.
+    # A run that stopped at a non-finite loss has no later evaluation.
     step = max((row["step"] for row in run.rows if metric in row), default=0)
     ended = step == run.config.get("num_steps") and metric in last
     return Point(width, lr, float(last[metric]) if ended else math.inf)

@@ -1,4 +1,4 @@
-"""txjax scaling predict: what a law says of a run or a budget; --register writes it down before the run begins."""
+"""txjax scaling predict: predicts a run or the best run of a budget; --register saves it before the run begins."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,9 @@ def run(argv: list[str]) -> int:
         "--at", required=True, help="params=1e9,tokens=2e10, or flops=1e21 for the best run of a budget"
     )
     parser.add_argument(
-        "--register", type=Path, metavar="FILE", help="write it down: RUN/prediction.json is scored by report"
+        "--register", type=Path, metavar="FILE", help="save the prediction: RUN/prediction.json is scored by report"
     )
-    parser.add_argument("--metric", default="eval/valid/loss", help="of the run to come, that a report compares")
+    parser.add_argument("--metric", default="eval/valid/loss", help="metric of the run that a report compares")
     flags = parser.parse_args(argv)
 
     from txjax.log.terminal_table import table

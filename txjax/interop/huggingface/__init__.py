@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's transformers: read, written, and called with its own names. `docs/interop.md` tells how.
+"""Reads and writes folders of Hugging Face's transformers, and calls models by its input names (`docs/interop.md`).
 
 Neither torch nor transformers is imported, and no pickle is ever opened.
 """

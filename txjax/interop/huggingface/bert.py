@@ -24,9 +24,9 @@ _INPUTS = {
     "token_type_ids": "types",
     "position_ids": "positions",
 }
-# Their first class says that the second sentence follows, our last one.
-_TURNED = Form(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
-_TURNED_BIAS = Form(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
+# The class "the second sentence follows" is the first one there and the last one here.
+_REVERSED = Form(lambda x: x.T[::-1], lambda x, shape: x[::-1].T.reshape(shape))
+_REVERSED_BIAS = Form(lambda x: x[::-1], lambda x, shape: x[::-1].reshape(shape))
 
 
 class Bert(Family):
@@ -34,7 +34,7 @@ class Bert(Family):
     architectures = ("BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification", "BertModel")
     inputs = tuple(_INPUTS)
 
-    def holds(self, model: Any) -> bool:
+    def matches(self, model: Any) -> bool:
         return isinstance(model, Pretrained | BertClassifier)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
@@ -105,8 +105,8 @@ class Bert(Family):
             pooler = "next_sentence/pooler" if model.next_sentence else ""
             if model.next_sentence:
                 heads += [
-                    Rule("cls.seq_relationship.weight", ("next_sentence/linear/kernel",), _TURNED),
-                    Rule("cls.seq_relationship.bias", ("next_sentence/linear/bias",), _TURNED_BIAS),
+                    Rule("cls.seq_relationship.weight", ("next_sentence/linear/kernel",), _REVERSED),
+                    Rule("cls.seq_relationship.bias", ("next_sentence/linear/bias",), _REVERSED_BIAS),
                 ]
         else:
             heads = linear("classifier", "head") if model.classes is not None else []

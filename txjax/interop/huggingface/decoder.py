@@ -1,4 +1,4 @@
-"""What the families of decoders share."""
+"""The base class of the decoder families."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _INPUTS = {"input_ids": "tokens", "attention_mask": "segments", "position_ids": 
 
 
 class DecoderFamily(Family):
-    """Decoders, told apart by their positions."""
+    """Decoders, distinguished by the class of their positions."""
 
     positions: type[Positions]
     inputs = tuple(_INPUTS)
 
-    def holds(self, model: Any) -> bool:
+    def matches(self, model: Any) -> bool:
         return isinstance(model, Decoder) and isinstance(model.positions, self.positions)
 
     def example(self, model: Decoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:

@@ -1,4 +1,4 @@
-"""What a family of models is: its config.json, its tensors, its forward pass. One file each; `folder.py` lists them."""
+"""The interface of a family of models: config.json, tensors, forward pass. One file each; `folder.py` lists them."""
 
 from __future__ import annotations
 
@@ -21,62 +21,62 @@ class Family:
     """The models of one `model_type`.
 
     Attributes:
-      model_type: its name in config.json.
-      architectures: those that we read.
-      inputs: names that `forward` knows.
+      model_type: the name in config.json.
+      architectures: the supported architectures.
+      inputs: the input names of `forward`.
     """
 
     model_type: str
     architectures: tuple[str, ...]
     inputs: tuple[str, ...]
 
-    def holds(self, model: Any) -> bool:
-        """Whether a model of ours is of this family, by its class and its most telling parts."""
+    def matches(self, model: Any) -> bool:
+        """Whether a txjax model is of this family, by its class and its characteristic parts."""
         raise NotImplementedError
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
-        """Our model. Raises UserError for an option that it can't represent, by its key.
+        """Returns the txjax model. Raises UserError with the key of an option that txjax can't represent.
 
         Args:
-          tensors: what the folder holds, where that and not config.json decides.
+          tensors: the tensors of the folder, for what they and not config.json decide.
         """
         raise NotImplementedError
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        """What config.json says of our model with these arrays, `architectures` among it."""
+        """Returns the entries of config.json for a txjax model with these arrays, including `architectures`."""
         raise NotImplementedError
 
     def names(self, options: Options) -> Names:
-        """What the files hold besides the tensors of the rules."""
+        """Returns the names in the files besides the tensors of the rules."""
         raise NotImplementedError
 
     def rules(self, model: Any) -> list[Rule]:
-        """Where each of our arrays lies."""
+        """Returns the mapping between their tensors and our arrays."""
         raise NotImplementedError
 
     def constants(self, model: Any) -> dict[str, np.ndarray]:
-        """Tensors of theirs that are no parameters of ours, since they always have these numbers."""
+        """Returns their tensors that are constants and so no parameters of ours."""
         return {}
 
     def example(self, model: Any, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
-        """Arguments that the model can be initialised with."""
+        """Returns arguments for `model.init`."""
         raise NotImplementedError
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        """Their outputs of their inputs, which are jax arrays or plain numbers here."""
+        """Returns the outputs under their names. `inputs` are jax arrays or plain numbers under their names."""
         raise NotImplementedError
 
 
 def arrays(family: Family, inputs: Inputs) -> dict[str, Any]:
-    """The inputs as jax arrays, whole numbers as int32; settings (plain numbers) stay.
+    """The inputs as jax arrays, integers as int32; settings (plain numbers) are unchanged.
 
     Raises:
-      UserError: one that the family doesn't know.
+      UserError: an unknown input.
     """
     for name in inputs:
         if name not in family.inputs:
             hint = f"{family.model_type} takes " + ", ".join(family.inputs)
-            raise UserError(name, "an input that txjax knows", near=near_misses(name, family.inputs), hint=hint)
+            raise UserError(name, "a known input", near=near_misses(name, family.inputs), hint=hint)
 
     def convert(value: Any) -> Any:
         if isinstance(value, bool | int | float):
@@ -88,7 +88,7 @@ def arrays(family: Family, inputs: Inputs) -> dict[str, Any]:
 
 
 def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[str, Any]:
-    """The inputs under our names; `names` maps theirs to ours. The first `required` of them must be there."""
+    """The inputs under our names; `names` maps theirs to ours. The first `required` of them are required."""
     for name in list(names)[:required]:
         if name not in inputs:
             raise UserError(name, "among the inputs", sorted(inputs))
@@ -96,15 +96,15 @@ def given(inputs: Inputs, names: Mapping[str, str], required: int = 1) -> dict[s
 
 
 def watched(model: Any, variables: PyTree, watch: Sequence[str], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """What the model gives, and the outputs of its submodules with these names, by path."""
+    """Returns the model's output, and the outputs of the submodules with these names, by path."""
 
-    def wanted(module: Any, method: str) -> bool:
+    def is_watched(module: Any, method: str) -> bool:
         return method == "__call__" and module.name in watch
 
-    output, state = model.apply(variables, *args, **kwargs, capture_intermediates=wanted, mutable=["intermediates"])
+    output, state = model.apply(variables, *args, **kwargs, capture_intermediates=is_watched, mutable=["intermediates"])
 
     def strip(node: Any) -> Any:
-        """Modules lead to outputs; what else is there (numbers that the model sows) is left out."""
+        """Replaces modules by their outputs; other intermediates (numbers that the model sows) are dropped."""
         if "__call__" in node:
             return node["__call__"][0]
         return {name: strip(inner) for name, inner in node.items() if isinstance(inner, Mapping)}

@@ -1,4 +1,4 @@
-"""From a folder to our model and weights, and back."""
+"""Reads a folder into a txjax model and its weights, and writes one."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from txjax.types import PyTree, UserError, near_misses
 
 FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())
 _SHARD_BYTES = 5 * 10**9
-# What concerns training or the machine alone; a config.json has no place for it.
+# Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path", "image_size")
 
 
 def load(directory: Path | str) -> tuple[Any, PyTree]:
-    """The model of a folder with config.json and safetensors, and its variables: numpy float32, in our layout.
+    """Reads a folder with config.json and safetensors. Returns the model and its variables, numpy float32.
 
     Raises:
       UserError: an architecture or an option that txjax doesn't have (named by its key), weights that are pickles,
@@ -59,24 +59,24 @@ def save(
 ) -> None:
     """Writes config.json and float32 safetensors that transformers' `from_pretrained` loads.
 
-    Biases that our model does without are written as zeros. What concerns training alone (initialisation,
-    rematerialisation, dropout inside the MLP) has no place there.
+    Missing biases are written as zeros. Fields that concern only training (initialisation, rematerialisation,
+    dropout inside the MLP) are not written.
 
     Args:
       variables: numpy or jax arrays.
-      extra: further keys of config.json, such as `id2label`; those of the architecture are the model's.
-      shard_bytes: no file is larger, unless one tensor is.
+      extra: further keys of config.json, such as `id2label`; keys of the architecture come from the model.
+      shard_bytes: largest size of a file, except for a single larger tensor.
 
     Raises:
-      UserError: a model that the format has no place for, named by its field; a folder that already holds weights.
+      UserError: a field of the model that the format can't represent; a folder that already has weights.
     """
     directory, family = Path(directory), _family(model)
     params = meta.unbox(variables)["params"]
     flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
-    told, extra = family.config(model, flat), dict(extra or {})
-    if len(extra.get("id2label", ())) == len(told.get("id2label", ())):
-        told = {key: value for key, value in told.items() if key not in ("id2label", "label2id")}
-    config = {**extra, **told, "model_type": family.model_type, "dtype": "float32"}
+    own, extra = family.config(model, flat), dict(extra or {})
+    if len(extra.get("id2label", ())) == len(own.get("id2label", ())):
+        own = {key: value for key, value in own.items() if key not in ("id2label", "label2id")}
+    config = {**extra, **own, "model_type": family.model_type, "dtype": "float32"}
     config.pop("torch_dtype", None)
     options = Options(config)
     like = family.model(options, _tensors(family, model, flat, options))
@@ -88,12 +88,12 @@ def save(
 
 
 def forward(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, jax.Array]:
-    """The outputs that the reference gives in evaluation, under its names, of inputs under its names.
+    """The outputs of the reference in evaluation, with inputs and outputs under its names.
 
     A pure function, so `jax.jit(functools.partial(forward, model))` works.
 
     Raises:
-      UserError: a model of no family, or an input that it doesn't take.
+      UserError: a model of no family, or an unknown input.
     """
     family = _family(model)
     return family.forward(model, meta.unbox(variables), arrays(family, inputs))
@@ -114,29 +114,29 @@ def _find(options: Options) -> Family:
 
 def _family(model: Any) -> Family:
     for family in FAMILIES:
-        if family.holds(model):
+        if family.matches(model):
             return family
     known = ", ".join(family.model_type for family in FAMILIES)
     raise UserError("config.model", f"a model that Hugging Face has too ({known})", type(model).__name__)
 
 
 def _shapes(family: Family, model: Any, options: Options) -> dict[str, tuple[int, ...]]:
-    """Our arrays' shapes by path."""
+    """The shapes of our arrays by path."""
     example = family.example(model, options)
     drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)
     return {path: leaf.shape for path, leaf in traverse_util.flatten_dict(meta.unbox(drawn)["params"], sep="/").items()}
 
 
 def _tensors(family: Family, model: Any, flat: rules.Flat, options: Options) -> dict[str, weights.Tensor]:
-    """Their tensors of our arrays, under the names of the architecture."""
+    """Our arrays as their tensors, under the names of the architecture."""
     constants = family.constants(model)
     fixed = {name: weights.Tensor(value.shape, lambda value=value: value) for name, value in constants.items()}
     return fixed | rules.scatter(family.rules(model), flat)
 
 
 def _compare(model: Any, like: Any, family: Family) -> None:
-    """Raises UserError where `like`, which is what the files say, computes something else than the model."""
-    ours, theirs = _essence(model), _essence(like)
+    """Raises UserError if `like`, the model that the written files describe, computes something else."""
+    ours, theirs = _resolved_fields(model), _resolved_fields(like)
     for name, here, there in tree.diff(ours, theirs):
         zeros = "use_bias" in name and there
         if not zeros and not name.startswith(_NOT_WRITTEN):
@@ -144,13 +144,13 @@ def _compare(model: Any, like: Any, family: Family) -> None:
             raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
 
 
-def _essence(model: Any) -> Any:
-    """The model's fields, what follows from others written out."""
-    told = tree.to_json(model)
-    told["kv_heads"] = model.kv_heads or model.heads
-    told["attention"]["head_size"] = model.attention.head_size or model.width // model.heads
-    del told["attention"]["biases"]
-    told["attention"]["use_bias"] = {name: model.attention.has_bias(name) for name in PROJECTIONS}
-    told["mlp"] = {k: v for k, v in told["mlp"].items() if k not in ("ratio", "multiple_of")}
-    told["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
-    return told
+def _resolved_fields(model: Any) -> Any:
+    """The model's fields, with defaults that follow from other fields filled in."""
+    fields = tree.to_json(model)
+    fields["kv_heads"] = model.kv_heads or model.heads
+    fields["attention"]["head_size"] = model.attention.head_size or model.width // model.heads
+    del fields["attention"]["biases"]
+    fields["attention"]["use_bias"] = {name: model.attention.has_bias(name) for name in PROJECTIONS}
+    fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
+    fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
+    return fields

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): `GPT2LMHeadModel`, and the bare `GPT2Model`, whose weights are the same."""
+"""GPT-2 (Radford et al. 2019): `GPT2LMHeadModel`, and `GPT2Model`, which has the same weights."""
 
 from __future__ import annotations
 

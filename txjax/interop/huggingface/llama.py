@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023): `LlamaForCausalLM`, and the bare `LlamaModel`, which gets a tied head."""
+"""Llama (Touvron et al. 2023): `LlamaForCausalLM`, and `LlamaModel`, which gets a tied head."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def _tied(options: Options) -> bool:
 
 
 def _theta(options: Options) -> float:
-    """The base of the rotary angles: in `rope_parameters` since transformers 5, else beside it. No kind of scaling."""
+    """The base of the rotary angles: in `rope_parameters` since transformers 5, else beside it. Refuses any scaling."""
     for key in ("rope_scaling", "rope_parameters"):
-        told: dict[str, Any] = options.get(key, {})
-        kind, part = told.get("rope_type", told.get("type", "default")), told.get("partial_rotary_factor", 1.0)
+        rope: dict[str, Any] = options.get(key, {})
+        kind, part = rope.get("rope_type", rope.get("type", "default")), rope.get("partial_rotary_factor", 1.0)
         if kind != "default" or part != 1.0:
-            raise options.refuse(key, "rotary angles as they are (rope_type default, all channels)", told)
-    return float(told.get("rope_theta", options.get("rope_theta", 10000.0)))
+            raise options.refuse(key, "unscaled rotary angles (rope_type default, all channels)", rope)
+    return float(rope.get("rope_theta", options.get("rope_theta", 10000.0)))

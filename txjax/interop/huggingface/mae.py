@@ -28,7 +28,7 @@ class MAE(Family):
     architectures = ("ViTMAEForPreTraining", "ViTMAEModel")
     inputs = ("pixel_values", "noise", "mask_ratio", "norm_pix_loss")
 
-    def holds(self, model: Any) -> bool:
+    def matches(self, model: Any) -> bool:
         bare = isinstance(model, ViT) and model.classes is None and isinstance(model.positions, Sinusoidal2D)
         return bare or isinstance(model, Model)
 
@@ -92,7 +92,7 @@ class MAE(Family):
         return patches.example(model, options)
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        """`noise` [B N] hides the patches where it is largest; `mask_ratio` (0.75) and `norm_pix_loss` are settings."""
+        """Hides the patches with the largest `noise` [B N]; `mask_ratio` (0.75) and `norm_pix_loss` are settings."""
         image, noise = given(inputs, {"pixel_values": "image", "noise": "noise"}, required=2).values()
         image, (keep, hidden) = patches.pixels(image), patches.hide(noise, inputs.get("mask_ratio", 0.75))
         output, seen = watched(model, variables, ("norm_final",), image, keep)

@@ -1,4 +1,4 @@
-"""config.json of a folder, read key by key: what we can't represent is refused by its name."""
+"""Reads the config.json of a folder key by key; a value that txjax can't represent is an error with its key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger("txjax")
 T = TypeVar("T")
 FILE = "config.json"
 
-# Their names of activations, the one that we write first.
+# Their names of our activations; the first one is written.
 _ACTIVATIONS = {
     "gelu": ("gelu", "gelu_python"),
     "gelu_tanh": ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"),
@@ -25,14 +25,14 @@ _ACTIVATIONS = {
 
 
 class Options:
-    """The values of a config.json. A key that isn't there has the reference's default, which the caller names."""
+    """The values of a config.json. A missing key has the reference's default, which the caller passes."""
 
     def __init__(self, values: Mapping[str, Any]):
         self.values = dict(values)
 
     @staticmethod
     def read(directory: Path) -> Options:
-        """Those of a folder. Raises UserError where there is no config.json, or none that can be read."""
+        """Reads the config.json of a folder. Raises UserError if it is missing or can't be read."""
         path = directory / FILE
         if not path.is_file():
             raise UserError(str(directory), f"a folder with a {FILE}", "none")
@@ -45,7 +45,7 @@ class Options:
         return Options(values)
 
     def get(self, key: str, default: T) -> T:
-        """A value of the default's type; null stands for the default. Raises UserError for another type."""
+        """The value, of the default's type; null means the default. Raises UserError for another type."""
         value = self.values.get(key)
         if value is None:
             return default
@@ -55,34 +55,32 @@ class Options:
         return type(default)(value)  # type: ignore[call-arg]
 
     def size(self, key: str, default: int) -> int:
-        """A whole number from 1 on."""
+        """An integer of at least 1."""
         value = self.get(key, default)
         if value < 1:
             raise self.refuse(key, "at least 1", value)
         return value
 
     def sides(self, key: str, default: int) -> tuple[int, int]:
-        """Height and width: one number for both, or two."""
+        """Height and width, from one number for both or from two."""
         value = self.values.get(key, default)
         pair = (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, list) else ()
         if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
             raise self.refuse(key, "a number of pixels, or two", value)
         return pair
 
-    def fixed(self, **wanted: Any) -> None:
-        """Raises UserError for a key that has another value than the only one that we can represent."""
-        for key, only in wanted.items():
+    def fixed(self, **supported: Any) -> None:
+        """Raises UserError for a key with another value than the supported one."""
+        for key, only in supported.items():
             value = self.values.get(key, only)
             if value != only and not (value is None and not only):
                 raise self.refuse(key, repr(only), value)
 
     def agreed(self, key: str, other: str, default: float) -> float:
-        """A rate that our model has once and theirs under two keys; a second that differs is told and left out."""
+        """A rate that has one field here and two keys there. Warns if the second differs, and ignores it."""
         rate, second = self.get(key, default), self.get(other, self.get(key, default))
         if rate != second:
-            log.warning(
-                "%s: %s = %s stands for %s = %s too: a model of txjax has one rate", FILE, key, rate, other, second
-            )
+            log.warning("%s: %s = %s replaces %s = %s: a model of txjax has one rate", FILE, key, rate, other, second)
         return rate
 
     def activation(self, key: str, default: str) -> str:
@@ -95,8 +93,8 @@ class Options:
         raise self.refuse(key, "one of " + ", ".join(known), theirs, near_misses(theirs, known))
 
     def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
-        """The error that names a key."""
-        return UserError(f"{FILE}: {key}", expected, got, near or (), "txjax can represent nothing else there")
+        """The error for a key."""
+        return UserError(f"{FILE}: {key}", expected, got, near or (), "txjax supports no other value")
 
 
 def their_activation(ours: str) -> str:
@@ -105,6 +103,6 @@ def their_activation(ours: str) -> str:
 
 
 def labels(classes: int) -> dict[str, Any]:
-    """Names for so many classes: how a config.json says their number."""
+    """The entries of config.json that give the number of classes, with default names."""
     names = {str(i): f"LABEL_{i}" for i in range(classes)}
     return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}

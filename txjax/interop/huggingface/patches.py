@@ -1,4 +1,4 @@
-"""What the families of image models share: the encoder of patches."""
+"""The patch encoder of the image families."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE = "vit.embeddings.position_embeddings"
 
 
 def fields(options: Options) -> dict[str, Any]:
-    """The fields of a PatchEncoder but its pool, positions and MLP. Raises UserError for what it can't represent."""
+    """The fields of a PatchEncoder but its pool, positions and MLP. Raises UserError for unsupported values."""
     patch = options.sides("patch_size", 16)
     if patch[0] != patch[1]:
         raise options.refuse("patch_size", "square patches", list(patch))
@@ -42,7 +42,7 @@ def fields(options: Options) -> dict[str, Any]:
 
 
 def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
-    """What config.json says of a PatchEncoder."""
+    """The entries of config.json for a PatchEncoder."""
     height, width = image_size(model)
     return {
         "hidden_size": model.width,
@@ -61,7 +61,7 @@ def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
 
 
 def image_size(model: PatchEncoder) -> tuple[int, int]:
-    """Height and width of a model's images: as it says, or as the square that its positions are made for."""
+    """Height and width of a model's images: `image_size`, or else the square that its learned positions imply."""
     if model.image_size:
         height, width = model.image_size
         return height, width
@@ -69,12 +69,12 @@ def image_size(model: PatchEncoder) -> tuple[int, int]:
         side = round((model.positions.max_length - model.pool.tokens) ** 0.5)
         if side**2 + model.pool.tokens == model.positions.max_length:
             return side * model.patch, side * model.patch
-    hint = "a config.json must say it; set it to the size of the images, such as (224, 224)"
+    hint = "config.json needs it; set it to the size of the images, such as (224, 224)"
     raise UserError("config.model.image_size", "a height and a width", model.image_size, hint=hint)
 
 
 def example(model: PatchEncoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
-    """An image that the model can be initialised with."""
+    """The shape of an image for `model.init`."""
     shape = (1, *image_size(model), options.size("num_channels", 3))
     return {"image": jax.ShapeDtypeStruct(shape, jnp.float32)}
 
@@ -84,12 +84,12 @@ def waves(image: tuple[int, int], patch: int, width: int) -> np.ndarray:
     rows, columns = (side // patch for side in image)
     grid = Grid(columns=columns, prefix=1)
     zeros = jnp.zeros((1, rows * columns + 1, width))
-    places = jnp.arange(rows * columns + 1, dtype=jnp.int32)[None]
-    return np.asarray(Sinusoidal2D().apply({}, zeros, places, grid, method="add"))
+    numbers = jnp.arange(rows * columns + 1, dtype=jnp.int32)[None]
+    return np.asarray(Sinusoidal2D().apply({}, zeros, numbers, grid, method="add"))
 
 
 def positions(tensors: Mapping[str, Tensor], names: Mapping[str, int], image: tuple[int, int], patch: int) -> Positions:
-    """`Sinusoidal2D` where all tables (name and width) hold just its numbers, else `Learned`."""
+    """`Sinusoidal2D` if all tables (name and width) equal its values, else `Learned`."""
     count = (image[0] // patch) * (image[1] // patch) + 1
     for name, width in names.items():
         known = name in tensors and tensors[name].shape == (1, count, width) and width % 4 == 0
@@ -132,7 +132,7 @@ def pixels(values: jax.Array) -> jax.Array:
 
 
 def hide(noise: jax.Array, ratio: float) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The numbers of the patches with the least noise [B N], and what the reference says of them: mask, ids_restore."""
+    """The indices of the patches with the least noise [B N], and the reference's outputs `mask` and `ids_restore`."""
     order = jnp.argsort(noise, axis=1).astype(jnp.int32)
     restore = jnp.argsort(order, axis=1).astype(jnp.int32)
     count = int(noise.shape[1] * (1 - ratio))

@@ -1,4 +1,4 @@
-"""How our arrays lie in their files: a table of rules a family, read in both directions."""
+"""Maps our arrays to the tensors of their files: a table of rules for each family, used in both directions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Flat = dict[str, np.ndarray]
 
 
 class Form(NamedTuple):
-    """An array's two shapes.
+    """Converts an array between two layouts.
 
     Attributes:
-      theirs: from ours to theirs.
-      ours: from theirs to ours, of the given shape.
+      theirs: converts ours to theirs.
+      ours: converts theirs to ours, of the given shape.
     """
 
     theirs: Callable[[np.ndarray], np.ndarray]
@@ -35,7 +35,7 @@ def in_out(inputs: int = 1) -> Form:
 
 
 def out_in(inputs: int = 1) -> Form:
-    """The same: [out in] there, as torch's Linear has it."""
+    """The same, but [out in] there, as in torch's Linear."""
     flat = in_out(inputs)
     return Form(lambda x: flat.theirs(x).T, lambda x, shape: x.T.reshape(shape))
 
@@ -50,17 +50,17 @@ def convolution(patch: int) -> Form:
 
 SAME = Form(lambda x: x)
 VECTOR = Form(lambda x: x.reshape(-1))
-TOKEN = Form(lambda x: x.reshape(1, 1, -1))  # a vector for one place of one example
-ROWS = Form(lambda x: x[None])  # a table for one example
+TOKEN = Form(lambda x: x.reshape(1, 1, -1))  # a vector with batch and length axes of 1
+ROWS = Form(lambda x: x[None])  # a table with a batch axis of 1
 
 
 class Rule(NamedTuple):
-    """One tensor of theirs and the array of ours that it holds, or those, one after the other in its last dimension.
+    """One tensor of theirs and our array in it, or our arrays, concatenated along its last dimension.
 
     Attributes:
-      theirs: the name; `{}` in it is the number of the layer, and our array is stacked over the layers.
+      theirs: the name; `{}` is the number of the layer, and our array is stacked over layers.
       ours: the paths below `params`.
-      form: of every such array.
+      form: the conversion of each of our arrays.
     """
 
     theirs: str
@@ -100,11 +100,11 @@ def projections(theirs: str, ours: str, names: Mapping[str, str], attention: Att
 
 
 def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str], attention: Attention) -> list[Rule]:
-    """The rules of a layer as BERT names it, and ViT after it.
+    """The rules of a layer with BERT's names, which ViT shares.
 
     Args:
-      inner: what holds the queries, keys and values.
-      norms: the names of those of attention and MLP.
+      inner: the module of queries, keys and values.
+      norms: the names of the norms of attention and MLP.
       attention: ours, whose projections have biases or not.
     """
     names = {"query": f"{inner}.query", "key": f"{inner}.key", "value": f"{inner}.value", "out": "output.dense"}
@@ -118,13 +118,13 @@ def layer(theirs: str, ours: str, inner: str, norms: tuple[str, str], attention:
 
 
 class Names(NamedTuple):
-    """What a family's files may hold besides the tensors of its rules.
+    """Names in a family's files besides the tensors of its rules.
 
     Attributes:
-      prefix: before all names of the bare model inside a model with a head; a file of the bare model lacks it.
-      copies: names of tensors that repeat another one.
-      buffers: a pattern of names that hold no weights.
-      renamed: how other versions begin a name, and how we do.
+      prefix: prefix of the base model's names inside a model with a head; files of the base model lack it.
+      copies: names of tensors that are copies of another one.
+      buffers: a pattern of names that are no weights.
+      renamed: prefixes of other versions, and the prefixes that replace them.
     """
 
     prefix: str = ""
@@ -134,10 +134,10 @@ class Names(NamedTuple):
 
 
 def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
-    """The tensors under the names of today, with the prefix, without buffers and copies.
+    """The tensors under current names, with the prefix, without buffers and copies.
 
     Raises:
-      UserError: a copy that isn't one.
+      UserError: a copy that differs from its original.
     """
     old = {r"\.gamma$": ".weight", r"\.beta$": ".bias"} | {f"^{k}": v for k, v in names.renamed.items()}
     new = {}
@@ -161,11 +161,11 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
     """Our arrays by path, float32, from their tensors.
 
     Raises:
-      UserError: a tensor is missing, or has another shape, or is one that no rule knows.
+      UserError: a tensor that is missing, has another shape, or has no rule.
     """
     flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
-    unread, told = set(tensors), {path for rule in rules for path in rule.ours}
-    assert told == set(flat), f"rules and model differ in {sorted(told ^ set(flat))}"
+    unread, known = set(tensors), {path for rule in rules for path in rule.ours}
+    assert known == set(flat), f"rules and model differ in {sorted(known ^ set(flat))}"
     for rule in rules:
         stacked = "{}" in rule.theirs
         for layer in range(flat[rule.ours[0]].shape[0]) if stacked else (None,):
@@ -187,7 +187,7 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
 
 
 def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
-    """Their tensors by name, read when asked for, of those of our arrays that are there."""
+    """Their tensors by name, converted lazily, of our arrays in `flat`."""
     tensors = {}
     known = [rule for rule in rules if all(path in flat for path in rule.ours)]
     depth = {rule: len(flat[rule.ours[0]]) if "{}" in rule.theirs else 0 for rule in known}

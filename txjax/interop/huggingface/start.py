@@ -1,4 +1,4 @@
-"""What an imported model is a run of, so that it can be evaluated and can write at once."""
+"""The experiment of an imported model, so that `evaluate` and `generate` work at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LENGTH = 256
 
 
 def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
-    """A run of the model on the embedded text, by its tokenizer; None where it is no model of text.
+    """An experiment with the model on the embedded text and its tokenizer; None if it is not a text model.
 
-    The text is a stand-in: every field is there to be changed.
+    The text is a placeholder: every field can be overridden.
 
     Raises:
-      UserError: a model of text without a tokenizer that suits it.
+      UserError: a text model without a tokenizer, or with one of too many tokens.
     """
     if not isinstance(model, Decoder | Bert):
         return None

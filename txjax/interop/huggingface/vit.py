@@ -24,7 +24,7 @@ class ViT(Family):
     architectures = ("ViTForImageClassification", "ViTModel")
     inputs = ("pixel_values", "noise", "mask_ratio")
 
-    def holds(self, model: Any) -> bool:
+    def matches(self, model: Any) -> bool:
         return isinstance(model, Model)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
@@ -74,7 +74,7 @@ class ViT(Family):
         return patches.example(model, options)
 
     def forward(self, model: Model, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
-        """With `noise` [B N] the patches where it is largest are hidden, as ViTMAEModel does it; see `MAE.forward`."""
+        """With `noise` [B N], hides the patches where it is largest, as in ViTMAEModel; see `MAE.forward`."""
         image = patches.pixels(given(inputs, {"pixel_values": "image"})["image"])
         keep, hidden = (
             patches.hide(inputs["noise"], inputs.get("mask_ratio", 0.75)) if "noise" in inputs else (None, {})

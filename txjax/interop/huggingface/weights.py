@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, one or several: read lazily, written in shards. A pickle is never opened."""
+"""Reads tensors of one or several safetensors files lazily, and writes shards. A pickle is never opened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import ml_dtypes  # noqa: F401 - teaches numpy bfloat16
+import ml_dtypes  # noqa: F401 - registers bfloat16 with numpy
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -21,18 +21,18 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt", "*.h5", "*.msgpack")
 
 
 class Tensor(NamedTuple):
-    """An array that is read when it is asked for."""
+    """An array that `read` loads lazily."""
 
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]
 
 
 def read(directory: Path) -> dict[str, Tensor]:
-    """The tensors of a folder by name, as float32 when they are read.
+    """The tensors of a folder by name; `Tensor.read` returns float32.
 
     Raises:
-      UserError: no safetensors file (pickles are named and left alone), a missing or damaged shard, a tensor that is
-        no float.
+      UserError: no safetensors file (pickles are named and not opened), a missing or damaged shard, a tensor that is
+        not of floats.
     """
     tensors: dict[str, Tensor] = {}
     for name in _files(directory):
@@ -40,20 +40,20 @@ def read(directory: Path) -> dict[str, Tensor]:
         if not path.is_file():
             raise UserError(str(directory), f"the shard {name} that {INDEX} names", "no such file")
         try:
-            held = safe_open(path, framework="np")
+            file = safe_open(path, framework="np")
         except SafetensorError as error:
             raise UserError(str(path), "an undamaged safetensors file", hint=str(error)) from error
-        for key in held.keys():  # noqa: SIM118 - it is no dict
-            part = held.get_slice(key)
-            tensors[key] = Tensor(tuple(part.get_shape()), _reader(held, key, part.get_dtype(), path))
+        for key in file.keys():  # noqa: SIM118 - not a dict
+            part = file.get_slice(key)
+            tensors[key] = Tensor(tuple(part.get_shape()), _reader(file, key, part.get_dtype(), path))
     return tensors
 
 
-def _reader(held: safe_open, key: str, dtype: str, path: Path) -> Callable[[], np.ndarray]:
+def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], np.ndarray]:
     def get() -> np.ndarray:
         if dtype not in ("F64", "F32", "F16", "BF16"):
             raise UserError(str(path), f"{key} as 64, 32 or 16 bit floats", dtype)
-        return held.get_tensor(key).astype(np.float32, copy=False)
+        return file.get_tensor(key).astype(np.float32, copy=False)
 
     return get
 
@@ -72,10 +72,10 @@ def _files(directory: Path) -> list[str]:
 
 
 def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None:
-    """Writes float32 tensors to files of at most `shard_bytes` (or one tensor), and an index where there are several.
+    """Writes float32 tensors to files of at most `shard_bytes` (or one tensor), and an index if there are several.
 
     Raises:
-      UserError: the folder already holds weights.
+      UserError: the folder already has weights.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if there := sorted(path.name for path in directory.glob("*.safetensors*")):
@@ -92,8 +92,8 @@ def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None
     names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
     names = [SINGLE] if len(shards) == 1 else names
     for name, keys in zip(names, shards, strict=True):
-        held = {key: np.ascontiguousarray(tensors[key].read(), np.float32) for key in keys}
-        save_file(held, directory / name, metadata={"format": "pt"})
+        arrays = {key: np.ascontiguousarray(tensors[key].read(), np.float32) for key in keys}
+        save_file(arrays, directory / name, metadata={"format": "pt"})
     if len(shards) > 1:
         total = sum(map(_bytes, tensors.values()))
         where = {key: name for name, keys in zip(names, shards, strict=True) for key in keys}

@@ -1,0 +1,69 @@
+"""Files, modules, names of txjax and tests that the docs name exist."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+# A path may be given from the root, from the package, or from a page's own folder (links).
+FOLDERS = ("benchmarks", "configs", "docs", "experiments", "launch", "tests", "txjax", ".ci")
+PACKAGES = sorted(path.name for path in (ROOT / "txjax").iterdir() if path.is_dir() and path.name != "__pycache__")
+PATH = re.compile(rf"(?<![\w./:{{<-])(?:{'|'.join(map(re.escape, FOLDERS))})/[\w./-]*\w")
+INNER = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./]*\w\.py)")
+LINK = re.compile(r"\]\(([^)#:\s]+)\)")
+DOTTED = re.compile(r"(?<![\w.])txjax(?:\.[A-Za-z_]\w*)+")
+IMPORT = re.compile(r"^\s*from (txjax[\w.]*) import \(?([\w, ]+)", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+SELECTED = re.compile(r"`(test_\w+)`")
+
+
+def missing_paths(page: Path, text: str) -> list[str]:
+    found = [path for path in PATH.findall(text) if not (ROOT / path).exists()]
+    found += [f"txjax/{path}" for path in INNER.findall(text) if not (ROOT / "txjax" / path).exists()]
+    return found + [path for path in LINK.findall(text) if not (page.parent / path).exists()]
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def missing_names(text: str) -> list[str]:
+    names = set(DOTTED.findall(text)) - {"txjax.git"}
+    for module, imported in IMPORT.findall(text):
+        names |= {f"{module}.{name.strip()}" for name in imported.split(",") if name.strip()}
+    return sorted(name for name in names if not exists(name))
+
+
+def functions(path: Path) -> set[str]:
+    return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+def missing_tests(text: str) -> list[str]:
+    return [f"{path}::{name}" for path, name in TEST.findall(text) if name not in functions(ROOT / path)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    assert missing_paths(page, text) + missing_names(text) + missing_tests(text) == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
+    assert {path.name for path in PAGES[2:]} - {"README.md"} <= index
