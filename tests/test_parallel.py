@@ -1,6 +1,6 @@
 """One device and eight give the same run, along every mesh axis, for every kind of model.
 
-The table of docs/parallelism.md: python -m pytest -n 0 -s -m slow tests/test_parallel.py | grep -o "|.*|"
+The table of docs/parallelism.md: python -m pytest -n 0 -s -m "slow and mesh" tests/test_parallel.py | grep -o "|.*|"
 """
 
 import dataclasses
