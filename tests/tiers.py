@@ -3,7 +3,7 @@
 import re
 
 TIERS = {"mesh", "slow", "score"}
-HINT = (
+HINT = "tests marked mesh, slow or score run where -m names all of their marks: -m mesh, -m 'slow and mesh', ..."
     f"tests marked {', '.join(sorted(TIERS))} run where -m names all of their marks: -m mesh, -m 'slow and mesh', ..."
 )
 
