@@ -4,8 +4,6 @@ import re
 
 TIERS = {"mesh", "slow", "score"}
 HINT = "tests marked mesh, slow or score run where -m names all of their marks: -m mesh, -m 'slow and mesh', ..."
-    f"tests marked {', '.join(sorted(TIERS))} run where -m names all of their marks: -m mesh, -m 'slow and mesh', ..."
-)
 
 
 def named(expression: str) -> set[str]:
