@@ -6,8 +6,9 @@ Variants: cola, sst2, rte, wnli, mrpc, qnli, qqp and stsb (a number from 0 to 5)
 from scratch. The task must lie prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
 
 Cost: 400 steps a task, 2 to 3 minutes on one of two busy CPU cores.
-Score: mrpc: eval/valid/accuracy 0.669 and an F1 of 76.8% from scratch, 66.9% and 77.7% from `mlm_glue`; stsb a Pearson correlation of 0.09
-either way (one seed, `validation`). A guess gives as much: `mlm_glue` is trained too briefly. The others were not run.
+Score: mrpc: eval/valid/accuracy 0.669 and an F1 of 76.8% from scratch, 66.9% and 77.7% from `mlm_glue`; stsb a Pearson
+correlation of 0.09 either way (one seed, `validation`). A guess gives as much: `mlm_glue` is trained too briefly. The
+others were not run.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -6,8 +6,8 @@
 starts from this run.
 
 Cost: 4 minutes on one of two busy CPU cores.
-Score: eval/valid/loss 6.09, nats a masked piece of `validation`; 12.9% found (one seed). That is a start, not yet a language model:
-`mlm_sentences.py` shows what more steps, more hidden pieces and an untied head bring.
+Score: eval/valid/loss 6.09, nats a masked piece of `validation`; 12.9% found (one seed). That is a start, not
+yet a language model: `mlm_sentences.py` shows what more steps, more hidden pieces and an untied head bring.
 """
 
 from txjax.checkpoint import Checkpoints
