@@ -8,7 +8,6 @@ Tests marked `slow` or `score` run only where `-m` names them, too: `-m slow`, `
 """
 
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from filelock import FileLock
 
 import programs
 import runs
+import tiers
 
 # Workers of one test run share the cache: data sets are prepared once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
@@ -27,17 +27,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
-TIERS = {"mesh", "slow", "score"}
-
-
-def named_tiers(expression: str) -> set[str]:
-    """The tiers that `-m` asks for by name."""
-    return set(re.findall(r"(?<!not )\b\w+", expression)) & TIERS
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the number of devices, before JAX counts them."""
-    several = "mesh" in named_tiers(config.option.markexpr)
+    several = "mesh" in tiers.named(config.option.markexpr)
     os.environ["XLA_FLAGS"] = runs.xla_flags(8 if several else 1)
     if not several:
         programs.keep()
@@ -47,10 +41,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects the tests of tiers that were not chosen."""
-    others = TIERS - named_tiers(config.option.markexpr)
+    others = tiers.TIERS - tiers.named(config.option.markexpr)
     left_out = [item for item in items if any(item.get_closest_marker(tier) for tier in others)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        terminalreporter.write_line(tiers.HINT)
 
 
 @pytest.fixture(scope="session")

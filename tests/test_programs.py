@@ -8,6 +8,7 @@ import pytest
 from jax._src import compilation_cache
 
 import programs
+import tiers
 
 
 @pytest.fixture
@@ -44,6 +45,12 @@ def test_the_oldest_go_where_there_are_too_many(tmp_path):
 def test_this_session_has_one_device_and_keeps_its_programs():
     assert jax.device_count() == 1 and jax.config.jax_compilation_cache_dir == str(programs.folder())
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(programs.folder())
+
+
+def test_tiers_are_those_that_the_expression_names():
+    assert tiers.named("") == tiers.named("not slow") == set()
+    assert tiers.named("slow and mesh") == tiers.named("(mesh)and slow") == {"slow", "mesh"}
+    assert tiers.named("slow and not mesh") == {"slow"} and tiers.named("score or nothing") == {"score"}
 
 
 @pytest.mark.mesh

@@ -112,7 +112,9 @@ class Cluster:
         for s in sockets:
             s.close()
         self.nodes = [f"made{ports[0]}a", f"made{ports[0]}b"]
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH"))}
+        # Programs that come from the disk deadlock in the collectives of several processes on CPUs.
+        others = ("SLURM", "SBATCH", "JAX_COMPILATION_CACHE")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(others)}
         self.environment |= {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen] = {}
         host = socket.gethostname().split(".")[0]

@@ -1,9 +1,10 @@
 """Datasets as config values; see `docs/data.md`."""
 
 from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
 from txjax.data.limits import Limits
-from txjax.data.loader import eval_batches, fingerprint, train_batches
+from txjax.data.loader import eval_batches, train_batches
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
