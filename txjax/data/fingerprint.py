@@ -18,6 +18,3 @@ def fingerprint(ids: np.ndarray, step: int) -> int:
         mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
     return int(np.sum(mixed & np.uint64(0xFFFFFFFF)) & np.uint64(0xFFFFFFFF))
-
-
-@dataclasses.dataclass(eq=False)

@@ -83,6 +83,7 @@ def eval_batches(
     return _batches(row, width, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
 
 
+@dataclasses.dataclass(eq=False)
 class _Rows:
     """A random-access source for Grain: item i has some rows of batch `start` + i."""
 
