@@ -5,6 +5,7 @@ its devices. So batches do not depend on the number of processes, and the positi
 only the padding of a batch.
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Generator, Sequence
