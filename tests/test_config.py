@@ -20,18 +20,18 @@ def get_config(variant=""):
 COMPONENTS = """
 import dataclasses
 import flax.linen as nn
-from txjax.types import setting
+from txjax.types import config_field
 class Positions(nn.Module):
-    theta: float = setting(1e4, above=0)
+    theta: float = config_field(1e4, above=0)
 class Model(nn.Module):
-    width: int = setting(4, at_least=1)
+    width: int = config_field(4, at_least=1)
     kv_heads: int | None = None
     positions: nn.Module = dataclasses.field(default_factory=Positions)
 @dataclasses.dataclass
 class Part:
     name: str = "x"
-    rate: float = setting(0.1, at_least=0, below=1)
-    mode: str = setting("min", choices=("min", "max"))
+    rate: float = config_field(0.1, at_least=0, below=1)
+    mode: str = config_field("min", choices=("min", "max"))
     flag: bool = False
     data_dir: str | None = "here"
 @dataclasses.dataclass
@@ -39,7 +39,7 @@ class Run:
     model: nn.Module
     parts: dict[str, Part]
     groups: tuple[Part, ...]
-    num_steps: int = setting(10, at_least=1)
+    num_steps: int = config_field(10, at_least=1)
 """
 
 
