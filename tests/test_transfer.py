@@ -19,13 +19,13 @@ HERE = stored_variables(arrays(weights_params_enc_a=(2, 3), weights_params_enc_b
 THERE = stored_variables(arrays(weights_params_body_a=(2, 3), weights_frozen_body_b=(4,), weights_params_old_k=(3, 7)))
 
 
-def fates(transfer: Transfer, here=HERE, there=THERE, tables=()) -> dict[str, tuple[str, str]]:
+def actions(transfer: Transfer, here=HERE, there=THERE, tables=()) -> dict[str, tuple[str, str]]:
     found = plan(transfer, here, there, tables, "W")
     return {row.path: (row.action, row.there.at if row.there else "") for row in found}
 
 
 def test_prefixes_lead_from_here_to_there_whatever_was_frozen():
-    assert fates(Transfer({"enc": "body"})) == {
+    assert actions(Transfer({"enc": "body"})) == {
         "enc/a": ("loaded", "weights/params/body/a"),
         "enc/b": ("loaded", "weights/frozen/body/b"),
         "head/k": ("new", ""),
@@ -33,11 +33,11 @@ def test_prefixes_lead_from_here_to_there_whatever_was_frozen():
     }
 
 
-def test_the_longest_prefix_holds_and_the_empty_one_is_all():
+def test_the_longest_prefix_applies_and_the_empty_one_is_all():
     there = stored_variables(
         arrays(weights_params_m_enc_a=(2, 3), weights_params_m_enc_b=(4,), weights_params_x=(3, 5))
     )
-    assert fates(Transfer({"": "m", "enc/b": None, "head/k": "x"}), there=there) == {
+    assert actions(Transfer({"": "m", "enc/b": None, "head/k": "x"}), there=there) == {
         "enc/a": ("loaded", "weights/params/m/enc/a"),
         "enc/b": ("new", ""),
         "head/k": ("loaded", "weights/params/x"),
@@ -74,9 +74,9 @@ def test_averages_and_state_of_the_model():
     ],
     ids=str,
 )
-def test_mistakes(prefixes, words):
+def test_user_errors(prefixes, words):
     with pytest.raises(UserError) as error:
-        fates(Transfer(prefixes))
+        actions(Transfer(prefixes))
     for word in words:
         assert word in str(error.value)
 
@@ -84,20 +84,20 @@ def test_mistakes(prefixes, words):
 def test_nothing_is_cast():
     there = {"params": {path: array._replace(dtype="bfloat16") for path, array in HERE["params"].items()}}
     with pytest.raises(UserError, match=r"enc/a to be float32\[2, 3\], got 'bfloat16\[2, 3\] in W'"):
-        fates(Transfer(), there=there)
+        actions(Transfer(), there=there)
 
 
 def test_positions_of_another_size_are_resampled_where_asked_for():
     here, there = (stored_variables({"weights/params/table": ((n, 6), "float32")}) for n in (17, 5))
-    assert fates(Transfer(resample=Bicubic()), here, there, ["table"])["table"][0] == "resampled"
+    assert actions(Transfer(resample=Bicubic()), here, there, ["table"])["table"][0] == "resampled"
     with pytest.raises(UserError, match=r"float32\[17, 6\], got 'float32\[5, 6\] in W'; transfer.resample=Bicubic"):
-        fates(Transfer(), here, there, ["table"])
+        actions(Transfer(), here, there, ["table"])
     with pytest.raises(UserError, match="starts it fresh"):  # no table of positions
-        fates(Transfer(resample=Bicubic()), here, there)
+        actions(Transfer(resample=Bicubic()), here, there)
     with pytest.raises(UserError, match="resample.columns: expected a grid of the 17 patches .*got 'a square grid'"):
-        fates(Transfer(resample=Bicubic(prefix=0)), here, there, ["table"])
+        actions(Transfer(resample=Bicubic(prefix=0)), here, there, ["table"])
     with pytest.raises(UserError, match="resample.columns_there: expected a grid of the 4 patches .*got 'rows of 3'"):
-        fates(Transfer(resample=Bicubic(columns_there=3)), here, there, ["table"])
+        actions(Transfer(resample=Bicubic(columns_there=3)), here, there, ["table"])
 
 
 def keys(x: np.ndarray) -> np.ndarray:

@@ -69,9 +69,7 @@ class Experiment:
 
 
 def resolved(experiment: Experiment) -> Experiment:
-    """The same experiment with derived fields filled in: the data sets of its evaluations.
-
-    It is written to `config.json`. Resolving it again changes nothing.
+    """The same experiment with the data sets of its evaluations filled in, as in `config.json`. Idempotent.
 
     Raises:
       UserError: an evaluation names no data set, and none can be derived from the training data.

@@ -134,6 +134,6 @@ def test_dropout_is_off_outside_training() -> None:
         ({"stack": Stack(depth=2)}, r"config\.model\.stack\.depth"),
     ],
 )
-def test_mistakes_name_the_field(fields: dict, message: str) -> None:
+def test_user_errors_name_the_field(fields: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         shapes(decoder(**fields), TOKENS)

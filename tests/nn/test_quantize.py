@@ -125,7 +125,7 @@ def test_training_in_int8_stays_near() -> None:
     np.testing.assert_allclose(rounded, exact, rtol=0.05)
 
 
-def test_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"quantize\.paths: expected a pattern .*did you mean attention/key"):
         jax.eval_shape(decoder(Quantize(paths="mpl/.*")).init, jax.random.key(0), BATCH["tokens"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -115,6 +115,6 @@ def test_layer_decay_is_exact_for_every_optimizer(kind):
     ],
     ids=["two stacks", "no input", "no pattern"],
 )
-def test_mistakes(model, inputs, decay, words):
+def test_user_errors(model, inputs, decay, words):
     with pytest.raises(UserError, match=words.replace("(", r"\(")):
         depth(AdamW(layer_decay=decay), *traced(model, inputs))
