@@ -74,9 +74,8 @@ class Store(Steps):
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
-            response = self._guarded(
-                step, lambda: orbax().save_checkpointables_async(self.path(step) / "arrays", parts)
-            )
+            folder = self.path(step) / "arrays"
+            response = self._guarded(step, lambda: orbax().save_checkpointables_async(folder, parts))
 
         def finish() -> None:
             try:

@@ -51,7 +51,7 @@ class LengthSortedIndex:
         self._lengths = lengths
         self._batch_size = batch_size
         self._batches = batches
-        self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighbouring windows
+        self._window = functools.lru_cache(maxsize=4)(self._sort)  # threads may be in neighboring windows
 
     def __call__(self, position: int) -> tuple[int, int]:
         """The (example, epoch) at a position."""
