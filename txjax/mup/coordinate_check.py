@@ -67,7 +67,7 @@ class Check:
 
 
 def exponent(widths: Sequence[int], values: Sequence[float]) -> tuple[float, float] | None:
-    """The exponent b of values = a * widths^b by least squares of logs, and its standard error. None if a value is 0."""
+    """The exponent b of values = a * widths^b by least squares of logs, and its standard error. None if one is 0."""
     if not np.all(np.isfinite(values)) or min(values) <= 0:
         return None
     (slope, _), covariance = np.polyfit(np.log(widths), np.log(values), 1, cov=True)

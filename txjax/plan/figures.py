@@ -57,7 +57,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
 
 
 def component(path: tuple[str, ...]) -> str:
-    """The component of a path: `layers/block/mlp/up` belongs to `mlp`, `decoder/layers/block/mlp/up` to `decoder mlp`, `embed` to itself."""
+    """The component of a path: `mlp` of `layers/block/mlp/up`, `decoder mlp` of `decoder/layers/block/mlp/up`."""
     names = [name for name in path if "." not in name and "," not in name]
     if any(name.startswith("pairs_") for name in names):
         return "attention scores"
