@@ -101,7 +101,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         label, topology, nodes, chips = slice_of(flags.tpu)
         selector = {"cloud.google.com/gke-tpu-accelerator": label, "cloud.google.com/gke-tpu-topology": topology}
         device = {"google.com/tpu": chips}
-        # Every slice on a node pool of its own. GKE passes the addresses of all processes, also across slices.
+        # Each slice has its own node pool. GKE passes the addresses of all processes, also across slices.
         annotations = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "cloud.google.com/gke-nodepool"}
     else:
         nodes, annotations = flags.nodes, {}
@@ -135,7 +135,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         "parallelism": nodes,
         "completions": nodes,
         "completionMode": "Indexed",
-        "backoffLimit": 0,  # one pod that fails ends them all
+        "backoffLimit": 0,  # a failed pod ends all pods
         "podFailurePolicy": {
             "rules": [
                 {
@@ -147,7 +147,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         },
         "template": {"spec": pod},
     }
-    # The rules above give the reason PodFailurePolicy to a preemption alone: it starts again as often as need be.
+    # By the rules above only preemptions have the reason PodFailurePolicy: they restart without limit.
     again = {
         "name": "preempted",
         "action": "RestartJobSetAndIgnoreMaxRestarts",
@@ -164,7 +164,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
 
 
 def yaml(value: Any, indent: str = "") -> str:
-    """A manifest as YAML: texts that could be read as something else in quotes, those of several lines as blocks."""
+    """A manifest as YAML: ambiguous strings are quoted, multi-line strings are blocks."""
     if isinstance(value, dict) and value:
         return "".join(f"{indent}{_plain(key)}:{_inside(child, indent)}" for key, child in value.items())
     if isinstance(value, list) and value:

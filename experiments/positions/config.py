@@ -39,5 +39,5 @@ def get_config() -> Experiment:
 
 def sweep() -> list[dict]:
     # Embeddings are initialized at 0.02: an amplitude of 1 would dominate them.
-    ways = [NoPositions(), Learned(max_length=1024), Sinusoidal(amplitude=0.02), Rotary(), Alibi(), T5Relative()]
-    return grid({"model.positions": ways, "seed": range(3)})
+    encodings = [NoPositions(), Learned(max_length=1024), Sinusoidal(amplitude=0.02), Rotary(), Alibi(), T5Relative()]
+    return grid({"model.positions": encodings, "seed": range(3)})
