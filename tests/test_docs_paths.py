@@ -16,14 +16,16 @@ PATH = re.compile(rf"(?<![\w./:{{<-])(?:{'|'.join(map(re.escape, FOLDERS))})/[\w
 INNER = re.compile(rf"`((?:{'|'.join(PACKAGES)})/[\w./]*\w\.py)")
 LINK = re.compile(r"\]\(([^)#:\s]+)\)")
 DOTTED = re.compile(r"(?<![\w.])txjax(?:\.[A-Za-z_]\w*)+")
+SHORT = re.compile(r"`((?:backend|distributed|nn|sharding|types)\.[A-Za-z_][\w.]*\w)")
 IMPORT = re.compile(r"^\s*from (txjax[\w.]*) import \(?([\w, ]+)", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
-SELECTED = re.compile(r"`(test_\w+)`")
+PLACEHOLDERS = ("/x.py", "txjax/commit.json")  # a file of your own, and a file of a launched copy of the code
 
 
 def missing_paths(page: Path, text: str) -> list[str]:
-    found = [path for path in PATH.findall(text) if not (ROOT / path).exists()]
-    found += [f"txjax/{path}" for path in INNER.findall(text) if not (ROOT / "txjax" / path).exists()]
+    named = [*PATH.findall(text), *(f"txjax/{path}" for path in INNER.findall(text))]
+    named = [path for path in named if "..." not in path and not path.endswith(PLACEHOLDERS)]
+    found = [path for path in named if not (ROOT / path).exists()]
     return found + [path for path in LINK.findall(text) if not (page.parent / path).exists()]
 
 
@@ -44,7 +46,7 @@ def exists(name: str) -> bool:
 
 
 def missing_names(text: str) -> list[str]:
-    names = set(DOTTED.findall(text)) - {"txjax.git"}
+    names = set(DOTTED.findall(text)) | {f"txjax.{name}" for name in SHORT.findall(text) if not name.endswith(".py")}
     for module, imported in IMPORT.findall(text):
         names |= {f"{module}.{name.strip()}" for name in imported.split(",") if name.strip()}
     return sorted(name for name in names if not exists(name))

@@ -1,13 +1,13 @@
 """BERT from scratch (Devlin et al. 2019, 3.1 and A.2): masked tokens and sentence pairs of Wikipedia and books.
 
-Nine updates in ten see windows of 128 tokens, the last tenth of 512, so there are two runs; the second goes on with the
+Nine updates in ten see windows of 128 tokens, the last tenth of 512, so there are two runs; the second starts from the
 weights of the first. `large` and `large-512` are BERT large.
 
     txjax train --config=configs/text/bert_base.py --workdir=runs/bert
     txjax train --config=configs/text/bert_base.py:base-512 --workdir=runs/bert_512 --config.init_from=runs/bert
 
-The second run begins with fresh moments, at the rate where the first one's line ends. BooksCorpus is not handed out any
-more: TFDS's `pg19` stands for it, in the paper's shares of 2,500 to 800 (million words).
+The second run starts with fresh moments, at the final rate of the first one. BooksCorpus is not distributed any
+more: TFDS's `pg19` replaces it, in the paper's shares of 2,500 to 800 (million words).
 
 Cost: 2.4e19 FLOPs for the two runs of base (`flops_per_step` of manifest.json, times num_steps), 16 hours of one H100
 at 40% of its 989.5 TFLOP/s; of large 8.2e19.

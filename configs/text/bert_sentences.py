@@ -1,9 +1,9 @@
-"""A small BERT that says which of 77 things a customer asks of a bank, from scratch or from a pretrained encoder.
+"""A small BERT that classifies questions to a bank into 77 intents, from scratch or from a pretrained encoder.
 
     txjax train --config=configs/text/bert_sentences.py --workdir=runs/bert_sentences
 
 With `--config.init_from=runs/mlm_sentences` the encoder comes from `configs/text/mlm_sentences.py`. `banking77` must
-lie prepared in TFDS_DATA_DIR (docs/data.md). Batches are padded to the shortest bucket that holds their sentences.
+be prepared in TFDS_DATA_DIR (docs/data.md). Batches are padded to the shortest bucket that holds their sentences.
 
 Cost: 1 to 2 minutes on one of two busy CPU cores.
 Score: eval/test/accuracy 0.658 with ten labels a class from scratch. Of the test sentences 71.5 ± 0.8% from
@@ -42,7 +42,7 @@ def get_config() -> Experiment:
         data=LabelledText(name="banking77", split="train", buckets=buckets, subset=Subset(per_class=10), **common),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=buckets, **common), every_steps=200)},
         optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head finds words, this one classes
+        transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head predicts tokens, this one classes
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
         num_steps=400,
         batch_size=32,

@@ -3,11 +3,11 @@
     txjax train --config=configs/text/glue.py:mrpc --workdir=runs/mrpc --config.init_from=runs/mlm_glue
 
 Variants: cola, sst2, rte, wnli, mrpc, qnli, qqp and stsb (a number from 0 to 5). Without `init_from` the model learns
-from scratch. The task must lie prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
+from scratch. The task must be prepared in TFDS_DATA_DIR, and `glue/stsb` too, whose text the tokenizer was trained on.
 
 Cost: 400 steps a task, 2 to 3 minutes on one of two busy CPU cores.
 Score: mrpc: eval/valid/accuracy 0.669 and an F1 of 76.8% from scratch, 66.9% and 77.7% from `mlm_glue`; stsb a Pearson
-correlation of 0.09 either way (one seed, `validation`). A guess gives as much: `mlm_glue` is trained too briefly. The
+correlation of 0.09 either way (one seed, `validation`). That is chance level: `mlm_glue` is trained too briefly. The
 others were not run.
 """
 

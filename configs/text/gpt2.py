@@ -1,11 +1,11 @@
 """GPT-2 from scratch on C4, four sizes, by the recipe of nanoGPT's reproduction (github.com/karpathy/nanoGPT,
-config/train_gpt2.py): half a million tokens an update, 300 billion in all, no dropout, no biases to save work on.
+config/train_gpt2.py): half a million tokens an update, 300 billion in all, no dropout, no biases.
 
     txjax train --config=configs/text/gpt2.py --workdir=runs/gpt2
     txjax train --config=configs/text/gpt2.py:355M --workdir=runs/gpt2_355m --config.microbatches=8
 
 The peak rates above 124M are GPT-3's for these sizes (Brown et al. 2020, table 2.1). OpenWebText is not in TFDS: TFDS's
-`c4/en` stands for it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
+`c4/en` replaces it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
 
 Cost: 2.4e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 165 hours of one H100 at 40% of its 989.5
 TFLOP/s. 355M 6.7e20, 774M 1.5e21, 1.5B 2.9e21 FLOPs.

@@ -1,11 +1,11 @@
-"""Continued pretraining: the small GPT of Python's standard library goes on with Shakespeare.
+"""Continued pretraining: the small GPT of Python's standard library continues with Shakespeare.
 
     txjax train --config=configs/text/gpt_continued.py --workdir=runs/gpt_continued --config.init_from=runs/gpt_tiny
 
-TFDS's `tiny_shakespeare` must lie prepared in TFDS_DATA_DIR (docs/data.md). Without `init_from` the same model learns
+TFDS's `tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md). Without `init_from` the same model learns
 the plays from scratch.
 
-Cost: half a minute to 3 minutes on two CPU cores, by what else they do.
+Cost: half a minute to 3 minutes on two CPU cores, depending on other load.
 Score: eval/valid/loss 2.338 from scratch, nats a byte of held-out plays; 2.142 from `gpt_tiny` (200 steps, one seed).
 """
 

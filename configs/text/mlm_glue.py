@@ -1,8 +1,8 @@
-"""A small BERT that finds masked pieces of words in the sentences of three GLUE tasks.
+"""A small BERT that predicts masked pieces of words in the sentences of three GLUE tasks.
 
     txjax train --config=configs/text/mlm_glue.py --workdir=runs/mlm_glue
 
-`glue/cola`, `glue/mrpc` and `glue/stsb` must lie prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/glue.py`
+`glue/cola`, `glue/mrpc` and `glue/stsb` must be prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/glue.py`
 starts from this run.
 
 Cost: 4 minutes on one of two busy CPU cores.

@@ -1,8 +1,8 @@
-"""A small BERT that finds masked pieces of words in customers' questions to a bank.
+"""A small BERT that predicts masked pieces of words in customers' questions to a bank.
 
     txjax train --config=configs/text/mlm_sentences.py --workdir=runs/mlm_sentences
 
-`banking77` must lie prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/bert_sentences.py` classifies the same
+`banking77` must be prepared in TFDS_DATA_DIR (docs/data.md). `configs/text/bert_sentences.py` classifies the same
 sentences with the same tokenizer and encoder, so its `init_from` can be this run.
 
 Three in ten pieces are hidden, not BERT's 15% (Wettig et al. 2023 found 40% better in large models). The head is not
@@ -37,7 +37,7 @@ def get_config() -> Experiment:
             positions=Learned(max_length=64),
         ),
         objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=2000, rate=0.3),
-        # Most sentences fit 16 places, if batches aren't mixed.
+        # Most sentences fit 16 positions, if batches aren't mixed.
         data=Sentences(name="banking77", split="train", sort_batches=20, **sentences),
         evals={"test": Evaluation(data=Sentences(split="test", **sentences), every_steps=1000)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),

@@ -1,4 +1,4 @@
-"""A small BERT that finds masked bytes in the source code of Python's standard library.
+"""A small BERT that predicts masked bytes in the source code of Python's standard library.
 
     txjax train --config=configs/text/mlm_tiny.py --workdir=runs/mlm_tiny
 

@@ -2,12 +2,12 @@
 
     txjax train --config=configs/text/moe_tiny.py --workdir=runs/moe_tiny
 
-It is `gpt_tiny.py` with eight experts of half its hidden size in every layer, of which each byte meets two: as many
+It is `gpt_tiny.py` with eight experts of half its hidden size in every layer, of which each byte uses two: as many
 products a byte, and 2.9 times the parameters.
 
 Cost: about 1.5 minutes of one CPU core.
 Score: eval/valid/loss 1.868, nats a byte of held-out files (first 32 batches), one seed; `gpt_tiny.py` reaches 1.92. At
-the end 7.6% of choices find no room, and every expert has between 11% and 15% of them.
+the end 7.6% of choices are dropped, and every expert has between 11% and 15% of them.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -4,7 +4,7 @@ It differs in one number: the learning rate is 2e-3. With nanoGPT's own 1e-3 the
 
     txjax train --config=configs/text/shakespeare_char.py --workdir=runs/shakespeare_char
 
-The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
+The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
 Cost: about 3 minutes on two CPU cores.
 Score: eval/valid/loss 1.777, nats a character of `validation` (nanoGPT's published figure: 1.88).

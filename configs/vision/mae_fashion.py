@@ -2,7 +2,7 @@
 
     txjax train --config=configs/vision/mae_fashion.py --workdir=runs/mae_fashion
 
-The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared. Labels are
+The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder. Labels are
 not used. `vit_fashion.py` can start from the encoder.
 
 Cost: 4 to 7 minutes on one of two busy CPU cores.

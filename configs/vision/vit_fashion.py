@@ -9,7 +9,7 @@ variant `probe` trains a linear classifier of its frozen features:
     txjax train --config=configs/vision/vit_fashion.py:probe --workdir=runs/probe --config.init_from=runs/mae_fashion
 
 `--config.seed=1 --config.data.subset.seed=1` is another draw and another thousand. The data is TFDS's `fashion_mnist`;
-`--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
+`--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
 Cost: 1 to 2 minutes on one of two busy CPU cores.
 Score: eval/test/accuracy 0.730 from scratch. Mean and standard error of three seeds: 73.0 ± 0.5% from scratch, 76.0 ±

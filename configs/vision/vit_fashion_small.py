@@ -2,7 +2,7 @@
 
     txjax train --config=configs/vision/vit_fashion_small.py --workdir=runs/small
 
-The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR says where it lies prepared.
+The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
 Cost: 4.2e12 FLOPs, about 2 minutes on two CPU cores.
 Score: eval/test/accuracy 0.748 of `test` where it was stopped after 334 of its 1,000 steps.

@@ -90,8 +90,8 @@ def get_config():
 
 
 def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
-    (tmp_path / "go_on.py").write_text(CONFIG)
-    code, _, err = runs.train_here(tmp_path / "go_on.py", tmp_path / "run", f"--config.init_from={workdir}")
+    (tmp_path / "continued.py").write_text(CONFIG)
+    code, _, err = runs.train_here(tmp_path / "continued.py", tmp_path / "run", f"--config.init_from={workdir}")
     assert code == 0, err
     numbers = json.loads((tmp_path / "run" / "transfer.json").read_text())["numbers"]
     assert {action for action, count in numbers.items() if count} == {"loaded"}
