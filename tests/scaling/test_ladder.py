@@ -66,14 +66,20 @@ def test_budgets_below_a_target():
 
 
 def test_command_prints_costs_and_writes_points(tmp_path, capsys):
-    flags = ["--config=configs/text/gpt_tiny.py", "--target=1e13", "--rungs=2", "--sizes=3", "--flops_per_second=1e10"]
+    flags = [
+        "--config=configs/text/gpt_tiny.py",
+        "--target=1e13",
+        "--budgets=2",
+        "--sizes=3",
+        "--flops_per_second=1e10",
+    ]
     assert main(["scaling", "ladder", *flags, f"--out={tmp_path}/ladder.json", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     written = json.loads((tmp_path / "ladder.json").read_text())
     assert printed["points"] == written["points"] and len(printed["points"]) == 6
     assert (
         printed["flops"]
-        == sum(run["flops"] for run in printed["rungs"])
+        == sum(run["flops"] for run in printed["runs"])
         == pytest.approx(3 * (1e12 + 1e12 / 10**0.5), rel=0.01)
     )
     assert printed["hours"] == pytest.approx(printed["flops"] / 1e10 / 3600)

@@ -74,9 +74,9 @@ def test_the_formula_over_updates_and_skips():
                 np.testing.assert_allclose(average, expected[path], atol=1e-6, err_msg=path)
                 assert average.sharding.is_equivalent_to(flat_paths(state.params)[path].sharding, average.ndim)
     assert [(np.asarray(x) != now[p]).any() for p, x in flat_paths(state.ema).items() if "kernel" in p]
-    held = flat_paths(variables(state)["params"])
-    np.testing.assert_array_equal(held["norm_final/scale"], state.ema["norm_final"]["scale"])
-    np.testing.assert_array_equal(held["embed/embedding"], state.frozen["embed"]["embedding"])
+    averaged = flat_paths(variables(state)["params"])
+    np.testing.assert_array_equal(averaged["norm_final/scale"], state.ema["norm_final"]["scale"])
+    np.testing.assert_array_equal(averaged["embed/embedding"], state.frozen["embed"]["embedding"])
 
 
 @pytest.mark.parametrize(("t", "d"), [(1, 2 / 11), (9, 10 / 19), (10**6, 0.999)])

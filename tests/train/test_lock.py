@@ -10,7 +10,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.train import lock
-from txjax.train.lock import held, locked
+from txjax.train.lock import is_locked, locked
 from txjax.types import UserError
 
 
@@ -53,8 +53,8 @@ def test_a_removed_lock_admits_no_second_run(config, tmp_path, capsys):
         assert main(["train", f"--config={config}", f"--workdir={workdir}"]) == 2
         err = capsys.readouterr().err
         assert "a folder that no other run is using" in err and len(err.splitlines()) == 1
-        assert held(workdir)
-    assert not held(workdir)
+        assert is_locked(workdir)
+    assert not is_locked(workdir)
     with locked(workdir):
         assert str(os.getpid()) in (workdir / ".lock").read_text()
 

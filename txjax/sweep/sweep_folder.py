@@ -18,7 +18,7 @@ from txjax.io import digest
 from txjax.io.disk import take_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
-from txjax.train.lock import FLAG, held
+from txjax.train.lock import FLAG, is_locked
 from txjax.tree import read_json
 from txjax.types import UserError
 
@@ -95,7 +95,7 @@ class Folder:
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
         with (self.run(name) / ".claim").open("a+") as lock:
-            yield take_lock(lock.fileno(), FLAG, self.run(name)) and not held(self.run(name))
+            yield take_lock(lock.fileno(), FLAG, self.run(name)) and not is_locked(self.run(name))
 
 
 class Tail:

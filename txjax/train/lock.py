@@ -49,7 +49,7 @@ def locked(workdir: Path) -> Iterator[None]:
         lock.close()
 
 
-def held(workdir: Path) -> bool:
+def is_locked(workdir: Path) -> bool:
     """Whether a process is in this run's folder."""
     for path, flags in ((workdir / NAME, os.O_RDWR), (workdir, os.O_RDONLY)):
         with contextlib.suppress(OSError, UserError):  # it isn't there, or can't be locked
