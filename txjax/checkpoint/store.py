@@ -99,7 +99,7 @@ class Store(Steps):
         digest.commit(self.path(step))
         if faults := digest.read_back(self.path(step)):
             self.set_aside(step, faults)
-            raise RunError(f"step {step} reads back from the disk other than it was written; {self._safe()}")
+            raise RunError(f"step {step} read back from the disk differs from what was written; {self._safe()}")
 
     def _guarded(self, step: int, act: Callable[[], Any]) -> Any:
         try:

@@ -1,6 +1,6 @@
 """Restricts the classes that the files of a prepared data set may name to TFDS's own features.
 
-TFDS imports the module of any class that `features.json` or `dataset_info.json` names, so a file could run any code.
+TFDS imports the module of any class that `features.json` or `dataset_info.json` names, so a file could pick what runs.
 `check_file` rejects such a file before TFDS reads it; in `only_tfds_classes`, TFDS itself finds only its own classes.
 """
 
