@@ -69,7 +69,7 @@ def test_command_prints_costs_and_writes_points(tmp_path, capsys):
     flags = [
         "--config=configs/text/gpt_tiny.py",
         "--target=1e13",
-        "--budgets=2",
+        "--num_budgets=2",
         "--sizes=3",
         "--flops_per_second=1e10",
     ]

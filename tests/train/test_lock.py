@@ -23,7 +23,7 @@ def quick(monkeypatch):
 def left(monkeypatch):
     """The words with which this process would have ended."""
     words = []
-    monkeypatch.setattr(lock.distributed, "leave", lambda code, message: words.append(message))
+    monkeypatch.setattr(lock.distributed, "exit_process", lambda code, message: words.append(message))
     return words
 
 

@@ -16,7 +16,7 @@ def run(argv: list[str]) -> int:
     parser.add_config()
     parser.add_argument("--budgets", type=_numbers, help="FLOPs, each spent on models of several sizes: 1e16,3e16")
     parser.add_argument("--target", help="FLOPs of a run to predict, or its FILE.py[:variant]: budgets below it")
-    parser.add_argument("--budgets", type=int, default=4, help="budgets below --target; default 4")
+    parser.add_argument("--num_budgets", type=int, default=4, help="budgets below --target; default 4")
     parser.add_argument("--headroom", type=float, default=10.0, help="--target over the largest budget; default 10")
     parser.add_argument("--ratios", type=_numbers, help="a grid of --widths and of tokens a parameter: 5,10,20,40,80")
     parser.add_argument(
@@ -31,7 +31,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--out", type=Path, help="write the points to this JSON file, for a sweep()")
     parser.add_argument("--json", action="store_true", help="print JSON")
     flags, overrides = parser.parse_known(argv)
-    for name in ("budgets", "sizes"):
+    for name in ("num_budgets", "sizes"):
         if getattr(flags, name) < 1:
             raise UserError(f"--{name}", "at least 1", getattr(flags, name))
     if sum(given is not None for given in (flags.budgets, flags.target, flags.ratios)) != 1:
@@ -87,7 +87,7 @@ def _below(flags: Any) -> list[float]:
         target = float(flops_per_step(experiment)) * experiment.num_steps
     if not target > 0 or not flags.headroom > 1:
         raise UserError("--target", "FLOPs above 0, and a --headroom above 1", f"{target:g}, {flags.headroom:g}")
-    return below(target, flags.budgets, flags.headroom)
+    return below(target, flags.num_budgets, flags.headroom)
 
 
 def _show(runs: list[Any], total: int, hours: float | None) -> None:
