@@ -23,7 +23,7 @@ def test_every_field_with_type_value_and_a_line(config, capsys):
     assert list(lines) == [f"--{path}" for path in paths[1:]]
     assert lines["--config.seed"].split("  ")[0] == "3"
     assert lines["--config.num_steps"].endswith("  a whole number, at least 1: updates of the whole run")
-    assert "one of raise, skip: what happens at a loss" in lines["--config.on_nonfinite"]
+    assert "one of raise, skip: at a non-finite loss" in lines["--config.on_nonfinite"]
     assert lines["--config.model.positions"].startswith("Rotary(...)") and "Alibi" in lines["--config.model.positions"]
     assert "500.0  " in lines["--config.model.positions.theta"] and "more than 1: Turns" in out
     assert "usage: txjax train" in out

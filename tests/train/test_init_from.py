@@ -177,7 +177,7 @@ def test_a_checkpoint_of_weights_starts_a_run_and_resumes_none(tmp_path, capsys)
         store.save_parts(0, weights, {})
         store.wait()
         (tmp_path / "config.json").write_text(json.dumps({"model": tree.to_json(experiment.model)}))
-        with pytest.raises(UserError, match=f"weights alone .*--config.init_from={tmp_path}"):
+        with pytest.raises(UserError, match=f"only weights .*--config.init_from={tmp_path}"):
             store.restore(layout.abstract)
     found = fates(tuning(tmp_path))
     assert found["norm_final/scale"] == "loaded" and found["head/kernel"] == "new"
