@@ -25,7 +25,7 @@ def test_every_field_with_type_value_and_a_line(config, capsys):
     assert lines["--config.num_steps"].endswith("  a whole number, at least 1: updates of the whole run")
     assert "one of raise, skip: at a non-finite loss" in lines["--config.on_nonfinite"]
     assert lines["--config.model.positions"].startswith("Rotary(...)") and "Alibi" in lines["--config.model.positions"]
-    assert "500.0  " in lines["--config.model.positions.theta"] and "more than 1: Turns" in out
+    assert "500.0  " in lines["--config.model.positions.theta"] and "more than 1: Rotates" in out
     assert "usage: txjax train" in out
     assert helped(capsys, "plan", "-h", f"--config={config}").count("--config.num_steps=") == 1
 
