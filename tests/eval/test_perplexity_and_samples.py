@@ -33,7 +33,8 @@ def test_perplexity(batch_size):
     nats = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
     loss = (nats * weights).sum() / weights.sum()
     expected = {"loss": loss, "perplexity": np.exp(loss), "bits_per_byte": loss / np.log(2)}
-    assert scores == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}
+    # A loss in float32 is right to some 1e-6 nats, by which its exponential is off as a fraction.
+    assert scores == {name: pytest.approx(value, rel=1e-5) for name, value in expected.items()}
 
 
 def test_bits_per_byte_counts_bytes_and_not_tokens(monkeypatch):

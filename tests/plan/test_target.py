@@ -43,6 +43,7 @@ def test_every_chip_has_all_its_numbers_and_a_source():
         assert 1e11 < chip.interconnect < chip.memory_bandwidth < 1e13 and chip.source, name
 
 
+@pytest.mark.mesh
 def test_fake_devices_are_this_machines():
     target = fake(8, "H200")
     assert len(target.devices) == 8 and target.platform == "cpu" and target.chip is CHIPS["H200"]
