@@ -23,9 +23,10 @@ def test_a_config_reaches_its_score(score, tfds, tmp_path, monkeypatch):
         monkeypatch.setenv("TFDS_DATA_DIR", str(tfds))
     experiment = config.load(score.source, [])
     try:
-        for data in (experiment.data, *(evaluation.data for evaluation in experiment.evals.values())):
-            data.check()
+        experiment.data.check()  # that of evaluations follows it
     except UserError as error:
+        if not error.field.endswith(("name", "data_dir")) or "txjax_" in str(error):
+            raise
         pytest.skip(f"its data is not here: {error}")
     words = [sys.executable, "-m", "txjax", "train", f"--config={score.source}", f"--workdir={tmp_path / 'run'}"]
     plain = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}  # optimised as for a user
