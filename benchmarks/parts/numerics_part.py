@@ -19,10 +19,10 @@ from txjax.nn.reference_attention import reference_attention
 
 TITLE = (
     "Kernels of attention in bfloat16: largest error of the output and of the three gradients, over the largest "
-    "magnitude, against the reference_attention in float32; and of the reference_attention in bfloat16"
+    "magnitude, against the reference in float32; and of the reference in bfloat16"
 )
 NEEDS = {"splash": "tpu", "cudnn": "gpu"}
-ALLOWED = 2.0  # times the error of the reference_attention in bfloat16
+ALLOWED = 2.0  # times the error of the reference in bfloat16
 LEAST = 0.02  # errors below this always pass
 
 
