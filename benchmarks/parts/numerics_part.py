@@ -80,7 +80,7 @@ def _kernel(name: str, query: jax.Array, key: jax.Array, mask: Mask) -> Callable
     if NEEDS.get(name, backend.platform()) != backend.platform():
         raise Unavailable(f"needs a {NEEDS[name].upper()}")
     if (why := refuses(query, key, mask)) is not None:
-        raise Unavailable(f"goes to the reference_attention: {why}")
+        raise Unavailable(f"goes to the reference: {why}")
     return attend
 
 
