@@ -102,6 +102,8 @@ def train_together(
 class Population(Trainer):
     """Trains several runs, their states stacked along a first dimension."""
 
+    recorder: Recorders  # type: ignore[assignment]
+
     def __init__(self, runs: Sequence[Run]):
         self.run = runs[0]
         self.runs = runs

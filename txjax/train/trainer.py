@@ -90,7 +90,7 @@ class Trainer:
         self.experiment = run.experiment
         self.layout = run.layout
         self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]] = jit_step(run.experiment, run.layout)
-        self.recorder: Any = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
 
     def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
