@@ -5,7 +5,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from txjax import backend, distributed, sharding
 from txjax.data.following import differences
@@ -22,6 +22,7 @@ from txjax.train.workdir import lock_workdir, valid_path, write_config, write_ma
 if TYPE_CHECKING:
     from txjax.train.trainer import Trainer
 
+T = TypeVar("T", bound="Trainer")
 log = logging.getLogger("txjax")
 
 
@@ -29,9 +30,9 @@ log = logging.getLogger("txjax")
 def session(
     experiments: Sequence[Experiment],
     workdirs: Sequence[str | Path],
-    make_trainer: "Callable[[list[Run]], Trainer]",
+    make_trainer: Callable[[list[Run]], T],
     allow_config_change: bool = False,
-) -> "Iterator[Trainer]":
+) -> Iterator[T]:
     """Yields a trainer that has begun; on exit its saves are finished and its workdirs unlocked.
 
     Args:
