@@ -9,7 +9,10 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import Dataset
-from txjax.train.check import open_data
+from txjax.experiment import Experiment
+from txjax.models import Decoder
+from txjax.objectives import NextToken
+from txjax.train.check import check, open_data
 from txjax.types import UserError, spec
 
 
@@ -83,6 +86,22 @@ def test_an_example_is_held_to_its_spec():
             open_data("config.data", Constant(value))
     with pytest.raises(UserError, match="config.evals.valid.data: expected at least one example"):
         open_data("config.evals.valid.data", Constant(np.int32(3), count=0))
+
+
+def test_a_spec_with_an_unknown_key_is_a_user_error():
+    @dataclasses.dataclass
+    class Odd(Constant):
+        def check(self):
+            pass
+
+        def spec(self):
+            return {"id": spec((), "int32"), "labels": spec((), "int32")}
+
+    experiment = Experiment(Decoder(vocab=8, width=8, depth=1, heads=1), NextToken(), Odd(np.int32(0)))
+    with pytest.raises(
+        UserError, match=r"config.data: expected Odd.spec\(\) with keys of .*, got 'labels'; did you mean label"
+    ):
+        check(experiment)
 
 
 def test_a_dry_run_of_several_points_trains_none(config, tmp_path, capsys):

@@ -110,7 +110,10 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
     except UserError as error:
         raise error.inside(field, "data") from None
     spec = data.spec()
-    assert set(spec) <= set(BATCH_KEYS), f"{type(data).__name__} has keys that types.BATCH_KEYS does not know"
+    for key in spec:
+        if key not in BATCH_KEYS:
+            expected = f"{type(data).__name__}.spec() with keys of txjax.types.BATCH_KEYS"
+            raise UserError(field, expected, key, near_misses(key, BATCH_KEYS) or list(BATCH_KEYS))
     if missing := missing_keys(needs, spec):
         raise UserError(
             field,
