@@ -2,7 +2,7 @@
 
     python benchmarks/images.py [--examples=200]
 
-The images are synthetic, about as large as ImageNet's, and replace the embedded digits. CPU time is that of the whole
+The images are synthetic, about as large as ImageNet's, and replace the embedded digits. CPU time counts the whole
 process; the loader's throughput, with all its threads, is in wall time.
 """
 

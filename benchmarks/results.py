@@ -35,7 +35,7 @@ class Book:
     Attributes:
       folder: of all parts.
       part: its name.
-      device: what the cases run on; those of another one are left aside.
+      device: what the cases run on; cases of another device are ignored.
       deadline: of `time.monotonic`: no case is started after it.
       seconds: that a case may take, or its process ends. If None, any.
       retry: run cases again that failed before this book was opened.

@@ -50,7 +50,7 @@ class Flags(argparse.ArgumentParser):
         self.add_argument("--workdir", required=True, help="the run's folder")
 
     def read(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The launcher's own flags, and those of `txjax train` as typed: `--config.a.b=value` ...
+        """The launcher's own flags, and the flags of `txjax train` as typed: `--config.a.b=value` ...
 
         Raises:
           UserError: an unknown flag, or a control character.

@@ -2,7 +2,7 @@
 
     python tests/budgets.py FOLDER [SECONDS]
 
-FOLDER has TIER.xml (pytest --junitxml) and TIER.time ("real user sys") of each tier; SECONDS are those of .ci/run.
+FOLDER has TIER.xml (pytest --junitxml) and TIER.time ("real user sys") of each tier; SECONDS: of all of .ci/run.
 
 A new family may cost 10 s of the fast tests and 40 s of the slow ones (user seconds).
 """

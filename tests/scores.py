@@ -88,7 +88,7 @@ def known() -> list[Score]:
 
 
 def sources(score: Score) -> set[str]:
-    """The files of this repository that a config is made of: its own, and those of its model, objective, data, ..."""
+    """The files of this repository that a config is made of: its own, its model's, objective's, data's, ..."""
     nodes = [node for _, node in tree.walk(config.load(score.source, [])) if dataclasses.is_dataclass(node)]
     files = {score.path, *(Path(inspect.getfile(type(node))) for node in nodes)}
     return {str(file.relative_to(ROOT)) for file in files if file.is_relative_to(ROOT)}

@@ -143,7 +143,7 @@ def test_factors_of_depth_are_those_of_the_tables(alpha: float, lr: float, sgd: 
 
 @pytest.mark.parametrize(("kind", "rule"), [(AdamW, "adam"), (Lion, "adam"), (SGD, "sgd")], ids=lambda v: str(v))
 def test_optimizers_keep_the_factors(kind: Any, rule: str) -> None:
-    """The second update at four times the base's width against that of the bare optimizer, from the same gradients."""
+    """The second update at four times the base's width against the bare optimizer's, from the same gradients."""
     make, inputs = MODELS["decoder"]
     model = make(width=32, depth=1, heads=2, parametrization=MUP)
     axes, like = axes_of(model, inputs), shapes(model, inputs)["params"]

@@ -32,7 +32,7 @@ def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
 
 def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, int]:
     """The same by scope of names (Flax modules and `jax.named_scope`) that the operations are in."""
-    with backend.target_platform("cpu"):  # the reference's products can be counted, those of kernels can't
+    with backend.target_platform("cpu"):  # the reference's products can be counted, a kernel's can't
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
 
 
@@ -78,7 +78,7 @@ def _one(scope: Scope, flops: int) -> collections.Counter[Scope]:
 
 
 def _names(eqn: JaxprEqn) -> Scope:
-    """The names that an equation adds to those of its jaxpr, without those of transformations: jvp(name)."""
+    """The names that an equation adds to its jaxpr's, without the names of transformations: jvp(name)."""
     return tuple(re.findall(r"[^/()]+(?=[/)]|$)", str(eqn.source_info.name_stack)))
 
 

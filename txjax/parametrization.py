@@ -77,7 +77,7 @@ RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """A model's sizes over those of its base, and the factors that follow from them: 1 if they are the base's.
+    """A model's sizes relative to its base, and the factors that follow from them: 1 if they are the base's.
 
     Attributes:
       width, head_size, depth: the ratios.
@@ -90,7 +90,7 @@ class Scaling:
     alpha: float = 0.0
 
     def base_fans(self, fan_in: int, fan_out: int, role: Role) -> tuple[float, float]:
-        """The fans of the base's kernel, from those of this model's."""
+        """The fans of the base's kernel, from the fans of this model's."""
         from_wide, to_wide = role in (Role.HIDDEN, Role.OUTPUT), role in (Role.HIDDEN, Role.INPUT)
         return fan_in / (self.width if from_wide else 1), fan_out / (self.width if to_wide else 1)
 
@@ -146,7 +146,7 @@ class MuP(Parametrization):
     the head size, not by its root. MLPs, heads times head size, and MAE's decoder scale with the width.
 
     Attributes:
-      base_width: the width at which nothing differs from `Standard`: that of the model whose learning rate was tuned.
+      base_width: the width of the model whose learning rate was tuned; at it nothing differs from `Standard`.
       base_head_size: the head size of that model.
     """
 

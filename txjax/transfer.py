@@ -79,7 +79,7 @@ class Bicubic(Resample):
 
 @dataclasses.dataclass
 class Transfer:
-    """How `init_from` maps this run's parameters to those of the source run.
+    """How `init_from` maps this run's parameters to the source run's.
 
     Attributes:
       prefixes: {prefix of paths here: prefix there, or None to initialise}. A prefix is one or more whole steps of a

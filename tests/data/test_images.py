@@ -1,4 +1,4 @@
-"""Images equal those of the data set, changed only by the transforms and their random numbers."""
+"""Images equal the data set's, changed only by the transforms and their random numbers."""
 
 import functools
 

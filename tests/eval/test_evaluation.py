@@ -18,7 +18,7 @@ from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator, evaluators
 from txjax.types import Mean
 
-import experiments
+import tiny_experiments
 from made import call, variables
 
 pytestmark = pytest.mark.mesh
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.mesh
 @pytest.fixture(scope="module")
 def experiment():
     digits = Images(name="txjax_digits", split="test", shape=(8, 8, 1))
-    return experiments.vit(data=digits, evals={"test": Evaluation(data=digits)}, batch_size=64)
+    return tiny_experiments.vit(data=digits, evals={"test": Evaluation(data=digits)}, batch_size=64)
 
 
 def test_the_mean_is_over_examples_and_not_over_batches(experiment):

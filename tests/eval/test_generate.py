@@ -60,7 +60,7 @@ def test_a_stream_gives_the_tokens_of_one_program():
 
 
 def test_without_a_cache_the_last_tokens_are_computed_anew():
-    """While the text fits the window it equals that of the cache; then it depends only on the window."""
+    """While the text fits the window it equals the cache's; then it depends only on the window."""
     model, window = Decoder(vocab=17, width=16, depth=1, heads=2), 6
     prompt = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
     params, apply = variables(model, prompt), forward(model)

@@ -1,4 +1,4 @@
-"""Metrics of all predictions equal those of scikit-learn and scipy, without padding."""
+"""Metrics of all predictions equal scikit-learn's and scipy's, without padding."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Context parallelism: with all-gathered keys or a ring, results and gradients equal those of one device."""
+"""Context parallelism: with all-gathered keys or a ring, results and gradients equal one device's."""
 
 import dataclasses
 import re

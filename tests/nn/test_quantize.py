@@ -17,7 +17,7 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
-import experiments
+import tiny_experiments
 from made import numbers, variables
 
 # qwix 0.1.8 uses a name that flax 0.12.8 deprecates.
@@ -109,7 +109,7 @@ def test_types_of_the_products() -> None:
 
 def test_training_in_int8_stays_near() -> None:
     def train(quantize: Quantize | None) -> tuple[list[float], dict[str, Any]]:
-        exp = experiments.decoder(model=decoder(quantize))
+        exp = tiny_experiments.decoder(model=decoder(quantize))
         losses = []
         with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
             layout = build_layout(exp, built)

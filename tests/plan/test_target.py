@@ -27,7 +27,7 @@ def test_near_misses_are_named():
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="pip install '.[plan]'")
 @pytest.mark.parametrize("name", ["v4:2x2x4", "v5e:4x8", "v5p:4x4x4", "v6e:16x16"])
 def test_a_slice_takes_any_mesh(name):
-    """Whether or not the axes are those of its torus."""
+    """Whether or not the axes are its torus's."""
     target = slice_of(name)
     shape = [int(part) for part in name.partition(":")[2].split("x")]
     assert len(target.devices) == math.prod(shape) and target.platform == "tpu"

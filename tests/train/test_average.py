@@ -21,7 +21,7 @@ from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths
 
-import experiments
+import tiny_experiments
 
 B, L, STEPS = 8, 16, 5
 
@@ -41,7 +41,7 @@ def experiment(**fields) -> Experiment:
         num_steps=4,
         on_nonfinite="skip",
     )
-    return experiments.decoder(**defaults | fields)
+    return tiny_experiments.decoder(**defaults | fields)
 
 
 def batch(i: int, weight: float) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 
-import experiments
+import tiny_experiments
 from made import numbers
 
 FROZEN = (Group(r"head/.*"), Group(r"(?!head/).*", trainable=False))
@@ -24,7 +24,7 @@ HEAD = 32 * 10 + 10
 
 def experiment(groups=None) -> Experiment:
     optimizer = AdamW(schedule=Constant(), **({"groups": groups} if groups else {}))
-    return experiments.vit(model=ViT(patch=4, classes=10, width=32, depth=2, heads=2), optimizer=optimizer)
+    return tiny_experiments.vit(model=ViT(patch=4, classes=10, width=32, depth=2, heads=2), optimizer=optimizer)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def fates(experiment: Experiment) -> dict[str, str]:
 
 
 def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
-    """The parameters of a step as they were saved: those of `fill`."""
+    """The parameters of a step as they were saved, by `fill`."""
     experiment = pretraining()
     with sharding.use_mesh(experiment.mesh) as built:
         state = fill(build_layout(experiment, built).abstract, step)

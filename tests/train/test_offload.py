@@ -15,14 +15,14 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 
-import experiments
+import tiny_experiments
 
 pytestmark = pytest.mark.mesh
 
 
 def experiment(moments: str = "device", **model) -> Experiment:
     mesh = Mesh(data=1, fsdp=2, tensor=2, moments=moments)
-    return experiments.decoder(model=Decoder(vocab=256, width=32, depth=1, heads=2, **model), mesh=mesh)
+    return tiny_experiments.decoder(model=Decoder(vocab=256, width=32, depth=1, heads=2, **model), mesh=mesh)
 
 
 def batch(step: int) -> dict[str, np.ndarray]:

@@ -32,15 +32,15 @@ from txjax.train.traced import check_together, populations
 from txjax.train.trainer import train
 from txjax.types import UserError, flat_paths
 
-import experiments
 import runs
+import tiny_experiments
 
 ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's rounding goes into the sign of tiny steps
 
 
 def experiment(**changes: Any) -> Experiment:
     """Six steps of a tiny decoder; `changes` by dotted path."""
-    made = experiments.decoder(
+    made = tiny_experiments.decoder(
         model=Decoder(vocab=256, width=16, depth=1, heads=2, initial=Normal(stddev=0.1)),
         evals={"valid": Evaluation(data=NextTokenWindows(split="validation", length=16), every_steps=4, max_batches=1)},
         optimizer=AdamW(schedule=Constant(warmup_steps=2)),

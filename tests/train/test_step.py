@@ -17,14 +17,14 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
-import experiments
+import tiny_experiments
 
 STEPS = 8
 
 
 def experiment(**fields) -> Experiment:
     model = Decoder(vocab=64, width=32, depth=2, heads=4)
-    return experiments.decoder(**dict(model=model, batch_size=16, num_steps=STEPS, seed=3) | fields)
+    return tiny_experiments.decoder(**dict(model=model, batch_size=16, num_steps=STEPS, seed=3) | fields)
 
 
 def batches(n: int, bad: int | None = None) -> list[dict[str, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""The log's speeds are those of what the steps did: batches that a bucket cut count at their own length."""
+"""The log's speeds count what the steps did: batches that a bucket cut count at their own length."""
 
 import dataclasses
 

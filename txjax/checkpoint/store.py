@@ -148,7 +148,7 @@ class Store(Steps):
         Removes what a killed save left. Renames a damaged step to `STEP.bad`, with a warning, and tries the one before.
 
         Raises:
-          UserError: all steps are damaged, or the arrays aren't those of this model.
+          UserError: all steps are damaged, or the arrays don't match this model.
         """
         step = on_primary("the step to resume from", self.newest_good)
         if step is None:

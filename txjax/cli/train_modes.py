@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 
 from txjax import config
 from txjax.cli.smoke import shorten
@@ -31,17 +30,17 @@ def apply_flags(flags: argparse.Namespace, experiment: Experiment, profiled: Ste
         profiled.check(0, min(flags.until or experiment.num_steps, experiment.num_steps))
 
 
-def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
+def dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     """Checks the run that the flags name, or each of several points, without changing the workdir."""
     from txjax.sweep.resolve import points_of
     from txjax.train.dry_run import dry_run
 
     if flags.point and len(flags.point) > 1:
-        points = points_of(flags.config, list(overrides), flags.point)
+        points = points_of(flags.config, overrides, flags.point)
         experiments = {flags.workdir / point.name: point.experiment for point in points}
     else:
         study = flags.point or flags.trial
-        chosen = part_of_study(flags, overrides) if study else config.load(flags.config, list(overrides))
+        chosen = part_of_study(flags, overrides) if study else config.load(flags.config, overrides)
         experiments = {flags.workdir: chosen}
     for workdir, experiment in experiments.items():
         if flags.dry_run == "fields":
@@ -52,12 +51,12 @@ def dry_run(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
     return 0
 
 
-def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
+def train_points(flags: argparse.Namespace, overrides: list[str]) -> int:
     """Trains several points in one program. Prints the failed ones."""
     from txjax.sweep.resolve import points_of
     from txjax.train.population import train_together
 
-    points = points_of(flags.config, list(overrides), flags.point)
+    points = points_of(flags.config, overrides, flags.point)
     experiments = [point.experiment for point in points]
     workdirs = [flags.workdir / point.name for point in points]
     for point in points if flags.smoke else ():
@@ -68,12 +67,12 @@ def train_points(flags: argparse.Namespace, overrides: Sequence[str]) -> int:
     return ended.code
 
 
-def part_of_study(flags: argparse.Namespace, overrides: Sequence[str]) -> Experiment:
+def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment:
     """The experiment of the sweep point or search trial that the flags name."""
     if flags.point:
         from txjax.sweep.resolve import points_of
 
-        return points_of(flags.config, list(overrides), flags.point)[0].experiment
+        return points_of(flags.config, overrides, flags.point)[0].experiment
     from txjax.sweep.search import of_params
 
-    return of_params(flags.config, list(overrides), flags.trial)
+    return of_params(flags.config, overrides, flags.trial)

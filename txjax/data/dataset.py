@@ -68,7 +68,7 @@ class TFDSDataset(Dataset):
       name: TFDS's name, with optional config and version: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
         evaluation: the training data's (`data.following`).
       split: TFDS's split syntax: `train`, `train[:90%]`, `train+validation`.
-      data_dir: the folder of the prepared sets. If None, that of the training data in an evaluation on the same set;
+      data_dir: the folder of the prepared sets. If None, the training data's in an evaluation on the same set;
         else TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets, and txjax's cache for the embedded sets.
     """
 

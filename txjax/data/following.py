@@ -15,7 +15,7 @@ def sets(data: Dataset) -> dict[str, TFDSDataset]:
 def following(data: Dataset, train: Dataset) -> Dataset:
     """A copy in which every TFDS data set without a name has the training data's name and `data_dir`.
 
-    In a mixture the name is that of the training mixture's part of the same name. A set with the same name as the
+    In a mixture the name comes from the training mixture's part of the same name. A set with the same name as the
     training data's also has its `data_dir`, if it has none of its own.
 
     Raises:

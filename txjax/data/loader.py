@@ -115,7 +115,7 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
 
 
 def _width(source: Source, examples: Callable[[range], list[int]]) -> Width:
-    """Returns a function from positions to the length of their batch; None if it is that of the examples."""
+    """Returns a function from positions to the length of their batch; None if no bucket cuts it."""
     if not isinstance(source, Bucketed):
         return lambda positions: None
     return lambda positions: source.width(examples(positions))

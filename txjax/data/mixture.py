@@ -71,7 +71,7 @@ class Mixture(Dataset):
 
 
 class MixtureSource:
-    """The examples of several sources, by index: those of the first part come first."""
+    """The examples of several sources, by index: the first part's come first."""
 
     def __init__(self, sources: dict[str, Source], weights: dict[str, float]):
         self._sources = list(sources.values())

@@ -113,7 +113,7 @@ class NextTokenWindows(TextWindows):
 class SentencePairs(TextWindows):
     """BERT's pairs, [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 3.1 and appendix A.2).
 
-    A is the first half of those of a window's length - 3 tokens that are in the document of its first token. With
+    A is the first half of those tokens, of a window's length - 3, that are in the document of its first token. With
     probability 1/2 B is the second half; else as many tokens from a random position of another document (of the same,
     if there is only one). The tokenizer must have [CLS] and [SEP]. `boundaries` changes nothing here.
 

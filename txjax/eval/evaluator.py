@@ -26,7 +26,7 @@ AHEAD = 2  # batches dispatched to the devices before the host reads the first o
 
 
 def shard_batch(batch: dict[str, Any], sharding: NamedSharding, size: int | None = None) -> Batch:
-    """A global batch of `size` examples (if None, those of `batch`) from the rows of `distributed.local_rows`."""
+    """A global batch of `size` examples (if None, as many as in `batch`) from the rows of `distributed.local_rows`."""
     with jax.transfer_guard_host_to_device("allow"):  # with several hosts this counts as an implicit transfer
         return {
             k: jax.make_array_from_process_local_data(sharding, x, (size or len(x), *x.shape[1:]))

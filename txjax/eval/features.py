@@ -48,7 +48,7 @@ class Spread:
 
 @dataclasses.dataclass
 class Frozen(Evaluator):
-    """Base class: predicts classes only from a model's features and those of labelled training examples.
+    """Base class: predicts classes only from a model's features and the features of labelled training examples.
 
     A model provides its features [B D] by `sow("intermediates", "features", x)`: the input of its head, without dropout
     and, for a masked autoencoder, with all patches visible. Examples of weight 0 are left out.

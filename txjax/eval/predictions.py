@@ -69,7 +69,7 @@ class Predictions(Evaluator):
 
     Attributes:
       metrics: for classes `accuracy`, `f1` (of class 1 of two), `f1_macro` (the mean over classes), `matthews`
-        (Matthews correlation); for numbers `pearson`, `spearman`. `GLUE["cola"]` are those of a GLUE task.
+        (Matthews correlation); for numbers `pearson`, `spearman`. `GLUE["cola"]` names a GLUE task's metrics.
     """
 
     metrics: tuple[str, ...] = ("accuracy",)

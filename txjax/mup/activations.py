@@ -18,7 +18,7 @@ from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 
-OUTPUT = "output"  # the name of the whole model's output among those of its modules
+OUTPUT = "output"  # the name of the whole model's output among its modules' outputs
 
 
 class _Recording:

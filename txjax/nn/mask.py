@@ -17,7 +17,7 @@ _static = {"static": True}
 class Mask:
     """The conditions under which a query sees a key: all must hold. `Mask()` allows everything.
 
-    Queries and keys have the indices 0, 1, ... in the call; `offset` is added to those of the queries.
+    Queries and keys have the indices 0, 1, ... in the call; `offset` is added to the queries'.
 
     Attributes:
       causal: no key after its query.

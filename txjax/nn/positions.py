@@ -38,7 +38,7 @@ class Positions(nn.Module):
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
-        """The embeddings plus those of their positions. `grid`: the order of an image's tokens, None for text."""
+        """The embeddings with their positions added. `grid`: the order of an image's tokens, None for text."""
         return x
 
     def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:

@@ -44,7 +44,7 @@ class CrossEntropy:
       label_smoothing: e. Added to the cross entropy it gives the cross entropy of the target distribution
         (1 - e) * target + e / V (Szegedy et al. 2016, section 7).
       z_loss: keeps log Z near 0 (Chowdhery et al. 2022, section 5: 1e-4).
-      chunk: positions of each row whose logits are computed at a time, so that those of a large vocabulary are never
+      chunk: positions of each row whose logits are computed at a time, so that a large vocabulary's are never
         all in memory; the backward pass recomputes them. If None, all at once.
     """
 

@@ -16,8 +16,8 @@ FIELD = "config.optimizer.layer_decay"
 class LayerDecay:
     """Factors on the learning rate that fall from the head to the embeddings.
 
-    With d layers, the factor of layer i (from 0) is decay^(d - i), that of the inputs before the layers decay^(d + 1),
-    and that of the rest, heads and the final norm, 1: the numbering of BEiT (Bao et al. 2022) and MAE (He et al.
+    With d layers, the factor is decay^(d - i) for layer i (from 0), decay^(d + 1) for the inputs before the layers,
+    and 1 for the rest, heads and the final norm: the numbering of BEiT (Bao et al. 2022) and MAE (He et al.
     2022). It differs from BEiT's in that a relative bias that all layers share counts as an input, not as the last
     layer, and from ELECTRA's (Clark et al. 2020) in that the last layer is one step below the head, not two.
 

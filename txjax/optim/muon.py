@@ -21,7 +21,7 @@ def hidden_matrix(path: str, axes: Axes) -> Matrix | None:
 def scale_by_muon(
     axes: PyTree, momentum: float, rms: float, dtype: str, rest: optax.GradientTransformation
 ) -> optax.GradientTransformation:
-    """Directions of Jordan et al. 2024 for hidden matrices, those of `rest` for all other parameters.
+    """Directions of Jordan et al. 2024 for hidden matrices, `rest`'s directions for all other parameters.
 
     A direction is five quintic Newton-Schulz steps on the Nesterov momentum, times sqrt(max(fan-in, fan-out)) * rms,
     as the root mean square of an orthogonal matrix's entries is 1 / sqrt(max(fan-in, fan-out)) (Liu et al. 2025).

@@ -91,7 +91,7 @@ class Optimizer:
           num_steps: updates of the whole run.
           axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
           depth: the result of the method `depth`.
-          scaling: the model's sizes over those of its base. If None, learning rates don't depend on the size.
+          scaling: the model's sizes relative to its base. If None, learning rates don't depend on the size.
 
         Raises:
           UserError: `scaling` is given and the optimizer has no `rule`.

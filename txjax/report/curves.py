@@ -131,7 +131,7 @@ class Panel:
     bottom: float | None = None
 
     def draw(self, axes: Axes, theme: Theme) -> None:
-        # With many lines, those of training are thin, pale and unlabelled.
+        # With many lines, training's are thin, pale and unlabelled.
         crowded = len(self.lines) > 3 and any(line.measured for line in self.lines)
         title = f"{self.title}  (thick: evaluation, thin: training)" if crowded else self.title
         dress(axes, theme, title)

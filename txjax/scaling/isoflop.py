@@ -129,7 +129,7 @@ class IsoFLOP(Frontier):
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
         """Budgets drawn with replacement, if there are at least five; in each, resampled residuals of a parabola.
 
-        A spline has no residuals, so those of the parabola are used for it, too.
+        A spline has no residuals, so the parabola's are used for it, too.
 
         At least four budgets are different: with fewer, the law of the loss would have no floor.
         """

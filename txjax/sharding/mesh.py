@@ -82,7 +82,7 @@ class Mesh:
         return {axis: num_devices // fixed if size == -1 else size for axis, size in sizes.items()}
 
     def build(self, devices: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
-        """The mesh over some devices, which may be those of a topology. If None, all of this run.
+        """The mesh over some devices, which may be a topology's. If None, all of this run.
 
         If they are of several slices, which a slower network connects, `data` is split over the slices, so that each
         has whole replicas of the model. Raises UserError if the slices don't divide `data`.

@@ -67,7 +67,7 @@ class Local:
     """Runs points on this machine.
 
     Args:
-      groups: the unfinished points; those of a group train in one process.
+      groups: the unfinished points; a group's points train in one process.
       jobs: processes at a time.
       seconds: after this time, runs are stopped and save, and no more are started. If None, there is no limit.
     """

@@ -122,7 +122,7 @@ class SweepProgress:
 
 
 def scores(row: Row) -> dict[str, str]:
-    """The losses of a row as short text, those of evaluations last."""
+    """The losses of a row as short text, evaluations last."""
     found = {k: v for k, v in row.items() if k == "train/loss" or (k.startswith("eval/") and k.endswith("/loss"))}
     return {name.removesuffix("/loss"): compact(value) for name, value in sorted(found.items(), reverse=True)}
 

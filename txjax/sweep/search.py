@@ -84,7 +84,7 @@ class Trial:
 
 
 class Search(Local):
-    """Runs trials on this machine, and waits for those of other workers, which may die.
+    """Runs trials on this machine, and waits for trials of other workers, which may die.
 
     Args:
       flops_per_step: of a typical run, for the ETA.

@@ -1,7 +1,7 @@
 """Several runs in one program: experiments that differ only in numbers, each in its own workdir.
 
 The step is vmapped over the members. The mesh's `data` axis splits them over the devices instead of their batches; all
-else is sharded as for a single run. A member's rows and checkpoints are those of its single run, to float32 rounding,
+else is sharded as for a single run. A member's rows and checkpoints equal its single run's, to float32 rounding,
 and either can resume from the other's.
 """
 
@@ -67,7 +67,7 @@ def train_together(
     Args:
       experiments: they differ in numbers that a trace may take as arguments (seed, rates, decays, betas, ...), in the
         schedule, and in data of one shape.
-      workdirs: one each. Each looks like the one of `train`; `perf/` and `goodput` are those of all members.
+      workdirs: one each. Each looks like the one of `train`; `perf/` and `goodput` cover all members.
       allow_config_change, until: see `train`.
 
     Raises:

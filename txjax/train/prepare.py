@@ -81,5 +81,5 @@ def _compare_data(fingerprints: dict[str, str]) -> None:
     for name, there in on_primary("the data", lambda: fingerprints, DATA_SECONDS).items():
         if fingerprints[name] != there:
             raise RunError(
-                f"the data of {name} on {distributed.process_name()} are not those of {distributed.process_name(0)}"
+                f"the data of {name} on {distributed.process_name()} are not the data of {distributed.process_name(0)}"
             )

@@ -1,7 +1,6 @@
-"""Which experiments can be one program: those that differ only in numbers which the program takes as arguments.
+"""Which experiments can share one program: they differ only in numbers that the program takes as arguments.
 
-A field says where it is declared that a trace can take it as an argument: `config_field(0.9, traced=True)`. Every other
-value belongs to the program.
+A field is declared as such a number by `config_field(0.9, traced=True)`. The program depends on all other values.
 """
 
 import collections

@@ -170,7 +170,7 @@ class Trainer:
         return shard_batch(batch, self.layout.batch, self.experiment.batch_size)
 
     def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
-        """The batch itself; of several runs, that of the first."""
+        """The batch itself; of several runs, the first one's."""
         return batch
 
     def evaluate(self, name: str, step: int) -> None:
@@ -290,9 +290,8 @@ class Trainer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if (
-                kind is None or not distributed.is_multiprocess()
-            ):  # else others may be gone for whom the save would wait
+            # After an error the other processes, which a save waits for, may be gone.
+            if kind is None or not distributed.is_multiprocess():
                 with self.goodput.spent("save"), self.watchdog.patient("saving"):
                     self.recorder.wait()
         finally:
