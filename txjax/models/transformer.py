@@ -1,4 +1,4 @@
-"""The base of all models: the sizes and parts of a stack of blocks."""
+"""The base of Transformers: the sizes and parts of a stack of blocks."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,11 +7,11 @@ from typing import Any
 import flax.linen as nn
 from jaxtyping import Array, Float
 
+from txjax.models.model import Model
 from txjax.nn import (
     MLP,
     Attention,
     Block,
-    Init,
     LayerContext,
     LayerNorm,
     NoPositions,
@@ -25,15 +25,15 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
-from txjax.parametrization import Parametrization, Scaling, Standard
+from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field, near_misses
 
 _SIZES = ("width", "depth", "heads", "kv_heads")
 
 
-class Transformer(nn.Module, kw_only=True):
-    """The fields of every model. Parts are templates: the model sets their sizes when it is called.
+class Transformer(Model, kw_only=True):
+    """The fields of every Transformer. Parts are templates: the model sets their sizes when it is called.
 
     Attributes:
       width: size D of the residual stream.
@@ -43,12 +43,8 @@ class Transformer(nn.Module, kw_only=True):
       positions: the position encoding.
       norm, attention, mlp, block: the parts of a layer.
       stack: how the layers are run (`remat`, `unroll`).
-      initial: the initialiser of kernels, at the parametrization's base size if it has one.
-      parametrization: how other numbers scale with the sizes: not at all (`Standard`), or so that a learning rate
-        transfers to any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
       dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
       quantize: eight-bit products of the layers. If None, products are in `dtype`.
-      dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
     """
 
     width: int = config_field(at_least=1)
@@ -61,11 +57,8 @@ class Transformer(nn.Module, kw_only=True):
     mlp: MLP = dataclasses.field(default_factory=MLP)
     block: Block = dataclasses.field(default_factory=PreNorm)
     stack: Stack = dataclasses.field(default_factory=Stack)
-    initial: Init = dataclasses.field(default_factory=Init)
-    parametrization: Parametrization = dataclasses.field(default_factory=Standard)
     dropout: float = config_field(0.0, at_least=0, below=1)
     quantize: Quantize | None = None
-    dtype: str = config_field("float32", choices=("float32", "bfloat16"))
 
     @nn.nowrap
     def layers(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
@@ -110,11 +103,6 @@ class Transformer(nn.Module, kw_only=True):
         """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         size = head_size(self.width, self.heads, self.attention.head_size)
         return self.parametrization.scaling(self.width, size, self.depth)
-
-    @nn.nowrap
-    def layer_scaling(self) -> Scaling:
-        """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
-        return self.scaling() or Scaling()
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:

@@ -25,8 +25,13 @@ def parameter(
     draw: nn.initializers.Initializer,
     shape: tuple[int, ...],
     axes: tuple[str | None, ...],
+    inputs: int = 0,
 ) -> jax.Array:
-    """A float32 parameter of `module`, with the logical names of its axes. Every parameter is created here."""
+    """A float32 parameter of `module`, with the logical names of its axes. Every parameter is created here.
+
+    Args:
+      inputs: how many of its leading axes are contracted with the input (or indexed by it): 0 for vectors.
+    """
     return jnp.asarray(module.param(name, nn.with_logical_partitioning(draw, axes), shape, jnp.float32))
 
 
