@@ -16,7 +16,7 @@ import pytest
 
 import txjax.models
 import txjax.objectives
-from txjax.models.transformer import Transformer
+from txjax.models.transformer import Layers, Transformer
 from txjax.objectives import Objective, missing_keys
 from txjax.types import BATCH_KEYS
 
@@ -34,6 +34,7 @@ FIELDS: dict[str, Any] = {
     "patch": 2,
     "classes": 3,
     "mask_id": 0,
+    "sentinel_id": V - 1,
     "decoder_width": 8,
     "decoder_depth": 1,
     "decoder_heads": 2,
@@ -75,6 +76,8 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "tokens": np.stack([r.integers(0, V, L) for r in rng]).astype(np.int32),
         "targets": np.stack([r.integers(0, V, L) for r in rng]).astype(np.int32),
         "segments": np.ones((B, L), np.int32),
+        "source_tokens": np.stack([r.integers(0, V, L + 2) for r in rng]).astype(np.int32),
+        "source_segments": np.ones((B, L + 2), np.int32),
         "positions": np.tile(np.arange(L, dtype=np.int32), (B, 1)),
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
@@ -96,7 +99,7 @@ def takes(*models: Any) -> set[str]:
     return {name for model in models for name in inspect.signature(model.__call__).parameters}
 
 
-MODELS = subclasses(txjax.models, Transformer)
+MODELS = [kind for kind in subclasses(txjax.models, Transformer) if kind is not Layers]  # it takes no batch
 OBJECTIVES = subclasses(txjax.objectives, Objective)
 
 
@@ -133,6 +136,8 @@ SUITED = {
     "Decoder NextToken",
     "DecoderClassifier Classification",
     "DecoderClassifier Regression",
+    "EncoderDecoder NextToken",
+    "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
     "ViT Classification",
     "ViT Regression",

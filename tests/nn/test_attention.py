@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import Attention, Init, LayerContext, Mask, dot_product_attention
+from txjax.nn import Attention, CrossAttention, Init, LayerContext, Mask, Memory, dot_product_attention
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -81,10 +81,11 @@ def test_the_module_is_its_four_projections() -> None:
     def split(name: str, source: jax.Array) -> np.ndarray:
         return np.einsum("bld,dhk->blhk", source, p[name]["kernel"]) + p[name]["bias"]
 
-    apply, causal = jax.jit(module.apply), LayerContext(mask=Mask(causal=True))
+    cross = CrossAttention(heads=H, kv_heads=G, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    causal, reads = LayerContext(mask=Mask(causal=True)), LayerContext(memory=Memory(jnp.asarray(memory)))
     for source, got, allowed in (
-        (x, apply(params, x, causal), np.tri(L, dtype=bool)),
-        (memory, apply(params, x, causal, memory), np.ones((L, S), bool)),
+        (x, jax.jit(module.apply)(params, x, causal), np.tri(L, dtype=bool)),
+        (memory, jax.jit(cross.apply)(params, x, reads), np.ones((L, S), bool)),
     ):
         zeros, allowed = np.zeros((B, H, L, source.shape[1])), np.broadcast_to(allowed, (B, *allowed.shape))
         mixed = by_hand(split("query", x), split("key", source), split("value", source), allowed, zeros)
@@ -103,9 +104,10 @@ def test_window_and_memory_mask() -> None:
         mask=Mask(allowed=jnp.asarray(np.tri(L, dtype=bool) & ~np.tri(L, k=-2, dtype=bool))[None, None])
     )
     np.testing.assert_allclose(call(near.apply, params, x, causal), call(far.apply, params, x, band), atol=1e-6)
-    hidden = LayerContext(memory_mask=Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
-    want = call(near.apply, params, x, causal, memory[:, :3])
-    np.testing.assert_allclose(call(near.apply, params, x, hidden, memory), want, atol=1e-5)
+    cross = CrossAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())
+    hidden = Memory(jnp.asarray(memory), Mask(allowed=jnp.asarray(np.arange(S) < 3)[None, None, None]))
+    want = call(cross.apply, params, x, LayerContext(memory=Memory(jnp.asarray(memory[:, :3]))))
+    np.testing.assert_allclose(call(cross.apply, params, x, LayerContext(memory=hidden)), want, atol=1e-5)
 
 
 def test_sizes_that_do_not_divide() -> None:

@@ -47,7 +47,7 @@ def test_kernels_are_drawn_by_fan_in_and_scale() -> None:
 
 
 def test_only_gpt2_shrinks_the_ends_of_branches() -> None:
-    assert GPT2().residual_scale(8) == 1 / 4
+    assert GPT2().residual_scale(16) == 1 / 4
     assert Normal().residual_scale(8) == Init().residual_scale(8) == Xavier().residual_scale(8) == 1
 
 

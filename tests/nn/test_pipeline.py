@@ -9,7 +9,7 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import Attention, LayerContext, Mask, PreNorm, Stack
+from txjax.nn import CrossAttention, LayerContext, Mask, Memory, PreNorm, Stack
 from txjax.nn.pipeline import Schedule
 from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
@@ -26,7 +26,7 @@ X = jnp.asarray(numbers(B, L, D))
 
 
 def stack(**how: Any) -> Stack:
-    cross = Attention(heads=2, initial=parts()["mlp"].initial, residual_scale=1.0, scaling=Scaling())
+    cross = CrossAttention(heads=2, initial=parts()["mlp"].initial, residual_scale=1.0, scaling=Scaling())
     return Stack(block=PreNorm(**parts(cross=cross)), depth=4, **how)
 
 
@@ -45,7 +45,7 @@ def test_stages_agree_with_one_loop(mesh: Mesh, how: dict[str, Any]) -> None:
         jnp.asarray(numbers(B, 5, D, seed=2)),
         jnp.asarray(draw.random((B, 1, 1, 5)) < 0.6).at[..., 0].set(True),
     )
-    context = LayerContext(rotation=turns, memory=memory, memory_mask=Mask(allowed=seen))
+    context = LayerContext(rotation=turns, memory=Memory(memory, Mask(allowed=seen)))
     params = variables(stack(), X, context)
 
     def loss(params: Any, x: jax.Array, context: LayerContext, how: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
@@ -73,7 +73,7 @@ def test_schedule_ticks() -> None:
 def test_invalid_schedules_and_batch_sizes() -> None:
     with sharding.use_mesh(Mesh(data=2, pipeline=4)):
         with pytest.raises(UserError, match=r"config.model.depth: expected a multiple of .* = 4 \* 2, got 4"):
-            variables(stack(rounds=2), X, LayerContext(memory=X))
+            variables(stack(rounds=2), X, LayerContext(memory=Memory(X)))
         with pytest.raises(UserError, match=r"microbatches: expected at least mesh.pipeline = 4.*, got 2"):
             Schedule(8, 4, 2, rounds=2)
         with pytest.raises(UserError, match=r"batch_size: expected a multiple of .*= 4 times the 2 parts .*, got 4"):

@@ -11,10 +11,12 @@ from txjax.nn import (
     MLP,
     Attention,
     Block,
+    CrossAttention,
     Init,
     LayerContext,
     LayerNorm,
     Mask,
+    Memory,
     PostNorm,
     PreNorm,
     RMSNorm,
@@ -61,17 +63,15 @@ def test_branches(kind: type[Block]) -> None:
 
 
 def test_cross_attention_reads_the_memory() -> None:
-    block = PreNorm(**parts(cross=Attention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())))
+    block = PreNorm(**parts(cross=CrossAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling())))
     memory = jnp.asarray(numbers(2, 5, 4, seed=1))
     hidden = Mask(allowed=jnp.asarray([True, True, False, False, False])[None, None, None])
-    context = LayerContext(memory=memory, memory_mask=hidden)
+    context = LayerContext(memory=Memory(memory, hidden))
     params = variables(block, X, context)
     got = jax.jit(block.apply)(params, X, context)
-    unseen = LayerContext(
-        memory=jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), memory_mask=context.memory_mask
-    )
+    unseen = LayerContext(memory=Memory(jnp.concatenate([memory[:, :2], memory[:, 2:] + 9], 1), hidden))
     np.testing.assert_array_equal(got, jax.jit(block.apply)(params, X, unseen))
-    seen = LayerContext(memory=memory + 9, memory_mask=context.memory_mask)
+    seen = LayerContext(memory=Memory(memory + 9, hidden))
     assert not np.allclose(got, jax.jit(block.apply)(params, X, seen))
 
 

@@ -12,8 +12,11 @@ from txjax.nn import (
     MLP,
     Attention,
     Block,
+    CrossAttention,
     LayerContext,
     LayerNorm,
+    Memory,
+    Mixer,
     NoPositions,
     Norm,
     Positions,
@@ -41,7 +44,8 @@ class Transformer(Model, kw_only=True):
       heads: query heads.
       kv_heads: key and value heads; 1 is multi-query attention (Shazeer 2019). If None, `heads`.
       positions: the position encoding.
-      norm, attention, mlp, block: the parts of a layer.
+      norm, attention, mlp, block: the parts of a layer. Several attentions take turns: layer i has the one at i modulo
+        their number; their parameters must have equal shapes.
       stack: how the layers are run (`remat`, `unroll`).
       dropout: of the embeddings and of every branch's output. (`attention.dropout`, `mlp.dropout`: inside them.)
       quantize: eight-bit products of the layers. If None, products are in `dtype`.
@@ -53,7 +57,7 @@ class Transformer(Model, kw_only=True):
     kv_heads: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=NoPositions)
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
-    attention: Attention = dataclasses.field(default_factory=Attention)
+    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=Attention)
     mlp: MLP = dataclasses.field(default_factory=MLP)
     block: Block = dataclasses.field(default_factory=PreNorm)
     stack: Stack = dataclasses.field(default_factory=Stack)
@@ -61,55 +65,116 @@ class Transformer(Model, kw_only=True):
     quantize: Quantize | None = None
 
     @nn.nowrap
-    def layers(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+    def layers(
+        self,
+        x: Float[Array, "B L D"],
+        window: Window,
+        train: bool,
+        memory: Memory | None = None,
+        cross: CrossAttention | None = None,
+    ) -> Float[Array, "B L D"]:
         """Applies dropout to embeddings, then the stack of blocks, and the final norm of a pre-norm stack.
 
         Parameters: `layers/block` and, if the blocks have `final_norm`, `norm_final`.
+
+        Args:
+          memory: what the blocks' cross-attention reads.
+          cross: the template of cross-attention. If None, the blocks have none.
         """
-        size = head_size(self.width, self.heads, self.attention.head_size)
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads),
-            rotation=self.positions.rotation(window.positions, size),
+            rotation=self.positions.rotation(window.positions, self.head_size()),
+            memory=memory,
             index=window.index,
             train=train,
         )
+        blocks = self.blocks(cross)
+        stack = set_model_fields(self.stack, "config.model.stack", block=blocks, depth=self.depth)
+        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        with quantized(self.quantize):
+            x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
+        return self.norm.clone(parent=self, name="norm_final")(x) if self.block.final_norm else x
+
+    @nn.nowrap
+    def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
+        """The blocks that the stack repeats, with the fields that the model sets: one, or one for each attention."""
         scaling = self.layer_scaling()
         if scaling.alpha and not self.block.final_norm:
             hint = "no published rule covers depth with a block that normalises the residual stream; MuP() takes any"
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for this block", got, hint=hint)
-        residual_scale = self.initial.residual_scale(round(self.depth / scaling.depth))
+        branches = self.block.clone(parent=None, name=None, cross=cross).branches
+        residual_scale = self.initial.residual_scale(branches * round(self.depth / scaling.depth))
         drawn = {"initial": self.initial, "residual_scale": residual_scale, "scaling": scaling}
-        block = set_model_fields(
-            self.block,
-            "config.model.block",
-            attention=set_model_fields(
-                self.attention, "config.model.attention", heads=self.heads, kv_heads=self.kv_heads, **drawn
-            ),
-            mlp=set_model_fields(self.mlp, "config.model.mlp", **drawn),
-            norm=self.norm.clone(parent=None, name=None),
-            dropout=self.dropout,
-            scaling=scaling,
-        )
-        stack = set_model_fields(self.stack, "config.model.stack", block=block, depth=self.depth)
-        x = nn.Dropout(self.dropout, deterministic=not train)(x)
-        with quantized(self.quantize):
-            x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
-        return self.norm.clone(parent=self, name="norm_final")(x) if block.final_norm else x
+
+        def mixer(template: Mixer, where: str) -> Mixer:
+            return set_model_fields(template, where, heads=self.heads, kv_heads=self.kv_heads, **drawn)
+
+        made = [
+            set_model_fields(
+                self.block,
+                "config.model.block",
+                attention=mixer(attention, "config.model.attention"),
+                cross=None if cross is None else mixer(cross, "config.model.cross"),
+                mlp=set_model_fields(self.mlp, "config.model.mlp", **drawn),
+                norm=self.norm.clone(parent=None, name=None),
+                dropout=self.dropout,
+                scaling=scaling,
+            )
+            for attention in self.attentions()
+        ]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    @nn.nowrap
+    def attentions(self) -> tuple[Mixer, ...]:
+        """The attentions that take turns."""
+        return self.attention if isinstance(self.attention, tuple) else (self.attention,)
+
+    @nn.nowrap
+    def head_size(self) -> int:
+        """The size K of a head. Raises UserError if `heads` doesn't divide the width, or attentions differ in it."""
+        sizes = {head_size(self.width, self.heads, getattr(a, "head_size", None)) for a in self.attentions()}
+        if len(sizes) > 1:
+            raise UserError("config.model.attention", "attentions of one head_size", sorted(sizes))
+        return sizes.pop()
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
         """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
-        size = head_size(self.width, self.heads, self.attention.head_size)
-        return self.parametrization.scaling(self.width, size, self.depth)
+        return self.parametrization.scaling(self.width, self.head_size(), self.depth)
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:
         """The fields of this class except its sizes, for a second Transformer inside the model."""
         names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
-        values = {name: getattr(self, name) for name in names}
-        return {k: v.clone(parent=None, name=None) if isinstance(v, nn.Module) else v for k, v in values.items()}
+        return {name: _detached(getattr(self, name)) for name in names}
+
+
+class Layers(Transformer, kw_only=True):
+    """A stack of layers as a part of a model. Parameters `positions`, `layers`, `norm_final`.
+
+    `Layers(width=..., depth=..., heads=..., **self.parts(), name="encoder")` has the other fields of the model `self`.
+    """
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        window: Window,
+        train: bool,
+        memory: Memory | None = None,
+        cross: CrossAttention | None = None,
+    ) -> Float[Array, "B L D"]:
+        """The features. The arguments are those of `layers`; positions are added here."""
+        return self.layers(self.positions.add(x, window.positions), window, train, memory, cross)
+
+
+def _detached(value: Any) -> Any:
+    """A copy of a module, or of a tuple of them, that belongs to no model; other values as they are."""
+    if isinstance(value, tuple):
+        return tuple(_detached(each) for each in value)
+    return value.clone(parent=None, name=None) if isinstance(value, nn.Module) else value
 
 
 def sized(size: str, sizes: Mapping[str, tuple[int, int, int]]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Layers of Transformers: one idea a file."""
 
-from txjax.nn.attention import Attention, LayerContext, head_size, rotate
+from txjax.nn.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
-from txjax.nn.cache import Window, causal_window, update_cache
+from txjax.nn.cache import Window, causal_window, keep_in_cache, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
@@ -12,6 +12,7 @@ from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
 from txjax.nn.mask import Mask
+from txjax.nn.memory import Memory
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
@@ -29,6 +30,7 @@ from txjax.nn.positions import (
 from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
+from txjax.nn.stack_records import StackRecord, record_stacks
 
 __all__ = [
     "ACTIVATIONS",
@@ -38,6 +40,13 @@ __all__ = [
     "Alibi",
     "Attention",
     "Block",
+    "CrossAttention",
+    "MAPS",
+    "Memory",
+    "Mixer",
+    "StackRecord",
+    "keep_in_cache",
+    "record_stacks",
     "Capacity",
     "LayerContext",
     "Dropless",

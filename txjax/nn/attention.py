@@ -1,23 +1,27 @@
-"""The attention module, and the context that every layer receives."""
+"""Attention in steps that a subclass can override, and the context that every layer receives."""
 
 import dataclasses
+from collections.abc import Callable
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.cache import update_cache
+from txjax.nn.cache import keep_in_cache, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, scale
 from txjax.nn.mask import NO_MASK, Mask
+from txjax.nn.memory import Memory
 from txjax.nn.positions import Rotation
+from txjax.nn.reference_attention import attention_weights
 from txjax.nn.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field, near_misses
 
 PROJECTIONS = ("query", "key", "value", "out")
+MAPS = "attention_maps"  # the collection of the attention weights [B H L S], filled where it is mutable
 
 
 @jax.tree_util.register_dataclass
@@ -29,8 +33,7 @@ class LayerContext:
       mask: which keys a query sees.
       bias: float32 [B|1 H L S], added to the scores. If None, nothing is added.
       rotation: cosines and sines of `Positions.rotation`. If None, queries and keys are not rotated.
-      memory: [B M D], what cross-attention reads.
-      memory_mask: which positions of the memory a query sees.
+      memory: what cross-attention reads. If None, there is no cross-attention.
       index: int32 [], the row of the cache where this call's keys are written. If None, there is no cache.
       train: whether dropout is active.
     """
@@ -38,8 +41,7 @@ class LayerContext:
     mask: Mask = NO_MASK
     bias: Float[Array, "#B H L S"] | None = None
     rotation: Rotation | None = None
-    memory: Float[Array, "B M D"] | None = None
-    memory_mask: Mask = NO_MASK
+    memory: Memory | None = None
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
 
@@ -65,15 +67,36 @@ def head_size(width: int, heads: int, given: int | None = None) -> int:
     return given or width // heads
 
 
-class Attention(nn.Module):
-    """Multi-head self-attention, or cross-attention to a memory.
-
-    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it.
-    With `context.index`, keys and values are written to the collection "cache".
+class Mixer(nn.Module):
+    """Base of a block's first branch, in which the positions of a sequence exchange information.
 
     Attributes:
-      heads: query heads, set by the model.
-      kv_heads: key and value heads, set by the model. If None, `heads`.
+      heads, kv_heads: set by the model; a mixer without heads ignores them.
+      initial, residual_scale: how kernels are initialised, and the output kernel's factor; set by the model.
+      scaling: factors that follow from the model's size; set by the model.
+    """
+
+    heads: int | None = None
+    kv_heads: int | None = None
+    initial: Init | None = None
+    residual_scale: float | None = None
+    scaling: Scaling | None = None
+
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        """The branch's output, of the shape and dtype of x."""
+        raise NotImplementedError
+
+
+class Attention(Mixer):
+    """Multi-head self-attention (Vaswani et al. 2017).
+
+    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it.
+    With `context.index`, keys and values are written to the collection "cache". If the collection "attention_maps" is
+    mutable, the weights [B H L S] are sown in it as `weights`.
+
+    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`. A subclass overrides those that differ.
+
+    Attributes:
       head_size: If None, width / heads.
       use_bias: whether the projections in `biases` have biases.
       biases: some of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
@@ -81,21 +104,14 @@ class Attention(nn.Module):
       context_parallel: how queries get the keys of other devices if the mesh shards the length: `AllGatherKV`,
         `RingAttention`.
       dropout: of the attention weights.
-      initial, residual_scale: how kernels are initialised, and the output kernel's factor; set by the model.
-      scaling: factors that follow from the model's size; set by the model.
     """
 
-    heads: int | None = None
-    kv_heads: int | None = None
     head_size: int | None = config_field(None, at_least=1)
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
     window: int | None = config_field(None, at_least=1)
     context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
     dropout: float = config_field(0.0, at_least=0, below=1)
-    initial: Init | None = None
-    residual_scale: float | None = None
-    scaling: Scaling | None = None
 
     def has_bias(self, projection: str) -> bool:
         """Whether one of `PROJECTIONS` has a bias. Raises UserError if `biases` names anything else."""
@@ -105,42 +121,102 @@ class Attention(nn.Module):
                 raise UserError("config.model.attention.biases", expected, name, near_misses(name, PROJECTIONS))
         return self.use_bias and projection in self.biases
 
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], context: LayerContext, memory: Float[Array, "B S D"] | None = None
-    ) -> Float[Array, "B L D"]:
-        """Self-attention of x under `context`, or cross-attention to `memory` under `context.memory_mask` alone."""
-        assert self.heads and self.initial and self.residual_scale and self.scaling
-        width, groups = x.shape[-1], self.kv_heads or self.heads
-        size = head_size(width, self.heads, self.head_size)
+    @nn.nowrap
+    def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The inputs of the projections to queries [B L D], keys and values [B S D]."""
+        return x, x, x
+
+    @nn.nowrap
+    def projected(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Queries [B L H K], keys and values [B S G K], those of earlier calls included."""
+        query, key, value = (
+            self.project(name, part) for name, part in zip(PROJECTIONS, self.inputs(x, context), strict=False)
+        )
+        query, key = (rotate(part, context.rotation) for part in (query, key))
+        if context.index is not None:
+            key = update_cache(self, "keys", key, context.index)
+            value = update_cache(self, "values", value, context.index)
+        return query, key, value
+
+    @nn.nowrap
+    def mask(self, context: LayerContext) -> Mask:
+        """Which keys a query sees."""
+        if self.window is None:
+            return context.mask
+        assert context.mask.window is None
+        return dataclasses.replace(context.mask, window=self.window)
+
+    @nn.nowrap
+    def bias(
+        self, query: Float[Array, "B L H K"], key: Float[Array, "B S G K"], context: LayerContext
+    ) -> Float[Array, "#B H L S"] | None:
+        """What is added to the scores, float32. If None, nothing."""
+        return context.bias
+
+    @nn.nowrap
+    def attend(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None,
+        dropout: Callable[[jax.Array], jax.Array] | None,
+    ) -> Float[Array, "B L H K"]:
+        """The weighted values."""
+        if self.is_mutable_collection(MAPS) and not self.is_initializing():
+            weights = attention_weights(query, key, mask, bias)
+            self.sow(MAPS, "weights", weights, init_fn=lambda: None, reduce_fn=lambda _, new: new)
+        return self.context_parallel(query, key, value, mask, bias, dropout)
+
+    @nn.nowrap
+    def project(self, name: str, source: Float[Array, "B S D"]) -> Float[Array, "B S H K"]:
+        """The projection `query`, `key` or `value` of a source; the queries have the factor of the scores."""
+        assert self.heads and self.initial and self.scaling
+        groups = self.kv_heads or self.heads
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
+        heads, axis = (self.heads, "heads") if name == "query" else (groups, "kv_heads")
+        features = heads, head_size(source.shape[-1], self.heads, self.head_size)
+        drawn = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
+        y = checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name)
+        return scale(y, self.scaling.attention()) if name == "query" else y
 
-        initial, scaling = self.initial, self.scaling
-
-        def split(name: str, axis: str, heads: int, source: jax.Array) -> jax.Array:
-            bias = self.has_bias(name)
-            axes = (axis, "head_size")
-            linear = Linear((heads, size), axes, use_bias=bias, initial=initial, scaling=scaling, name=name)
-            return checkpoint_name(linear(source), name)
-
-        source = x if memory is None else memory
-        query = scale(split("query", "heads", self.heads, x), scaling.attention())
-        key, value = (split(name, "kv_heads", groups, source) for name in ("key", "value"))
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        """Attention under `context`."""
+        assert self.initial and self.residual_scale and self.scaling
+        query, key, value = self.projected(x, context)
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
-        if memory is not None:
-            out = self.context_parallel(query, key, value, context.memory_mask, None, drop)
-        else:
-            query, key = (rotate(part, context.rotation) for part in (query, key))
-            if context.index is not None:
-                key = update_cache(self, "keys", key, context.index)
-                value = update_cache(self, "values", value, context.index)
-            mask = context.mask
-            if self.window is not None:
-                assert mask.window is None
-                mask = dataclasses.replace(mask, window=self.window)
-            out = self.context_parallel(query, key, value, mask, context.bias, drop)
-        inputs = ("heads", "head_size")
-        use_bias = self.has_bias("out")
-        project = Linear((width,), ("embed",), inputs, use_bias, initial, self.residual_scale, scaling, name="out")
+        out = self.attend(query, key, value, self.mask(context), self.bias(query, key, context), drop)
+        inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
+        scales = self.initial, self.residual_scale, self.scaling
+        project = Linear(x.shape[-1:], ("embed",), inputs, use_bias, *scales, name="out")
         return checkpoint_name(project(out), "attention")
+
+
+class CrossAttention(Attention):
+    """Attention to `context.memory`, without positions. Parameters: as in `Attention`.
+
+    In step-by-step decoding the memory's keys and values are computed at the first call and read from the cache later.
+    """
+
+    @nn.nowrap
+    def projected(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
+        assert context.memory is not None, "cross-attention without a memory"
+        source = context.memory.values
+
+        def memory(name: str) -> jax.Array:
+            rows = None if source is None else self.project(name, source)
+            return rows if rows is not None and context.index is None else keep_in_cache(self, f"memory_{name}", rows)
+
+        return self.project("query", x), memory("key"), memory("value")
+
+    @nn.nowrap
+    def mask(self, context: LayerContext) -> Mask:
+        assert context.memory is not None
+        return context.memory.mask
+
+    @nn.nowrap
+    def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> None:
+        return None

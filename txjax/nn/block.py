@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention import Attention, LayerContext
+from txjax.nn.attention import CrossAttention, LayerContext, Mixer
 from txjax.nn.linear import scale
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
@@ -32,7 +32,7 @@ class Block(nn.Module):
     """The parts of a layer, set by the model. A subclass combines them in `branch`.
 
     Attributes:
-      attention: self-attention.
+      attention: self-attention, or another mixer.
       cross: attention to `context.memory`. If None, there is no such branch.
       mlp: the feed-forward network.
       norm: copied for every branch, as `norm_attention`, `norm_cross`, `norm_mlp`.
@@ -41,16 +41,21 @@ class Block(nn.Module):
       drop_path: stochastic depth (Huang et al. 2016): the fraction of examples for which the last layer drops a
         branch. It falls linearly to 0 in the first layer; kept branches are scaled up so that the mean is unchanged.
       final_norm: whether a stack of these blocks is followed by a norm.
+      branches: the number of branches that write into the residual stream.
     """
 
-    attention: Attention | None = None
-    cross: Attention | None = None
+    attention: Mixer | None = None
+    cross: CrossAttention | None = None
     mlp: MLP | None = None
     norm: Norm | None = None
     dropout: float | None = None
     scaling: Scaling | None = None
     drop_path: float = config_field(0.0, at_least=0, below=1)
     final_norm: ClassVar[bool]
+
+    @property
+    def branches(self) -> int:
+        return 2 if self.cross is None else 3
 
     def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
         """The residual stream after a branch of `layer`."""
@@ -80,7 +85,7 @@ class Block(nn.Module):
 
         x = add(x, "attention", lambda y: self.attention(y, context))
         if self.cross is not None:
-            x = add(x, "cross", lambda y: self.cross(y, context, context.memory))
+            x = add(x, "cross", lambda y: self.cross(y, context))
         x = add(x, "mlp", lambda y: self.mlp(y, context.train, context.real))
         return constrain(x, "batch", "length", "width")
 

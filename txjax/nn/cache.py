@@ -24,6 +24,15 @@ def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array
     return cache.value
 
 
+def keep_in_cache(module: nn.Module, name: str, array: jax.Array | None) -> jax.Array:
+    """Writes an array [B ...] to the module's cache `name`. If None, returns the one that an earlier call wrote."""
+    if array is None:
+        assert module.has_variable("cache", name), f"{name} of an earlier call"
+        return module.get_variable("cache", name)
+    module.variable("cache", name, jnp.zeros_like, array).value = array
+    return array
+
+
 @dataclasses.dataclass(frozen=True)
 class Window:
     """Positions and mask of a call's tokens and of their keys (with a cache, tokens of earlier calls too).

@@ -17,8 +17,8 @@ class Init:
         """The standard deviation of a kernel's entries."""
         return fan_in**-0.5
 
-    def residual_scale(self, depth: int) -> float:
-        """The factor of kernels that write into the residual stream, in a stack of `depth` blocks."""
+    def residual_scale(self, branches: int) -> float:
+        """The factor of kernels that write into the residual stream, in a stack with so many branches."""
         return 1.0
 
     def kernel(self, fan_in: int, fan_out: int, role: Role, scaling: Scaling) -> float:
@@ -46,7 +46,7 @@ class Normal(Init):
 
 @dataclasses.dataclass
 class GPT2(Normal):
-    """`Normal`, divided by sqrt(residual branches) at the end of a branch, two a block (Radford et al. 2019, 2.3)."""
+    """`Normal`, divided by sqrt(residual branches) at the end of a branch (Radford et al. 2019, 2.3)."""
 
-    def residual_scale(self, depth: int) -> float:
-        return (2 * depth) ** -0.5
+    def residual_scale(self, branches: int) -> float:
+        return branches**-0.5

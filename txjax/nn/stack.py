@@ -5,26 +5,29 @@ from collections.abc import Callable
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.nn.attention import LayerContext
-from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.block import Block
 from txjax.nn.pipeline import Schedule, pipelined
 from txjax.nn.remat import REMAT, checkpoint_name
+from txjax.nn.stack_records import record_stack
+from txjax.nn.turns import take_turns
 from txjax.sharding import num_shards
-from txjax.types import config_field
+from txjax.types import PyTree, UserError, config_field
 
 
 class Stack(nn.Module):
-    """`depth` copies of `block`, each with its own parameters, stacked along a leading axis "layers".
+    """`depth` layers, their parameters stacked along a leading axis "layers".
 
     Neither this layout nor the result depends on `remat`, `unroll` or the pipeline.
 
     Attributes:
-      block: one layer; set by the model.
+      block: one layer; set by the model. Several blocks, whose parameters have equal shapes, take turns: layer i is of
+        kind i modulo their number.
       depth: number of layers; set by the model.
+      groups: sets of parameters, each shared by depth / groups consecutive layers (Lan et al. 2020); 1 is one set for
+        all. If None, every layer has its own.
       remat: what is saved for the backward pass, which recomputes the rest: a name of the table `nn.REMAT`, from
         "none" (everything is saved) to "offload_full" (each block's input, in host memory).
       unroll: blocks in one turn of the loop. If None, the backend's default (`backend.unroll`).
@@ -33,8 +36,9 @@ class Stack(nn.Module):
       rounds: how often each microbatch passes each stage of the pipeline. More rounds shrink the bubble too.
     """
 
-    block: Block | None = None
+    block: Block | tuple[Block, ...] | None = None
     depth: int | None = None
+    groups: int | None = config_field(None, at_least=1)
     remat: str = config_field("none", choices=tuple(REMAT))
     unroll: int | None = config_field(None, at_least=1)
     microbatches: int | None = config_field(None, at_least=1)
@@ -46,36 +50,69 @@ class Stack(nn.Module):
         return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
-        """The residual stream after all blocks: the same shape and dtype."""
+    def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:
+        """The stream after all blocks: the same structure, shapes and dtypes as `x`.
+
+        Args:
+          x: what every block takes and returns: the residual stream [B L D], or a tree of several streams.
+          every: whether to return the pair of that and the streams after each layer, [depth ...] each.
+
+        Raises:
+          UserError: the depth is not a multiple of the kinds of blocks or of the groups, or the mesh has a pipeline and
+            the stack is one that a pipeline can't run.
+        """
         assert self.block is not None and self.depth is not None
+        kinds = self.block if isinstance(self.block, tuple) else (self.block,)
+        groups = self.groups or self.depth
+        self._check(len(kinds), groups)
+        record_stack(self.path, x, self.depth, len(kinds), groups, self.rounds)
 
         def layer(
-            block: Block, x: jax.Array, context: LayerContext, depth_fraction: jax.Array
-        ) -> tuple[jax.Array, None]:
-            return block(checkpoint_name(x, "stream"), context, depth_fraction), None
+            block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array
+        ) -> tuple[PyTree, PyTree | None]:
+            x = block(jax.tree.map(lambda x: checkpoint_name(x, "stream"), x), context, depth_fraction)
+            return x, x if every else None
 
         # Initialisation takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self._policy()
+        plain = len(kinds) == 1 and groups == self.depth
         if (stages := num_shards("layers")) > 1:
             schedule = self.schedule(stages)
+            if not plain or every or not isinstance(x, jax.Array):
+                expected = "1 for shared layers, several kinds of layers or several streams"
+                raise UserError("config.mesh.pipeline", expected, stages)
             if not self.is_initializing() and context.index is None:
                 return pipelined(self, x, context, schedule, unroll, policy)
+        if not plain and not self.is_initializing():
+            return take_turns(self, kinds, groups, layer, x, context, unroll, policy)
 
         if policy is not None:
             layer = nn.remat(layer, prevent_cse=False, policy=policy)
         loop = nn.scan(
             layer,
-            variable_axes={name: 0 for name in ("params", "cache", "intermediates", *AUX_COLLECTIONS)},
+            variable_axes={True: 0},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
-            length=self.depth,
-            unroll=min(unroll, self.depth),
+            length=groups,
+            unroll=min(unroll, groups),
             metadata_params={nn.PARTITION_NAME: "layers"},
         )
-        x, _ = loop(self.block, x, context, jnp.linspace(0.0, 1.0, self.depth))
-        return x
+        block = (
+            kinds[0].clone(parent=self, name="block", _deep_clone=True) if isinstance(self.block, tuple) else self.block
+        )
+        x, streams = loop(block, x, context, jnp.linspace(0.0, 1.0, groups))
+        return (x, streams) if every else x
+
+    def _check(self, kinds: int, groups: int) -> None:
+        assert self.depth is not None
+        if self.depth % kinds:
+            raise UserError("config.model.depth", f"a multiple of the {kinds} kinds of layers", self.depth)
+        if self.depth % groups:
+            raise UserError("config.model.stack.groups", f"a divisor of the depth {self.depth}", groups)
+        if groups < self.depth and (self.depth // groups) % kinds:
+            expected = f"groups of a multiple of the {kinds} kinds of layers"
+            raise UserError("config.model.stack.groups", expected, groups)
 
     def _policy(self) -> Callable[..., bool] | None:
         """The `jax.checkpoint` policy. If None, all results are saved."""

@@ -6,6 +6,7 @@ from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
+from txjax.objectives.span_corruption import SpanCorruption
 
 __all__ = [
     "Classification",
@@ -15,6 +16,7 @@ __all__ = [
     "NextToken",
     "Objective",
     "Regression",
+    "SpanCorruption",
     "correct",
     "cross_entropy",
     "example_keys",

@@ -1,0 +1,95 @@
+"""Layers of several kinds that take turns, and layers that share parameters, as one loop."""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from txjax.nn.aux_outputs import AUX_COLLECTIONS
+from txjax.nn.remat import Policy
+from txjax.types import PyTree, UserError
+
+_BY_LAYER = ("cache", "intermediates", "attention_maps", *AUX_COLLECTIONS)  # what each layer has for itself
+
+
+def take_turns(
+    stack: nn.Module,
+    kinds: tuple[nn.Module, ...],
+    groups: int,
+    layer: Callable[..., tuple[PyTree, PyTree | None]],
+    x: PyTree,
+    context: PyTree,
+    unroll: int,
+    policy: Policy | None,
+) -> PyTree:
+    """The stream after all layers of an initialised `Stack`, or the pair with those after each layer.
+
+    Layer i is of kind i % kinds and has the parameters number i // (depth / groups). One turn of the loop runs one
+    layer of each kind, so that what is static in a kind, such as a window, stays static.
+
+    Args:
+      groups: sets of parameters, the leading dimension of each array of `params`.
+      layer: (a block, stream, context, fraction of the depth) -> (stream, stream or None).
+      unroll: layers in one turn of the loop.
+      policy: which results are saved for the backward pass. If None, all.
+    """
+    depth, count = stack.depth, len(kinds)
+    blocks = [kind.clone(parent=None, name=None, _deep_clone=True) for kind in kinds]
+    given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
+    params = given.pop("params")
+    if state := sorted(set(given) - set(_BY_LAYER)):
+        raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
+    filter_ = stack.scope.mutable
+    rngs = {name: jax.random.split(stack.make_rng(name), depth) for name in stack.scope.rngs if name != "params"}
+    shared = groups < depth
+
+    def run(i: int, params: PyTree, own: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree | None, PyTree]]:
+        variables, keys, fraction = own
+
+        def apply(params: PyTree, variables: PyTree, keys: PyTree, x: PyTree, fraction: jax.Array) -> Any:
+            def call(block: nn.Module) -> Any:
+                return layer(block, x, context, fraction)
+
+            return nn.apply(call, blocks[i], mutable=filter_)({"params": params, **variables}, rngs=keys)
+
+        if policy is not None:
+            apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)
+        out = apply(params, variables, keys, x, fraction)
+        (x, stream), changed = out if filter_ else (out, {})
+        return x, (stream, dict(changed))
+
+    def turn(params_of: Callable[[int], PyTree], x: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:
+        results = []
+        for i in range(count):
+            x, result = run(i, params_of(i), jax.tree.map(lambda a, i=i: a[i], own), x)
+            results.append(result)
+        return x, jax.tree.map(lambda *each: jnp.stack(each), *results)
+
+    def cut(tree: PyTree, *leading: int) -> PyTree:
+        return jax.tree.map(lambda a: a.reshape(*leading, *a.shape[1:]), tree)
+
+    turns = depth // groups // count if shared else depth // count
+    own = (given, rngs, jnp.linspace(0.0, 1.0, depth))
+    unroll = max(1, unroll // count)
+    if shared:
+
+        def group(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:
+            params, own = one
+            return jax.lax.scan(lambda x, own: turn(lambda i: params, x, own), x, own, unroll=min(unroll, turns))
+
+        x, results = jax.lax.scan(group, x, (params, cut(own, groups, turns, count)))
+    else:
+
+        def several(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:
+            params, own = one
+            return turn(lambda i: jax.tree.map(lambda a: a[i], params), x, own)
+
+        xs = cut(params, turns, count), cut(own, turns, count)
+        x, results = jax.lax.scan(several, x, xs, unroll=min(unroll, turns))
+    lead = 3 if shared else 2
+    streams, changed = jax.tree.map(lambda a: a.reshape(depth, *a.shape[lead:]), results)
+    for name, tree in changed.items():
+        stack.put_variable(name, "block", tree)
+    return x if streams is None else (x, streams)

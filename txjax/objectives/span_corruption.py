@@ -1,0 +1,119 @@
+"""Span corruption: an encoder reads text from which spans are cut out, and a decoder predicts the spans."""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from txjax.objectives.base import Objective, apply_model, example_keys
+from txjax.objectives.losses import CrossEntropy
+from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
+
+
+@dataclasses.dataclass
+class SpanCorruption(Objective):
+    """The loss of T5 (Raffel et al. 2020, 3.1.4): cross entropy in nats a target token, and the accuracy.
+
+    The n tokens of an example that have weight come first. round(rate * n) of them are cut out, in
+    round(rate * n / mean_span) spans drawn uniformly. The source is the text with the i-th span replaced by the i-th
+    sentinel; the target is every span after its sentinel, then `end_id`.
+
+    The model is called with `source_tokens`, `source_segments`, `tokens` (the target after `start_id`) and `segments`.
+
+    Attributes:
+      sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary.
+      end_id: the last token of a target.
+      start_id: the decoder's first input.
+      rate: fraction of the tokens that are cut out.
+      mean_span: the mean length of a span.
+      loss: the cross entropy of the target's tokens, and the terms that training adds to it.
+    """
+
+    sentinel_id: int = config_field(at_least=0)
+    end_id: int = config_field(1, at_least=0)
+    start_id: int = config_field(0, at_least=0)
+    rate: float = config_field(0.15, above=0, below=1)
+    mean_span: float = config_field(3.0, at_least=1)
+    loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
+
+    def counts(self, length: int) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "N"]]:
+        """How many tokens are cut out of n = 0, 1, ... `length` tokens, and in how many spans.
+
+        Raises:
+          UserError: there are fewer sentinels than spans.
+        """
+        tokens = np.arange(length + 1)
+        cut = np.minimum(np.maximum(np.round(self.rate * tokens), 1), np.maximum(tokens - 1, 0)).astype(np.int32)
+        spans = np.maximum(np.round(cut / self.mean_span), 1).astype(np.int32)
+        spans = np.minimum(spans, np.minimum(cut, tokens - cut)).astype(np.int32)
+        if (most := int(spans.max())) > self.sentinel_id + 1:
+            expected = f"at least {most - 1}: {length} tokens have {most} spans, each with a sentinel"
+            raise UserError("config.objective.sentinel_id", expected, self.sentinel_id)
+        return cut, spans
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        """The whole text as source and as target."""
+        tokens, segments = batch["tokens"], (batch["weights"] > 0).astype(jnp.int32)
+        return {"source_tokens": tokens, "source_segments": segments, "tokens": tokens, "segments": segments}
+
+    def corrupt(
+        self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
+    ) -> tuple[Int[Array, "S"], Bool[Array, "S"], Int[Array, "T"], Bool[Array, "T"]]:
+        """One example's source and target, and which of their tokens are not padding. S and T depend on L alone."""
+        length, at = len(tokens), jnp.arange(len(tokens), dtype=jnp.int32)
+        cut_of, spans_of = self.counts(length)
+        most, longest = int(spans_of.max()), int((np.arange(length + 1) - cut_of + spans_of).max())
+        count = (weights > 0).sum()
+        cut, spans = jnp.asarray(cut_of)[count], jnp.asarray(spans_of)[count]
+
+        kept_key, cut_key = jax.random.split(key)
+        part = functools.partial(composition, length=length, most=most)
+        kept_parts, cut_parts = part(kept_key, count - cut, spans), part(cut_key, cut, spans)
+        number = jnp.arange(most, dtype=jnp.int32)
+        starts = jnp.where(number < spans, jnp.cumsum(kept_parts) + jnp.cumsum(cut_parts) - cut_parts, length)
+
+        span = jnp.searchsorted(starts, at, side="right").astype(jnp.int32) - 1  # the last one that starts before
+        hidden = (span >= 0) & (at < (starts + cut_parts)[span]) & (at < count)
+        first = hidden & (at == starts[span])
+        stays = (at < count) & (~hidden | first)
+        order = jnp.argsort(~stays, stable=True)[:longest]
+        source = jnp.where(first, self.sentinel_id - span, tokens)[order]
+
+        size = int(cut_of.max()) + most + 1
+        place = jnp.where(hidden, jnp.cumsum(hidden, dtype=jnp.int32) + span, size)
+        sentinel = jnp.where(number < spans, jnp.cumsum(cut_parts) - cut_parts + number, size)
+        target = jnp.zeros(size, jnp.int32).at[place].set(tokens, mode="drop")
+        target = target.at[sentinel].set(self.sentinel_id - number, mode="drop").at[cut + spans].set(self.end_id)
+        real = (jnp.arange(size) <= cut + spans) & (count > 0)
+        return source, jnp.arange(longest) < stays.sum(), target, real
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        corrupt = jax.vmap(self.corrupt)
+        source, given, target, real = corrupt(example_keys(key, batch), batch["tokens"], batch["weights"])
+        shifted = jnp.pad(target, ((0, 0), (1, 0)), constant_values=self.start_id)[:, :-1]
+        inputs = {"source_tokens": source, "source_segments": given.astype(jnp.int32)}
+        inputs |= {"tokens": shifted, "segments": real.astype(jnp.int32)}
+        logits, aux = apply_model(model, variables, inputs, batch, key, train)
+        losses, metrics = self.loss("span_corruption", logits, target, real.astype(jnp.float32), train)
+        return aux.outcome(losses, metrics)
+
+
+def composition(
+    key: jax.Array, items: Int[Array, ""], parts: Int[Array, ""], length: int, most: int
+) -> Int[Array, "P"]:
+    """`items` as a sum of `parts` positive numbers, drawn uniformly over all ways; zeros follow.
+
+    Args:
+      length, most: upper bounds of `items` and `parts`.
+    """
+    at = jnp.arange(length, dtype=jnp.int32)
+    draws = jnp.where(at < items - 1, jax.random.uniform(key, (length,)), 2.0)
+    chosen = jnp.argsort(jnp.argsort(draws)) < parts - 1  # a part ends after these items
+    part = jnp.cumsum(chosen, dtype=jnp.int32) - chosen
+    return jnp.zeros(most, jnp.int32).at[jnp.where(at < items, part, most)].add(1, mode="drop")
