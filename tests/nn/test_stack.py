@@ -1,7 +1,9 @@
 """Blocks and stacks: layout and results don't depend on scan, unroll or remat."""
 
+import dataclasses
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,8 @@ from txjax.nn import (
     PreNorm,
     RMSNorm,
     Stack,
+    StackRecord,
+    record_stacks,
     set_model_fields,
 )
 from txjax.parametrization import Scaling
@@ -159,3 +163,106 @@ def test_stochastic_depth_drops_whole_branches() -> None:
 def test_a_field_that_the_model_sets_cannot_be_set_twice() -> None:
     with pytest.raises(UserError, match=r"config\.model\.attention\.heads: expected nothing: the model sets it"):
         set_model_fields(Attention(heads=2), "config.model.attention", heads=4)
+
+
+def layer_by_layer(blocks: list[Block], params: dict, x: jax.Array, context: LayerContext) -> list[jax.Array]:
+    """The streams after each of the blocks; `params` has each layer's in order."""
+    streams = []
+    for i, block in enumerate(blocks):
+        x = block.apply({"params": jax.tree.map(lambda p, i=i: p[i], params)}, x, context)
+        streams.append(x)
+    return streams
+
+
+CAUSAL = LayerContext(mask=Mask(causal=True))
+
+
+@pytest.mark.parametrize(("depth", "groups", "sets"), [(4, None, 4), (4, 2, 2), (4, 1, 1)])
+def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | None, sets: int) -> None:
+    """Layer i is of kind i % 2 and has the parameters i // (depth / groups); with remat, gradients too."""
+    near, far = (PreNorm(**parts(attention=window(size))) for size in (2, None))
+    params = variables(Stack(block=near, depth=sets), X, CAUSAL)
+    stack = Stack(block=(near, far), depth=depth, groups=groups, remat="full")
+    assert shapes(stack, X, CAUSAL) == shapes(Stack(block=near, depth=sets), X, CAUSAL)
+
+    def wanted(params: dict) -> tuple[jax.Array, jax.Array]:
+        each = jax.tree.map(lambda p: jnp.repeat(p, depth // sets, axis=0), params["params"]["block"])
+        streams = jnp.stack(layer_by_layer([near, far] * (depth // 2), each, X, CAUSAL))
+        return jnp.square(streams).sum(), streams
+
+    def got(params: dict) -> tuple[jax.Array, jax.Array]:
+        last, streams = stack.apply(params, X, CAUSAL, every=True)
+        return jnp.square(streams).sum() + 0 * last.sum(), streams
+
+    (want_gradient, want), (gradient, streams) = (jax.jit(jax.grad(f, has_aux=True))(params) for f in (wanted, got))
+    np.testing.assert_allclose(streams, want, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradient, want_gradient)
+
+
+def window(size: int | None) -> Attention:
+    return Attention(heads=2, window=size, initial=Init(), residual_scale=1.0, scaling=Scaling())
+
+
+def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
+    blocks = tuple(PreNorm(**parts(attention=window(size), dropout=0.5)) for size in (2, None))
+    stack = Stack(block=blocks, depth=4)
+    params = variables(stack, X, CAUSAL)
+    _, seen = stack.apply(params, X, CAUSAL, mutable=["attention_maps"])
+    maps = seen["attention_maps"]["block"]["attention"]["weights"]
+    assert maps.shape == (4, 2, 2, 3, 3)
+    assert (maps[0::2, ..., 2, 0] == 0).all() and (maps[1::2, ..., 2, 0] > 0).all()
+    np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)
+    _, changed = stack.apply(params, X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"])
+    assert changed["cache"]["block"]["attention"]["keys"].shape == (4, 2, 3, 2, 2)
+    noisy = [
+        stack.apply(params, X, LayerContext(train=True), every=True, rngs={"dropout": jax.random.key(seed)})[1]
+        for seed in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(noisy[0], noisy[1])
+    assert not np.allclose(noisy[0], noisy[2])
+
+
+class TwoStreams(PreNorm):
+    """Each stream attends to itself, then adds the other's mean."""
+
+    @nn.compact
+    def __call__(self, x: Any, context: LayerContext, depth_fraction: Any = 1.0) -> Any:
+        text = self.attention(self.norm.clone(parent=self, name="norm_text")(x["text"]), context)
+        return {"text": x["text"] + text + x["image"].mean(1, keepdims=True), "image": 2 * x["image"]}
+
+
+def test_any_tree_of_streams_is_carried() -> None:
+    stack = Stack(block=TwoStreams(**parts()), depth=3)
+    streams = {"text": X, "image": jnp.ones((2, 5, 4))}
+    params = variables(stack, streams, LayerContext())
+    last, each = stack.apply(params, streams, LayerContext(), every=True)
+    assert (last["image"] == 8).all() and each["image"].shape == (3, 2, 5, 4)
+    block = TwoStreams(**parts())
+    for i in range(3):
+        streams = block.apply(
+            {"params": jax.tree.map(lambda p, i=i: p[i], params["params"]["block"])}, streams, LayerContext()
+        )
+    np.testing.assert_allclose(last["text"], streams["text"], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"depth": 3}, r"config\.model\.depth: expected a multiple of the 2 kinds of layers, got 3"),
+        ({"depth": 4, "groups": 3}, r"config\.model\.stack\.groups: expected a divisor of the depth 4, got 3"),
+        ({"depth": 6, "groups": 2}, r"config\.model\.stack\.groups: expected groups of a multiple of the 2 kinds"),
+    ],
+)
+def test_depths_that_kinds_or_groups_do_not_divide(how: dict[str, Any], message: str) -> None:
+    blocks = (PreNorm(**parts()), PostNorm(**parts()))
+    with pytest.raises(UserError, match=message):
+        shapes(Stack(block=blocks, **how), X, LayerContext())
+
+
+def test_the_stacks_that_a_trace_meets_are_recorded() -> None:
+    block = PreNorm(**parts())
+    stack = Stack(block=(block, block), depth=4, groups=2)
+    params = shapes(stack, X, LayerContext())
+    with record_stacks() as met:
+        jax.eval_shape(stack.apply, params, X, LayerContext())
+    assert met == [StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1)]

@@ -65,7 +65,7 @@ class Stack(nn.Module):
         kinds = self.block if isinstance(self.block, tuple) else (self.block,)
         groups = self.groups or self.depth
         self._check(len(kinds), groups)
-        record_stack(self.path, x, self.depth, len(kinds), groups, self.rounds)
+        record_stack(self.path, x, self.depth, kinds[0].branches, groups, self.rounds)
 
         def layer(
             block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array

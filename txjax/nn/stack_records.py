@@ -2,7 +2,6 @@
 
 import contextlib
 import contextvars
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ class StackRecord(NamedTuple):
       path: of the stack in the tree of parameters.
       streams: shapes of the carried arrays, [B L D] each.
       depth: layers.
-      kinds: kinds of layers, which take turns.
+      branches: of a layer, that write into the stream.
       groups: sets of parameters.
       rounds: how often a microbatch passes each stage of a pipeline.
     """
@@ -26,14 +25,14 @@ class StackRecord(NamedTuple):
     path: str
     streams: tuple[tuple[int, ...], ...]
     depth: int
-    kinds: int
+    branches: int
     groups: int
     rounds: int
 
     @property
-    def elements(self) -> int:
-        """Elements of all streams."""
-        return sum(math.prod(shape) for shape in self.streams)
+    def width(self) -> int:
+        """The size D of the first stream."""
+        return self.streams[0][-1]
 
 
 _met: contextvars.ContextVar[list[StackRecord] | None] = contextvars.ContextVar("met", default=None)
@@ -50,8 +49,8 @@ def record_stacks() -> Iterator[list[StackRecord]]:
         _met.reset(token)
 
 
-def record_stack(path: tuple[str, ...], x: PyTree, depth: int, kinds: int, groups: int, rounds: int) -> None:
+def record_stack(path: tuple[str, ...], x: PyTree, depth: int, branches: int, groups: int, rounds: int) -> None:
     """Adds a call of a stack on `x` to `record_stacks`."""
     if (met := _met.get()) is not None:
         shapes = tuple(tuple(leaf.shape) for leaf in jax.tree.leaves(x))
-        met.append(StackRecord("/".join(path), shapes, depth, kinds, groups, rounds))
+        met.append(StackRecord("/".join(path), shapes, depth, branches, groups, rounds))

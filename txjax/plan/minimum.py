@@ -8,13 +8,15 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from txjax import sharding
 from txjax.experiment import Experiment
-from txjax.nn import Experts
+from txjax.nn import Experts, StackRecord, record_stacks
 from txjax.sharding import Axes, is_axes
-from txjax.train.counting import tokens_per_batch
-from txjax.train.state import Layout
+from txjax.train.counting import forward_of
+from txjax.train.state import Layout, batch_spec
 from txjax.tree import walk
 from txjax.types import flat_paths
 
@@ -43,13 +45,13 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
     FSDP: a kernel sharded over the axes of the batch is all-gathered for the forward and again for the backward pass of
     every microbatch, in the dtype of the activations, and its gradient is reduce-scattered in that dtype.
     Data parallelism (and other axes with the same parameters): gradients are all-reduced once a step, in the dtype of
-    the matrix products. Tensor parallelism (heads and hidden layers): every block all-reduces its two branches' outputs
+    the matrix products. Tensor parallelism (heads and hidden layers): every block all-reduces its branches' outputs
     and the gradients of their inputs. Context parallelism (length): keys and values go to all shards, and their
     gradients come back. Expert parallelism: every token goes to its experts and back, forward and backward.
     Pipeline parallelism: a stage sends each microbatch in every round, and its gradient.
     """
     parts, sizes = experiment.microbatches, dict(layout.batch.mesh.shape)
-    shares = list(_shares(experiment, layout))
+    shares, stacks = list(_shares(experiment, layout)), _stacks(experiment, layout)
     width = _width(experiment)
     return {
         "gather parameters": round(sum(2 * parts * s.size * (s.along - 1) / s.along for s in shares)),
@@ -59,10 +61,10 @@ def least(experiment: Experiment, layout: Layout) -> dict[str, int]:
         "add up gradients of copies": round(
             sum(2 * s.size / s.along * (s.copies - 1) / s.copies for s in shares if s.trained)
         ),
-        "add up branches": round(_branches(experiment, sizes, width)),
-        "keys and values": round(_keys(experiment, layout, sizes, width)),
-        "tokens to experts": round(_experts(experiment, layout, sizes, width)),
-        "pass on to the next stage": round(_stages(experiment, sizes, width)),
+        "add up branches": round(sum(_branches(experiment, sizes, stack, width) for stack in stacks)),
+        "keys and values": round(sum(_keys(experiment, layout, sizes, stack, width) for stack in stacks)),
+        "tokens to experts": round(sum(_experts(experiment, layout, sizes, stack, width) for stack in stacks)),
+        "pass on to the next stage": round(sum(_stages(experiment, sizes, stack, width) for stack in stacks)),
     }
 
 
@@ -105,64 +107,65 @@ def _width(experiment: Experiment) -> int:
     return jnp.dtype(getattr(experiment.model, "dtype", "float32")).itemsize
 
 
-def _local(experiment: Experiment, sizes: dict[str, int], *axes: str) -> float:
-    """Positions of the residual stream in one step on one device, if the mesh shards these logical axes."""
+def _stacks(experiment: Experiment, layout: Layout) -> list[StackRecord]:
+    """The stacks of layers that the forward pass of a batch meets."""
+    params, others = layout.variables["params"], {k: x for k, x in layout.variables.items() if k != "params"}
+    with record_stacks() as met, sharding.no_mesh():
+        jax.eval_shape(forward_of(experiment), params, others, batch_spec(experiment.data, experiment.batch_size))
+    return met
+
+
+def _local(experiment: Experiment, sizes: dict[str, int], stack: StackRecord, *axes: str) -> float:
+    """Positions of a stack's streams in one step on one device, if the mesh shards these logical axes."""
     taken = {axis for name in axes for axis in experiment.mesh.table().get(name, ())}
-    return tokens_per_batch(experiment) / math.prod(sizes[axis] for axis in taken)
+    return sum(math.prod(shape[:-1]) for shape in stack.streams) / math.prod(sizes[axis] for axis in taken)
 
 
-def _branches(experiment: Experiment, sizes: dict[str, int], width: int) -> float:
-    """Bytes sent by tensor parallelism: two all-reduces of the stream forward and two backward, in every block."""
-    model = experiment.model
+def _branches(experiment: Experiment, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
+    """Bytes sent by tensor parallelism: each branch's output forward, and its input's gradient backward."""
     ways = _ways(experiment, sizes, "mlp")
-    if ways == 1 or not hasattr(model, "depth"):
-        return 0.0
-    stream = _local(experiment, sizes, "batch", "length") * model.width * width
-    return 4 * model.depth * 2 * stream * (ways - 1) / ways
+    stream = _local(experiment, sizes, stack, "batch", "length") * stack.width * width
+    return 4 * stack.depth * stack.branches * stream * (ways - 1) / ways
 
 
-def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], width: int) -> float:
+def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
     """Bytes sent by context parallelism: keys and values to all shards forward, and gradients back."""
     ways = _ways(experiment, sizes, "length")
     numbers = sum(
         math.prod(x.shape) / x.shape[names.index("embed")] / _ways(experiment, sizes, "kv_heads")
-        for names, x in _named(layout)
+        for names, x in _named(layout, stack)
         if "kv_heads" in names and "embed" in names
     )
-    return 2 * _local(experiment, sizes, "batch") * numbers * width * (ways - 1) / ways
+    numbers *= stack.depth / stack.groups
+    return 2 * _local(experiment, sizes, stack, "batch") * numbers * width * (ways - 1) / ways
 
 
-def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], width: int) -> float:
+def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
     """Bytes sent by expert parallelism: tokens to experts and back, and the same for gradients."""
     ways = _ways(experiment, sizes, "experts")
     own = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
     if ways == 1 or not own:
         return 0.0
-    layers = sum(x.shape[0] for names, x in _named(layout) if "scores" in names)
-    token = own[0].top * experiment.model.width * width
-    return 4 * layers * _local(experiment, sizes, "batch", "length") * token * (ways - 1) / ways
+    layers = sum(x.shape[0] for names, x in _named(layout, stack) if "scores" in names) * stack.depth / stack.groups
+    token = own[0].top * stack.width * width
+    return 4 * layers * _local(experiment, sizes, stack, "batch", "length") * token * (ways - 1) / ways
 
 
-def _stages(experiment: Experiment, sizes: dict[str, int], width: int) -> float:
+def _stages(experiment: Experiment, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
     """Bytes sent by an inner pipeline stage: its outputs, and the gradients of its inputs."""
     if _ways(experiment, sizes, "layers") == 1:
         return 0.0
     inside = dict(sizes) | dict.fromkeys(experiment.mesh.table()["layers"], 1)
-    return (
-        2
-        * experiment.model.stack.rounds
-        * _local(experiment, inside, "batch", "length")
-        * experiment.model.width
-        * width
-    )
+    return 2 * stack.rounds * _local(experiment, inside, stack, "batch", "length") * stack.width * width
 
 
 def _ways(experiment: Experiment, sizes: dict[str, int], axis: str) -> int:
     return math.prod(sizes[name] for name in experiment.mesh.table().get(axis, ()))
 
 
-def _named(layout: Layout) -> Iterator[tuple[Axes, Any]]:
-    """Every parameter with its logical axes."""
+def _named(layout: Layout, stack: StackRecord) -> Iterator[tuple[Axes, Any]]:
+    """Every parameter of a stack with its logical axes."""
     names = flat_paths(layout.axes, is_leaf=is_axes)
     for path, x in (*flat_paths(layout.abstract.params).items(), *flat_paths(layout.abstract.frozen).items()):
-        yield names[path], x
+        if path.startswith(f"{stack.path}/"):
+            yield names[path], x

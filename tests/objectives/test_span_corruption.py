@@ -1,0 +1,57 @@
+"""Span corruption: source and target restore the text, sizes and distribution are those of the paper."""
+
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from txjax.objectives import SpanCorruption
+from txjax.objectives.span_corruption import composition
+from txjax.types import UserError
+
+L = 40
+FIRST, END = 299, 257
+OBJECTIVE = SpanCorruption(sentinel_id=FIRST, end_id=END, start_id=256, rate=0.3, mean_span=2.0)
+TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 256, L), jnp.int32)
+
+
+@pytest.mark.parametrize("count", [L, 7, 3, 2])
+def test_source_and_target_restore_the_text(count: int) -> None:
+    corrupt = jax.jit(OBJECTIVE.corrupt)
+    for seed in range(20):
+        parts = corrupt(jax.random.key(seed), TOKENS, (jnp.arange(L) < count).astype(jnp.float32))
+        source, given, target, real = (np.asarray(part) for part in parts)
+        source, target = source[given], target[real]
+        assert target[-1] == END and given[: len(source)].all() and real[: len(target)].all()
+        spans: dict[int, list[int]] = {}
+        for token in target[:-1]:
+            if token > END:
+                spans[number := int(token)] = []
+            else:
+                spans[number].append(int(token))
+        assert list(spans) == list(range(FIRST, FIRST - len(spans), -1)) and all(spans.values())
+        text = [each for token in source for each in (spans[int(token)] if token > END else [int(token)])]
+        np.testing.assert_array_equal(text, TOKENS[:count])
+        cut, runs = OBJECTIVE.counts(L)
+        assert len(target) - 1 - len(spans) == cut[count] and len(spans) == runs[count]
+        assert cut[count] == min(max(round(0.3 * count), 1), count - 1)
+
+
+def test_an_empty_example_has_no_target() -> None:
+    _, given, _, real = OBJECTIVE.corrupt(jax.random.key(0), TOKENS, jnp.zeros(L))
+    assert not given.any() and not real.any()
+
+
+def test_all_ways_to_cut_are_equally_likely() -> None:
+    """6 ways of 5 items in 3 parts, 3,000 draws: each within four standard deviations."""
+    draw = jax.vmap(lambda key: composition(key, jnp.int32(5), jnp.int32(3), 8, 4))
+    found = collections.Counter(map(tuple, np.asarray(jax.jit(draw)(jax.random.split(jax.random.key(1), 3000)))))
+    assert len(found) == 6 and all(sum(parts) == 5 for parts in found)
+    assert all(abs(count - 500) < 4 * (3000 * 5 / 36) ** 0.5 for count in found.values())
+
+
+def test_too_few_sentinels() -> None:
+    with pytest.raises(UserError, match=r"config\.objective\.sentinel_id: expected at least 5: 40 tokens have 6 spans"):
+        SpanCorruption(sentinel_id=3, rate=0.3, mean_span=2.0).counts(L)
