@@ -1,11 +1,13 @@
 """The base of all models: what does not depend on how a model is built."""
 
 import dataclasses
+from collections.abc import Iterator
 
 import flax.linen as nn
 
 from txjax.nn import Init
 from txjax.parametrization import Parametrization, Scaling, Standard
+from txjax.tree import config_fields
 from txjax.types import config_field
 
 
@@ -29,6 +31,21 @@ class Model(nn.Module, kw_only=True):
         return None
 
     @nn.nowrap
+    def scalings(self) -> dict[str, Scaling | None]:
+        """The scalings by prefix of the parameters' paths: the model's own, and those of fields that are models."""
+        found = {"": self.scaling()}
+        for name, inner in models_inside(self):
+            found |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
+        return found
+
+    @nn.nowrap
     def layer_scaling(self) -> Scaling:
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
+
+
+def models_inside(model: Model) -> Iterator[tuple[str, Model]]:
+    """The models among a model's fields, by the name that their parameters are under."""
+    for field in config_fields(model):
+        if isinstance(inner := getattr(model, field.name), Model):
+            yield field.name, inner
