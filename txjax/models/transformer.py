@@ -107,7 +107,7 @@ class Transformer(Model, kw_only=True):
     @nn.nowrap
     def parts(self) -> dict[str, Any]:
         """The fields of this class except its sizes, for a second Transformer inside the model."""
-        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
+        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "adapter", "parent", "name")]
         values = {name: getattr(self, name) for name in names}
         return {k: v.clone(parent=None, name=None) if isinstance(v, nn.Module) else v for k, v in values.items()}
 

@@ -14,6 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax.axes import Names
+from txjax.nn.adapted import add_adapter
 from txjax.nn.init import Init
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, unshard_param
@@ -160,4 +161,4 @@ class Linear(nn.Module):
         y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
-        return y
+        return add_adapter(self, x, y)
