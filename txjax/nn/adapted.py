@@ -4,12 +4,13 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import flax.linen as nn
 import jax
 
 
+@runtime_checkable
 class Adds(Protocol):
     """What an adapter is for the modules that it adapts (see `adapters.Adapter`)."""
 

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
@@ -49,8 +49,8 @@ class Adapter:
         raise NotImplementedError
 
     def merged(
-        self, params: Mapping[str, Array], axes: Mapping[str, Axes], scaling: Scaling
-    ) -> Mapping[str, Array]:
+        self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling
+    ) -> Mapping[str, Any]:
         """The parameters of one adapted module without the adapter: its outputs are the adapted ones.
 
         Args:

@@ -64,8 +64,8 @@ class LoRA(Adapter):
         return y + self.alpha / self.rank * Branch(down, up, None, self.dropout, name=self.name)(x, y.dtype)
 
     def merged(
-        self, params: Mapping[str, Array], axes: Mapping[str, Axes], scaling: Scaling
-    ) -> Mapping[str, Array]:
+        self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling
+    ) -> Mapping[str, Any]:
         paths = {"kernel": "kernel"} | {part: f"{self.name}/{part}/kernel" for part in ("down", "up")}
         kernel, down, up = (params[path] for path in paths.values())
         factor = {part: scaling.multiplier(role_of(axes[path])) for part, path in paths.items()}
