@@ -2,8 +2,8 @@
 
     txjax train --config=configs/text/gpt_adapters.py --workdir=runs/gpt_lora --config.init_from=runs/gpt_tiny
 
-The variant `bottleneck` adapts with bottleneck layers. `gpt_continued.py` trains all parameters on the same data. TFDS's
-`tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md).
+The variant `bottleneck` adapts with bottleneck layers. `gpt_continued.py` trains all parameters on the same data.
+TFDS's `tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md).
 
 Cost: TODO
 Score: TODO
@@ -25,9 +25,7 @@ VARIANTS = ("bottleneck",)
 def get_config(variant: str = "") -> Experiment:
     adapter = Bottleneck() if variant == "bottleneck" else LoRA(paths=".*(query|key|value|out|up|down)")
     return Experiment(
-        model=Decoder(
-            vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2(), adapter=adapter
-        ),
+        model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2(), adapter=adapter),
         objective=NextToken(),
         data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
         evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},

@@ -83,8 +83,6 @@ def test_one_object_in_two_towers_is_refused_if_its_parameters_would_be_shared()
     positions = Learned(max_length=16)
     check(experiment(positions, Learned(max_length=16)))
     check(experiment(positions, positions.clone()))
-    with pytest.raises(
-        UserError,
-        match="config.model.right.positions: expected a module of its own, got 'the same object as config.model.left.pos",
-    ):
+    words = "right.positions: expected a module of its own, got 'the same object as config.model.left.positions'"
+    with pytest.raises(UserError, match=f"config.model.{words}"):
         check(experiment(positions, positions))

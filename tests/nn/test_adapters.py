@@ -86,7 +86,7 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
     for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):
         size = np.abs(a).max()
         np.testing.assert_allclose(a, b, atol=1e-6 * max(size, 1), rtol=1e-5)
-    assert np.abs(a - other).max() > 1e-3 * size
+        assert np.abs(a - other).max() > 1e-3 * size
 
 
 @pytest.mark.slow

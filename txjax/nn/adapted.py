@@ -56,7 +56,7 @@ def adapted(adapter: Adds | None) -> Iterator[set[str]]:
     Returns:
       The paths of all modules that could be adapted, complete after the call.
     """
-    state = adapter and _Active(adapter)
+    state = None if adapter is None else _Active(adapter)
     with _seen(state):
         yield state.offered if state else set()
 

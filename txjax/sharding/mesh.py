@@ -12,7 +12,7 @@ import jax
 from jax.experimental.mesh_utils import create_device_mesh, create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from txjax.axes import Axes, Names
+from txjax.axes import Names
 from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses
 
 # Outermost first: neighbours along the last axes are the nearest devices.

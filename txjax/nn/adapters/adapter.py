@@ -48,9 +48,7 @@ class Adapter:
         """
         raise NotImplementedError
 
-    def merged(
-        self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling
-    ) -> Mapping[str, Any]:
+    def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
         """The parameters of one adapted module without the adapter: its outputs are the adapted ones.
 
         Args:

@@ -40,8 +40,8 @@ class Branch(nn.Module):
 class LoRA(Adapter):
     """y + alpha / rank * up(down(x)) (Hu et al. 2021, 4.1). `up` starts at zero, so the adapted model is the model.
 
-    `down` is the adapted module with `rank` outputs and no bias, drawn as it is; `up` [rank features]. The update can be
-    merged into the kernel.
+    `down` is the adapted module with `rank` outputs and no bias, drawn as it is; `up` [rank features]. `merge` adds the
+    update to the kernel.
 
     Attributes:
       rank: r, inputs of `up`.
@@ -57,15 +57,11 @@ class LoRA(Adapter):
     dropout: float = config_field(0.0, at_least=0, below=1)
 
     def add(self, module: Any, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
-        down = module.clone(
-            parent=None, name=None, features=(self.rank,), axes=("rank",), use_bias=False, scale=1.0
-        )
+        down = module.clone(parent=None, name=None, features=(self.rank,), axes=("rank",), use_bias=False, scale=1.0)
         up = expansion(module, "rank")
         return y + self.alpha / self.rank * Branch(down, up, None, self.dropout, name=self.name)(x, y.dtype)
 
-    def merged(
-        self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling
-    ) -> Mapping[str, Any]:
+    def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
         paths = {"kernel": "kernel"} | {part: f"{self.name}/{part}/kernel" for part in ("down", "up")}
         kernel, down, up = (params[path] for path in paths.values())
         factor = {part: scaling.multiplier(role_of(axes[path])) for part, path in paths.items()}

@@ -10,9 +10,7 @@ from txjax.parametrization import Scaling
 from txjax.types import PyTree, flat_paths
 
 
-def merge(
-    adapter: Adapter, params: PyTree, axes: PyTree, scaling: Callable[[str], Scaling | None]
-) -> PyTree:
+def merge(adapter: Adapter, params: PyTree, axes: PyTree, scaling: Callable[[str], Scaling | None]) -> PyTree:
     """The parameters of the model without the adapter whose outputs are those of the adapted model.
 
     Args:
