@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
-    {"types", "visible", "numbers", "libtpu", "cpu"},
+    {"types", "visible", "numbers", "libtpu", "cpu", "axes"},
     {"io", "chips"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},

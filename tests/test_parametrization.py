@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from txjax import config, sharding
+from txjax.axes import Axes
+from txjax.axes import axes_of as parameter_axes
 from txjax.models import MAE, Bert, Decoder, NextSentence, PooledToken, ViT
 from txjax.nn import (
     GPT2,
@@ -74,10 +76,10 @@ LR = {
 
 def axes_of(model: Any, inputs: Any) -> dict[str, Any]:
     boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.asarray(inputs)))["params"]
-    return jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=lambda node: hasattr(node, "names"))
+    return jax.tree.map(parameter_axes, boxed, is_leaf=lambda node: hasattr(node, "names"))
 
 
-def flat_axes(model: Any, inputs: Any) -> dict[str, tuple[str, ...]]:
+def flat_axes(model: Any, inputs: Any) -> dict[str, Axes]:
     return flat_paths(axes_of(model, inputs), is_leaf=lambda node: isinstance(node, tuple))
 
 
@@ -114,7 +116,7 @@ def test_factors_are_those_of_the_table(name: str, rule: str) -> None:
     model = make(width=32, depth=2, heads=2, parametrization=MUP)
     found = set()
     for path, axes in flat_axes(model, inputs).items():
-        factors, what = model.scaling().factors(path, axes, RULES[rule]), part(path)
+        factors, what = model.scaling().factors(axes, RULES[rule]), part(path)
         found.add(what)
         assert factors.lr == LR[rule][what], path
         assert factors.lr * factors.decay == 1, path  # the decay of a weight in an update doesn't depend on the width
@@ -134,7 +136,7 @@ def test_factors_of_depth_are_those_of_the_tables(alpha: float, lr: float, sgd: 
         layer = path.startswith("layers/")
         hidden = part(path) == "hidden"
         output = part(path) == "output"
-        adam, descent = (scaling.factors(path, axes, RULES[rule]) for rule in ("adam", "sgd"))
+        adam, descent = (scaling.factors(axes, RULES[rule]) for rule in ("adam", "sgd"))
         assert adam.lr == pytest.approx((lr if layer else 1) * (0.5 if hidden else 1)), path
         assert adam.gradient == pytest.approx(2 * (9**alpha if layer else 1)), path
         assert descent.lr == pytest.approx((sgd if layer else 1) * (1 if hidden else 2)), (path, output)
@@ -152,7 +154,7 @@ def test_optimizers_keep_the_factors(kind: Any, rule: str) -> None:
 
     def updates(grads: Any, scaling: Scaling | None, decay: float, **fields: Any) -> dict[str, jax.Array]:
         optimizer = kind(schedule=Constant(), clip=None, weight_decay=decay, **fields)
-        transform = optimizer.build(10, axes, 0, scaling)
+        transform = optimizer.build(10, axes, 0, lambda path: scaling)
         _, state = transform.update(grads, transform.init(params), params)
         return flat_paths(transform.update(grads, state, params)[0])
 
@@ -254,7 +256,7 @@ def test_at_the_base_the_program_is_the_standard_one(path: str, root: Any, monke
 def test_optimizers_without_a_rule_are_refused(kind: Any) -> None:
     model = Decoder(vocab=7, width=8, depth=1, heads=2, parametrization=MUP)
     with pytest.raises(UserError, match="config.optimizer: expected one of AdamW, Lion, SGD under MuP, got '"):
-        kind().build(10, axes_of(model, TOKENS), 0, model.scaling())
+        kind().build(10, axes_of(model, TOKENS), 0, lambda path: model.scaling())
 
 
 def test_depth_needs_blocks_that_do_not_normalise_the_stream() -> None:

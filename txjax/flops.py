@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from txjax import backend
 
@@ -34,6 +35,17 @@ def by_scope(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[Scope, i
     """The same by scope of names (Flax modules and `jax.named_scope`) that the operations are in."""
     with backend.target_platform("cpu"):  # the reference's products can be counted, a kernel's can't
         return dict(_count(jax.make_jaxpr(fn)(*args, **kwargs).jaxpr, ()))
+
+
+def pruned(fn: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
+    """The function without the operations that no result depends on, as a compiler drops them. Results are a list."""
+
+    def call(*args: Any) -> list[jax.Array]:
+        made = jax.make_jaxpr(fn)(*args)
+        needed, _ = dce_jaxpr(made.jaxpr, [True] * len(made.jaxpr.outvars), instantiate=True)
+        return jaxpr_as_fun(ClosedJaxpr(needed, made.consts))(*jax.tree.leaves(args))
+
+    return call
 
 
 def _count(jaxpr: Jaxpr, scope: Scope) -> collections.Counter[Scope]:

@@ -6,15 +6,14 @@ scales with the width, so no layer and no model has its own rules. `docs/paramet
 
 import dataclasses
 import enum
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from txjax.axes import STACKED, Axes, Names
 from txjax.types import UserError, config_field
-
-Axes = tuple[str | None, ...]
 
 # Logical axes that scale with the width; all others (vocab, pixels, classes, positions, scores, ...) don't.
 WIDE = frozenset({"embed", "width", "mlp", "heads", "kv_heads", "head_size"})
-_STACKED, _COPIES = "layers", ("layers", "experts")
 
 
 class Role(enum.Enum):
@@ -26,18 +25,15 @@ class Role(enum.Enum):
     FIXED = "from fixed to fixed: a bias of logits"
 
 
-def role(in_axes: Axes, axes: Axes) -> Role:
+def role(in_axes: Names, axes: Names) -> Role:
     """The role of a kernel from the logical axes of its input and of its output."""
     wide = any(name in WIDE for name in in_axes), any(name in WIDE for name in axes)
     return {(False, True): Role.INPUT, (True, True): Role.HIDDEN, (True, False): Role.OUTPUT}.get(wide, Role.FIXED)
 
 
-def role_of(path: str, axes: Axes) -> Role:
-    """The role of a parameter by its path and all its logical axes."""
-    own = tuple(name for name in axes if name not in _COPIES)
-    if path.endswith("kernel"):
-        return role(own[:1], own[-1:])
-    return role((), own)
+def role_of(axes: Axes) -> Role:
+    """The role of a parameter from its logical axes."""
+    return role(axes.inside, axes.outside)
 
 
 class Factors(NamedTuple):
@@ -110,9 +106,9 @@ class Scaling:
         """The factor of a branch's output (Yang et al. 2023, equation 1)."""
         return self.depth**-self.alpha
 
-    def factors(self, path: str, axes: Axes, rule: Rule) -> Factors:
+    def factors(self, axes: Axes, rule: Rule) -> Factors:
         """The factors of a parameter in an optimizer with this rule."""
-        role, layer = role_of(path, axes), _STACKED in axes
+        role, layer = role_of(axes), STACKED in axes
         lr = self.width ** rule.lr.get(role, 0.0)
         gradient = 1.0 if role is Role.FIXED else self.width
         if layer:
@@ -181,6 +177,19 @@ class CompleteP(DepthMuP):
     """`DepthMuP` with the exponent 1, for which Adam's learning rates don't scale (Dey et al. 2025, table 1)."""
 
     alpha: float = config_field(1.0, above=0, at_most=1)
+
+
+def unscaled(path: str) -> None:
+    """The scaling of every parameter where nothing depends on the sizes."""
+
+
+def scaling_by_path(scalings: Mapping[str, Scaling | None]) -> Callable[[str], Scaling | None]:
+    """The scaling of a parameter by its path: that of the longest of these prefixes, one or more steps of a path."""
+
+    def scaling(path: str) -> Scaling | None:
+        return scalings[max((p for p in scalings if not p or f"{path}/".startswith(f"{p}/")), key=len)]
+
+    return scaling
 
 
 def refuse(optimizer: str, known: list[str]) -> UserError:

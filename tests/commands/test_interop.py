@@ -8,10 +8,12 @@ import pytest
 import tokenizers
 
 from txjax.__main__ import main
+from txjax.checkpoint import Store
 from txjax.commands import export
 from txjax.interop import huggingface
 from txjax.models import MAE, Bert, gpt
 from txjax.nn import LayerNorm, Learned
+from txjax.nn.adapters import LoRA
 
 import runs
 from made import variables
@@ -100,6 +102,34 @@ def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
     again, trained = huggingface.load(tmp_path / "x")
     far = jax.tree.map(lambda a, b: float(abs(a - b).max()), trained, variables(again, TOKENS))
     assert 0 < max(jax.tree.leaves(far)) < 0.1  # two steps of training
+
+
+def test_a_tuned_adapter_is_exported_inside_the_kernels(workdir, tmp_path, capsys):
+    """LoRA from an import, whose parameters stay: a plain model's folder with the adapted model's outputs."""
+    tuned = CONFIG.replace("max_length=16)", "max_length=16, adapter=LoRA(paths='.*'))")
+    tuned = tuned.replace("steps=1))", "steps=1), peak_lr=0.1, groups=train_only('.*/lora/.*'))")
+    imports = "from txjax.nn.adapters import LoRA\nfrom txjax.optim import train_only\n"
+    (tmp_path / "tuned.py").write_text(imports + tuned)
+    flags = [f"--config.init_from={workdir}", "--config.model.adapter.rank=2"]
+    code, _, err = runs.train_here(tmp_path / "tuned.py", tmp_path / "run", *flags)
+    assert code == 0, err
+    arrays = json.loads((tmp_path / "run" / "transfer.json").read_text())["arrays"]
+    assert all(row["action"] == ("new" if "/lora/" in row["path"] else "loaded") for row in arrays)
+    code, _, err = ask(capsys, "export", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'x'}")
+    assert code == 0, err
+    plain, merged = huggingface.load(tmp_path / "x")
+    adapted = plain.clone(adapter=LoRA(paths=".*", rank=2))
+    trained, imported = (export.weights(Store(at), step) for at, step in ((tmp_path / "run", 2), (workdir, 0)))
+    tokens = jax.numpy.arange(8).reshape(1, 8)
+
+    @jax.jit
+    def logits(trained, merged, imported):
+        calls = ((adapted, trained), (plain, merged), (plain, imported))
+        return [model.apply(variables, tokens).dense() for model, variables in calls]
+
+    wanted, found, before = logits(trained, merged, imported)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert abs(wanted - before).max() > 1e-2
 
 
 def test_a_model_alone(tmp_path, capsys):

@@ -3,7 +3,9 @@
 import dataclasses
 from typing import Any
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,12 +13,13 @@ from txjax import sharding
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows, train_batches
 from txjax.experiment import Experiment
 from txjax.models import Bert, Decoder, ViT
+from txjax.models.model import Model
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
-from txjax.nn import Learned, Untied
+from txjax.nn import Embed, Learned, Linear, Logits, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
-from txjax.parametrization import MuP, Parametrization, Standard
+from txjax.parametrization import MuP, Parametrization, Scaling, Standard
 from txjax.train.state import build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError
@@ -117,6 +120,39 @@ def test_measured_sizes_are_those_of_module_outputs() -> None:
             now = np.asarray(state.params["embed"]["embedding"])[given[0]["tokens"]]
             assert by["embed", i + 1].size == pytest.approx(np.abs(now).mean(), rel=1e-5)
             assert by["embed", i + 1].change == pytest.approx(np.abs(now - first).mean(), rel=1e-4)
+
+
+class Convolutional(Model, kw_only=True):
+    """Predicts a token from the two before: kernels [taps embed width], whose first input axis is not wide."""
+
+    vocab: int
+    width: int
+    depth: int
+    heads: int
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        return self.parametrization.scaling(self.width, 8, self.depth)
+
+    @nn.compact
+    def __call__(self, tokens: Any, segments: Any = None, positions: Any = None, train: bool = False) -> Logits:
+        embed, drawn = Embed(self.vocab, self.width, name="embed"), dict(scaling=self.layer_scaling())
+        x = embed(tokens)
+        for i in range(2):
+            taps = jnp.stack([x, jnp.roll(x, 1, 1)], -2)
+            mix = Linear((self.width,), ("width",), ("taps", "embed"), **drawn, name=f"mix_{i}")
+            x = x + nn.gelu(mix(taps))
+        return Untied(name="head")(x, embed, self.initial, self.layer_scaling())
+
+
+@pytest.mark.parametrize("made", [MUP, Standard()], ids=["muP", "standard"])
+def test_kernels_whose_first_input_is_not_wide_are_hidden(made: Parametrization) -> None:
+    def run(width: int) -> Experiment:
+        model = Convolutional(vocab=256, width=width, depth=1, heads=4, parametrization=made)
+        return dataclasses.replace(experiment("decoder", width, made), model=model)
+
+    found = check([row for w in (32, 64, 128) for row in measure(run(w), steps=3)], OUTPUT)
+    assert found.flat is (made is MUP), found.verdict
 
 
 def checked(kind: str, made: Parametrization) -> Check:

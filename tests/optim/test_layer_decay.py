@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax.core import meta
 
+from txjax.axes import axes_of
 from txjax.models.text.bert import Bert
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
@@ -26,7 +27,7 @@ def traced(model, inputs) -> tuple[dict, dict]:
     """Shapes and logical axes of a model's parameters."""
     boxed = jax.eval_shape(lambda x: model.init(jax.random.key(0), x), inputs)["params"]
     is_box = lambda node: isinstance(node, meta.AxisMetadata)  # noqa: E731
-    return meta.unbox(boxed), jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=is_box)
+    return meta.unbox(boxed), jax.tree.map(axes_of, boxed, is_leaf=is_box)
 
 
 def depth(optimizer: Optimizer, shapes: dict, axes: dict) -> int:

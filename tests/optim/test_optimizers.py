@@ -6,18 +6,22 @@ import numpy as np
 import optax
 import pytest
 
+from txjax.axes import Axes
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, Lion, Muon, Optimizer
 from txjax.optim.layers import over_layers
 from txjax.types import UserError, flat_paths
 
 AXES = {
-    "embed": {"embedding": ("vocab", "embed")},
+    "embed": {"embedding": Axes(("vocab", "embed"), 1)},
     "layers": {
-        "query": {"kernel": ("layers", "embed", "heads", "head_size"), "bias": ("layers", "heads", "head_size")},
-        "out": {"kernel": ("layers", "heads", "head_size", "embed")},
-        "up": {"kernel": ("layers", "embed", "mlp")},
+        "query": {
+            "kernel": Axes(("layers", "embed", "heads", "head_size"), 1),
+            "bias": Axes(("layers", "heads", "head_size")),
+        },
+        "out": {"kernel": Axes(("layers", "heads", "head_size", "embed"), 2)},
+        "up": {"kernel": Axes(("layers", "embed", "mlp"), 1)},
     },
-    "scale": ("embed",),
+    "scale": Axes(("embed",)),
 }
 SIZES = {"vocab": 5, "embed": 6, "layers": 2, "heads": 2, "head_size": 4, "mlp": 7}
 LR = 0.1
@@ -223,7 +227,7 @@ def test_muon_moves_matrices_about_as_far_as_adamw() -> None:
 
 def test_muon_needs_hidden_matrices() -> None:
     with pytest.raises(UserError, match="without hidden matrices, got 'Muon'; did you mean AdamW"):
-        Muon().build(1000, {"scale": ("embed",), "embedding": ("vocab", "embed")})
+        Muon().build(1000, {"scale": Axes(("embed",)), "embedding": Axes(("vocab", "embed"), 1)})
 
 
 def test_decay_learning_rate_and_groups() -> None:

@@ -24,8 +24,9 @@ from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
 from txjax.nn import Normal
+from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
-from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes
+from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
 from txjax.train.population import train_together
 from txjax.train.recorder import NotFinite
 from txjax.train.traced import check_together, populations
@@ -207,6 +208,10 @@ HALF = TEXT | {"microbatches": 2, "batch_size": 16, "model.dtype": "bfloat16"}
 
 
 WARM = Constant(warmup_steps=2)
+ADAPTED = TEXT | {
+    "model": Decoder(vocab=256, width=16, depth=1, heads=2, adapter=LoRA(rank=2)),
+    "optimizer": AdamW(schedule=WARM, groups=train_only(".*/lora/.*")),
+}
 
 
 @pytest.mark.slow
@@ -228,6 +233,7 @@ WARM = Constant(warmup_steps=2)
         (IMAGES, {"seed": 1, "ema.decay": 0.8, "spikes.factor": 20.0}),
         (MASKED, {"seed": 1, "objective.rate": 0.15, "objective.mask": 0.7}),
         (HALF, {"seed": 1, "optimizer.b1": 0.8}),
+        (ADAPTED, {"seed": 1, "model.adapter.alpha": 4.0}),
     ],
 )
 def test_every_optimizer_and_objective(base, changes, tmp_path):

@@ -34,7 +34,10 @@ def run(argv: list[str]) -> int:
     kept = flags.workdir / "huggingface"  # written by `txjax import`
     if (kept / "config.json").is_file():
         facts = read_json(kept / "config.json") | facts
-    huggingface.save(model, weights(store, step), flags.to, facts)
+    kernels = weights(store, step)
+    if getattr(model, "adapter", None) is not None:
+        model, kernels = merged(found, model, kernels)
+    huggingface.save(model, kernels, flags.to, facts)
     for path in sorted(kept.glob("*")) or tokenizer(found):
         if path.name != "config.json":
             shutil.copy(path, flags.to / path.name)
@@ -53,6 +56,22 @@ def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
     if not isinstance(goal, MaskedPatch):
         return model, {}
     return model, {"mask_ratio": goal.rate, "norm_pix_loss": goal.target == "normalised"}
+
+
+def merged(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]:
+    """The model without its adapter, which is merged into the kernels, and its variables."""
+    import jax
+    from flax.core import meta
+
+    from txjax.axes import axes_of
+    from txjax.nn.adapters import merge
+    from txjax.parametrization import scaling_by_path
+    from txjax.train.state import abstract_variables
+
+    boxed = abstract_variables(experiment)["params"]
+    axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+    params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
+    return model.clone(adapter=None), variables | {"params": params}
 
 
 def tokenizer(experiment: Any) -> list[Path]:

@@ -1,12 +1,17 @@
 """The base of all models: what does not depend on how a model is built."""
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import flax.linen as nn
 
 from txjax.nn import Init
+from txjax.nn.adapted import adapted
+from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
-from txjax.types import config_field
+from txjax.tree import config_fields, walk
+from txjax.types import UserError, config_field
 
 
 class Model(nn.Module, kw_only=True):
@@ -17,11 +22,37 @@ class Model(nn.Module, kw_only=True):
       parametrization: how other numbers scale with the sizes: not at all (`Standard`), or so that a learning rate
         transfers to any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
+      adapter: few parameters added to the model's modules (`LoRA`, `Bottleneck`), for fine-tuning. If None, there are
+        none.
     """
 
     initial: Init = dataclasses.field(default_factory=Init)
     parametrization: Parametrization = dataclasses.field(default_factory=Standard)
     dtype: str = config_field("float32", choices=("float32", "bfloat16"))
+    adapter: Adapter | None = None
+
+    @nn.nowrap
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Flax's `apply`, with the adapter: a model inside a model is not applied, so only the whole model's counts."""
+        with adapted(self.adapter):
+            return super().apply(*args, **kwargs)
+
+    @nn.nowrap
+    def init_with_output(self, *args: Any, **kwargs: Any) -> Any:
+        """Flax's, with the adapter.
+
+        Raises:
+          UserError: an adapter that adapts nothing, or one of a model inside this one.
+        """
+        for path, node in walk(self, "config.model"):
+            if node is not self and isinstance(node, Model) and node.adapter is not None:
+                hint = "set config.model.adapter: its `paths` choose parts of all models inside"
+                raise UserError(f"{path}.adapter", "None", type(node.adapter).__name__, hint=hint)
+        with adapted(self.adapter) as offered:
+            drawn = super().init_with_output(*args, **kwargs)
+        if self.adapter is not None:
+            self.adapter.check(offered)
+        return drawn
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
@@ -29,6 +60,21 @@ class Model(nn.Module, kw_only=True):
         return None
 
     @nn.nowrap
+    def scalings(self) -> dict[str, Scaling | None]:
+        """The scalings by prefix of the parameters' paths: the model's own, and those of fields that are models."""
+        found = {"": self.scaling()}
+        for name, inner in models_inside(self):
+            found |= {f"{name}/{prefix}".rstrip("/"): scaling for prefix, scaling in inner.scalings().items()}
+        return found
+
+    @nn.nowrap
     def layer_scaling(self) -> Scaling:
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
+
+
+def models_inside(model: Model) -> Iterator[tuple[str, Model]]:
+    """The models among a model's fields, by the name that their parameters are under."""
+    for field in config_fields(model):
+        if isinstance(inner := getattr(model, field.name), Model):
+            yield field.name, inner

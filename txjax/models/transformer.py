@@ -32,7 +32,7 @@ from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field, near_misses
 
-_SIZES = ("width", "depth", "heads", "kv_heads")
+_OWN = ("width", "depth", "heads", "kv_heads", "adapter")  # fields that a second Transformer inside doesn't share
 
 
 class Transformer(Model, kw_only=True):
@@ -146,8 +146,8 @@ class Transformer(Model, kw_only=True):
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:
-        """The fields of this class except its sizes, for a second Transformer inside the model."""
-        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_SIZES, "parent", "name")]
+        """The fields of this class except its sizes and its adapter, for a second Transformer inside the model."""
+        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_OWN, "parent", "name")]
         return {name: _detached(getattr(self, name)) for name in names}
 
 

@@ -29,7 +29,7 @@ class Embed(nn.Module):
 
     def setup(self) -> None:
         draw = nn.initializers.normal(self.std)
-        self.embedding = parameter(self, "embedding", draw, (self.vocab, self.width), (self.axis, "embed"))
+        self.embedding = parameter(self, "embedding", draw, (self.vocab, self.width), (self.axis, "embed"), 1)
 
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike = jnp.float32) -> Float[Array, "*batch D"]:
         """The rows of these ids."""
@@ -88,4 +88,4 @@ class _Kernel(nn.Module):
     @nn.compact
     def __call__(self) -> Float[Array, "D V"]:
         draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT, self.scaling))
-        return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"))
+        return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"), 1)

@@ -155,7 +155,7 @@ class _Linears(nn.Module):
         size, dtype = (rows.x.shape[-1], self.features), rows.x.dtype
         part = role(self.axes[:1], self.axes[1:])
         draw = nn.initializers.normal(self.scale * self.initial.kernel(*size, part, self.scaling))
-        kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes))
+        kernel = parameter(self, "kernel", draw, (self.experts, *size), ("experts", *self.axes), 1)
         y = rows.product(rows.x, kernel.astype(dtype))
         if self.use_bias:
             shape, axes = (self.experts, self.features), ("experts", self.axes[1])

@@ -7,16 +7,25 @@ from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
+import flax.struct
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from txjax.axes import Names
+from txjax.nn.adapted import add_adapter
 from txjax.nn.init import Init
 from txjax.parametrization import Scaling, role
-from txjax.sharding import Axes, constrain, unshard_param
+from txjax.sharding import constrain, unshard_param
 
 Product = Callable[..., jax.Array]
+
+
+class _Boxed(nn.LogicallyPartitioned, eq=False):
+    """A parameter with the logical names of its axes, of which `inputs` are contracted."""
+
+    inputs: int = flax.struct.field(default=0, pytree_node=False)
 
 
 def parameter(
@@ -30,9 +39,14 @@ def parameter(
     """A float32 parameter of `module`, with the logical names of its axes. Every parameter is created here.
 
     Args:
-      inputs: how many of its leading axes are contracted with the input (or indexed by it): 0 for vectors.
+      inputs: how many of its axes are contracted with the input, or indexed by it: the first ones that are not
+        copies (`axes.COPIES`). 0 for vectors.
     """
-    return jnp.asarray(module.param(name, nn.with_logical_partitioning(draw, axes), shape, jnp.float32))
+
+    def boxed(*arguments: Any) -> _Boxed:
+        return _Boxed(draw(*arguments), axes, inputs=inputs)
+
+    return jnp.asarray(module.param(name, boxed, shape, jnp.float32))
 
 
 def align(values: jax.Array, x: jax.Array) -> jax.Array:
@@ -50,7 +64,7 @@ def project(
     kernel: jax.Array,
     dims: int = 1,
     dtype: DTypeLike | None = None,
-    axes: Axes | None = None,
+    axes: Names | None = None,
     product: Product | None = None,
 ) -> jax.Array:
     """Contracts the last `dims` dimensions of `x` with the first `dims` of `kernel`.
@@ -78,16 +92,16 @@ def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: P
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
-def _gather_and_multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes) -> jax.Array:
+def _gather_and_multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Names) -> jax.Array:
     """The residual for the backward pass is the kernel's shard, not the gathered kernel."""
     return _multiply(x, _cast(kernel, x.dtype, axes), dims, dtype)
 
 
-def _forward(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Axes) -> Any:
+def _forward(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Names) -> Any:
     return _gather_and_multiply(x, kernel, dims, dtype, axes), (x, kernel)
 
 
-def _backward(dims: int, dtype: Any, axes: Axes, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+def _backward(dims: int, dtype: Any, axes: Names, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
     x, kernel = residuals
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
     of_x = jax.linear_transpose(lambda x: _multiply(x, whole, dims, dtype), x)(gradient)
@@ -98,7 +112,7 @@ def _backward(dims: int, dtype: Any, axes: Axes, residuals: tuple[jax.Array, jax
 _gather_and_multiply.defvjp(_forward, _backward)
 
 
-def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Axes) -> jax.Array:
+def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Names) -> jax.Array:
     return unshard_param(kernel.astype(dtype), *axes)
 
 
@@ -143,8 +157,8 @@ class Linear(nn.Module):
         part = role(tuple(self.in_axes), tuple(self.axes))
         std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
         axes = (*self.in_axes, *self.axes)
-        kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes)
+        kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes, dims)
         y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)
-        return y
+        return add_adapter(self, x, y)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from txjax import sharding
+from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.remat import Policy, checkpoint_name
 from txjax.sharding import constrain
@@ -95,9 +96,10 @@ def pipelined(
     def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
         params, depth_fraction, key = layer
         rngs = {} if key is None else {"dropout": jax.random.fold_in(key, part)}
-        return block.apply(
-            {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
-        )
+        with applied_at((*stack.path, "block")):
+            return block.apply(
+                {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
+            )
 
     if policy is not None:
         layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)

@@ -180,6 +180,7 @@ class T5Relative(Positions):
 
     @nn.compact
     def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
-        table = parameter(self, "table", nn.initializers.normal(0.02), (self.buckets, heads), ("buckets", "heads"))
+        size, axes = (self.buckets, heads), ("buckets", "heads")
+        table = parameter(self, "table", nn.initializers.normal(0.02), size, axes, 1)
         bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, self.direction)
         return jnp.moveaxis(table[bucket], -1, 1)

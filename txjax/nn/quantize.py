@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 from jax.typing import DTypeLike
 
+from txjax.nn.adapted import inside_adapter
 from txjax.nn.linear import Linear
 from txjax.types import UserError, config_field, require
 
@@ -28,7 +29,7 @@ class Quantize:
       gradients: dtype of the incoming gradient in the two backward products, whose other operand is then the quantised
         one of the forward product. If None, both products are computed without quantisation.
       paths: a regular expression for the whole path of a `Linear` inside its block, such as `mlp/up`; by default all
-        but a router to experts.
+        but a router to experts. Adapters are not quantised.
     """
 
     dtype: str = config_field("int8", choices=("int8", "float8_e4m3fn"))
@@ -65,7 +66,7 @@ def quantized(how: Quantize | None) -> Iterator[None]:
 
     def intercept(call: Any, args: Any, kwargs: Any, context: nn.module.InterceptorContext) -> Any:
         module = context.module
-        if not isinstance(module, Linear) or context.method_name != "__call__":
+        if not isinstance(module, Linear) or context.method_name != "__call__" or inside_adapter():
             return call(*args, **kwargs)
         path = "/".join(module.path).rpartition("block/")[2]
         paths.add(path)

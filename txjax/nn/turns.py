@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.remat import Policy
 from txjax.types import PyTree, UserError
@@ -52,7 +53,8 @@ def take_turns(
             def call(block: nn.Module) -> Any:
                 return layer(block, x, context, fraction)
 
-            return nn.apply(call, blocks[i], mutable=filter_)({"params": params, **variables}, rngs=keys)
+            with applied_at((*stack.path, "block")):
+                return nn.apply(call, blocks[i], mutable=filter_)({"params": params, **variables}, rngs=keys)
 
         if policy is not None:
             apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)

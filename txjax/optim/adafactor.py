@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from txjax.optim.layers import matrix, per_layer, rms
-from txjax.sharding import Axes
+from txjax.axes import Axes
+from txjax.optim.layers import matrix, rms
 from txjax.types import PyTree
 
 EPSILON = 1e-30  # epsilon_1 of the paper: keeps squared gradients above zero
@@ -60,7 +60,7 @@ def scale_by_adafactor(axes: PyTree, exponent: float, min_scale: float) -> optax
         return AdafactorState(step, *(jax.tree.map(part, squares, axes) for part in (row, column, full)))
 
     def direction(g: jax.Array, p: jax.Array, names: Axes, row: PyTree, column: PyTree, full: PyTree) -> jax.Array:
-        m, own = matrix(names), per_layer(names)
+        m, own = matrix(names), names.own
         u = g / jnp.sqrt(row * column / row.mean(m.inputs, keepdims=True) if m else full)
         return u / jnp.maximum(1.0, rms(u, own) / CLIP) * jnp.maximum(min_scale, rms(p, own))
 

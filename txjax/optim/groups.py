@@ -38,6 +38,15 @@ def default_groups() -> tuple[Group, ...]:
     return Group(r".*(kernel|embedding)"), Group(r"(?!.*(kernel|embedding)$).*", weight_decay=0.0)
 
 
+def train_only(*patterns: str) -> tuple[Group, ...]:
+    """Groups that freeze all parameters but those whose whole path matches one of these patterns.
+
+    `train_only(".*/lora/.*", "head/.*")` trains the adapters and a head. Weight decay applies to all that is trained.
+    """
+    wanted = "|".join(f"({pattern})" for pattern in patterns)
+    return Group(wanted), Group(rf"(?!({wanted})$).*", trainable=False)
+
+
 def find(groups: Sequence[Group], path: str) -> Group:
     """The group of this parameter. Raises UserError if none or several groups match it."""
     return _cover(groups, [path])[path]

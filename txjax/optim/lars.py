@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import optax
 
+from txjax.axes import Axes
 from txjax.optim.layers import matrix, over_layers
-from txjax.sharding import Axes
 from txjax.types import PyTree, path_name
 
 

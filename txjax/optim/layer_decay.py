@@ -5,8 +5,7 @@ import re
 
 import numpy as np
 
-from txjax.optim.layers import STACKED
-from txjax.sharding import Axes
+from txjax.axes import STACKED, Axes
 from txjax.types import UserError, config_field, near_misses
 
 FIELD = "config.optimizer.layer_decay"

@@ -8,10 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.sharding import Axes
-
-STACKED = "layers"
-_COPIES = (STACKED, "experts")
+from txjax.axes import COPIES, Axes
 
 
 class Matrix(NamedTuple):
@@ -25,15 +22,10 @@ class Matrix(NamedTuple):
         return math.prod(shape[i] for i in self.inputs), math.prod(shape[i] for i in self.outputs)
 
 
-def per_layer(axes: Axes) -> tuple[int, ...]:
-    """The dimensions of one layer's, and one expert's, array."""
-    return tuple(i for i, name in enumerate(axes) if name not in _COPIES)
-
-
 def over_layers(function: Callable[..., jax.Array], axes: Axes) -> Callable[..., jax.Array]:
     """Maps a function of one layer's, and one expert's, arrays over arrays with these logical axes."""
     for i, name in enumerate(axes):
-        if name in _COPIES:  # the outermost vmap takes the last of these dimensions, so the others keep their numbers
+        if name in COPIES:  # the outermost vmap takes the last of these dimensions, so the others keep their numbers
             function = jax.vmap(function, in_axes=i, out_axes=i)
     return function
 
@@ -41,14 +33,10 @@ def over_layers(function: Callable[..., jax.Array], axes: Axes) -> Callable[...,
 def matrix(axes: Axes) -> Matrix | None:
     """The fan-in and fan-out dimensions of these logical axes, None for vectors and scalars.
 
-    If the first of more than two dimensions is "embed", it alone is the fan-in: (embed, heads, head_size) is a matrix
-    from embed to heads * head_size. Otherwise the last dimension is the fan-out.
+    An array of several dimensions without inputs (the bias of several heads) counts as a matrix to its last one.
     """
-    dims = per_layer(axes)
-    if len(dims) < 2:
-        return None
-    cut = 1 if axes[dims[0]] == "embed" else -1
-    return Matrix(dims[:cut], dims[cut:])
+    cut = axes.inputs or -1
+    return Matrix(axes.own[:cut], axes.own[cut:]) if len(axes.own) > 1 else None
 
 
 def rms(x: Float[Array, "..."], dims: tuple[int, ...]) -> Float[Array, "..."]:

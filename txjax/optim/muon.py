@@ -8,8 +8,9 @@ import optax
 from optax.contrib import MuonDimensionNumbers
 from optax.contrib import scale_by_muon as orthogonalize
 
-from txjax.optim.layers import STACKED, Matrix, matrix
-from txjax.sharding import Axes, is_axes
+from txjax.axes import STACKED, Axes
+from txjax.optim.layers import Matrix, matrix
+from txjax.sharding import is_axes
 from txjax.types import PyTree, UserError, path_name
 
 

@@ -18,14 +18,15 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from txjax.axes import Axes
 from txjax.optim.adafactor import scale_by_adafactor
 from txjax.optim.groups import Group, assign, default_groups, find
 from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
-from txjax.parametrization import RULES, Factors, Scaling, refuse
-from txjax.sharding import Axes, is_axes
+from txjax.parametrization import RULES, Factors, Scaling, refuse, unscaled
+from txjax.sharding import is_axes
 from txjax.types import PyTree, config_field, path_name
 
 Part = optax.GradientTransformation
@@ -83,21 +84,20 @@ class Optimizer:
         return 0 if self.layer_decay is None else self.layer_decay.depth(axes, shapes)
 
     def build(
-        self, num_steps: int, axes: PyTree, depth: int = 0, scaling: Scaling | None = None
+        self, num_steps: int, axes: PyTree, depth: int = 0, scaling: Callable[[str], Scaling | None] = unscaled
     ) -> optax.GradientTransformation:
         """The transformation for a run.
 
         Args:
           num_steps: updates of the whole run.
-          axes: the logical axes, a tuple of names, of every trainable parameter, in the parameters' structure.
+          axes: the logical axes of every trainable parameter, in the parameters' structure.
           depth: the result of the method `depth`.
-          scaling: the model's sizes relative to its base. If None, learning rates don't depend on the size.
+          scaling: of the parameter with this path: the sizes of its part of the model relative to their base. None for
+            a parameter whose learning rate doesn't depend on the size.
 
         Raises:
-          UserError: `scaling` is given and the optimizer has no `rule`.
+          UserError: a parameter has a scaling and the optimizer has no `rule`.
         """
-        if scaling is not None and self.rule is None:
-            raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
 
         def by_path(factor: Callable[[str, Axes], Any]) -> PyTree:
             return jax.tree_util.tree_map_with_path(
@@ -105,7 +105,11 @@ class Optimizer:
             )
 
         def factors(path: str, names: Axes) -> Factors:
-            return Factors() if scaling is None else scaling.factors(path, names, RULES[self.rule or ""])
+            if (own := scaling(path)) is None:
+                return Factors()
+            if self.rule is None:
+                raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
+            return own.factors(names, RULES[self.rule])
 
         def rate(path: str, names: Axes) -> Any:
             factor = find(self.groups, path).lr * factors(path, names).lr

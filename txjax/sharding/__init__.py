@@ -1,5 +1,6 @@
 """Sharding of arrays over devices: the only package that names mesh axes."""
 
+from txjax.axes import Axes
 from txjax.sharding.current import (
     active,
     axis_index,
@@ -14,7 +15,7 @@ from txjax.sharding.current import (
     use_mesh,
     within,
 )
-from txjax.sharding.mesh import AXES, RULES, Axes, Mesh, batch_sharding, is_axes, shardings, stacked
+from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stacked
 
 __all__ = [
     "AXES",

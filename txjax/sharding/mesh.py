@@ -12,6 +12,7 @@ import jax
 from jax.experimental.mesh_utils import create_device_mesh, create_hybrid_device_mesh
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from txjax.axes import Names
 from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses
 
 # Outermost first: neighbours along the last axes are the nearest devices.
@@ -31,8 +32,6 @@ RULES: dict[str, tuple[str, ...]] = {
     "kv_heads": ("tensor",),
     "mlp": ("tensor",),
 }
-
-Axes = tuple[str | None, ...]
 
 
 @dataclasses.dataclass
@@ -123,7 +122,7 @@ class Mesh:
         rules = {name: tuple(a for a in axes if a not in taken) for name, axes in self.table().items()}
         return dataclasses.replace(self, rules=rules)
 
-    def partition(self, axes: Axes, where: str = "array") -> PartitionSpec:
+    def partition(self, axes: Names, where: str = "array") -> PartitionSpec:
         """The PartitionSpec of an array with these logical axes. Raises UserError for two axes on one mesh axis."""
         table = self.table()
         entries = [table.get(axis, ()) if axis else () for axis in axes]

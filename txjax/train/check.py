@@ -9,6 +9,7 @@ import numpy as np
 from txjax.data import Dataset, Source
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import missing_keys
+from txjax.train.shared_modules import check_shared_modules
 from txjax.tree import check_fields
 from txjax.types import BATCH_KEYS, UserError, near_misses
 
@@ -31,6 +32,7 @@ def check(experiment: Experiment) -> None:
         except UserError as error:
             raise error.inside(f"config.evals.{name}", "eval") from None
     _check_best(experiment)
+    check_shared_modules(experiment)
     for tracker in experiment.trackers:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)

@@ -9,7 +9,7 @@ from flax.core import meta
 
 from txjax import sharding
 from txjax.experiment import Experiment
-from txjax.flops import count
+from txjax.flops import count, pruned
 from txjax.train.state import Layout, abstract_variables, batch_spec, merge, pick
 from txjax.types import Batch, PyTree, flat_paths
 
@@ -80,4 +80,4 @@ def flops_per_step(
     with sharding.no_mesh():  # a pipeline's idle stages compute what is thrown away: it doesn't count
         if not frozen:
             return 3 * count(forward, params, others, spec)
-        return count(jax.grad(forward), params, others, spec)
+        return count(pruned(jax.grad(forward)), params, others, spec)

@@ -12,7 +12,9 @@ from flax.core import meta
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, sharding
+from txjax.axes import axes_of
 from txjax.experiment import Experiment
+from txjax.parametrization import scaling_by_path
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
 _SEPARATOR = "/"
@@ -96,11 +98,11 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
     boxed = abstract_variables(experiment)
-    axes = jax.tree.map(_axes, boxed["params"], is_leaf=_is_box)
+    axes = jax.tree.map(axes_of, boxed["params"], is_leaf=_is_box)
     names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
     depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
-    scaling = experiment.model.scaling() if hasattr(experiment.model, "scaling") else None
+    scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
     tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
@@ -161,7 +163,3 @@ def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: Na
 
 def _is_box(node: Any) -> bool:
     return isinstance(node, meta.AxisMetadata)
-
-
-def _axes(leaf: Any) -> tuple[str | None, ...]:
-    return tuple(leaf.names) if _is_box(leaf) else (None,) * leaf.ndim

@@ -1,0 +1,176 @@
+"""Adapters: the model itself at first, found by path, the same under every layout, merged into plain kernels."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax.core import meta
+from test_contracts import MODELS, fitted, pairs
+
+from txjax import sharding
+from txjax.axes import axes_of
+from txjax.models import MAE, Decoder
+from txjax.models.text.decoder import empty_cache
+from txjax.nn import Stack
+from txjax.nn.adapters import Adapter, Bottleneck, LoRA, merge
+from txjax.optim import AdamW, Constant, train_only
+from txjax.parametrization import MuP, scaling_by_path
+from txjax.sharding import Mesh
+from txjax.train.counting import flops_per_step
+from txjax.train.state import build_layout
+from txjax.types import UserError, flat_paths
+
+import tiny_experiments
+from made import dense, shapes, variables
+
+TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
+EVERY = ".*"
+KINDS: dict[str, Adapter] = {"lora": LoRA(paths=EVERY, rank=2), "bottleneck": Bottleneck(paths=EVERY, size=3)}
+
+
+def decoder(adapter: Adapter | None, **fields: Any) -> Decoder:
+    return Decoder(**{"vocab": 7, "width": 8, "depth": 2, "heads": 2, "adapter": adapter} | fields)
+
+
+def axes(model: Any, **inputs: Any) -> Any:
+    boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), **inputs))["params"]
+    return jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+
+
+def test_an_adapted_model_starts_as_the_model() -> None:
+    """The model's own parameters are the same draws, and the logits the same numbers."""
+
+    @jax.jit
+    def drawn() -> Any:
+        found = {}
+        for name, adapter in {"plain": None, **KINDS}.items():
+            made = meta.unbox(decoder(adapter).init(jax.random.key(1, impl="rbg"), TOKENS))
+            found[name] = flat_paths(made), decoder(adapter).apply(made, TOKENS).dense()
+        return found
+
+    found = drawn()
+    plain, logits = found.pop("plain")
+    for name, (adapted, same) in found.items():
+        np.testing.assert_array_equal(logits, same)
+        for path, x in plain.items():
+            np.testing.assert_array_equal(x, adapted[path], err_msg=path)
+        new = {path: x for path, x in adapted.items() if path not in plain}
+        assert {f"params/layers/block/attention/out/{name}/{part}/kernel" for part in ("down", "up")} <= new.keys()
+        for path, x in new.items():
+            assert x.any() == path.endswith("down/kernel"), path
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind is MAE else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+)
+def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
+    """LoRA on every Linear of every model, under a parametrization whose products have factors."""
+    model, objective = pairs(kind)[0]
+    model = model.clone(adapter=KINDS["lora"], parametrization=MuP(base_width=2, base_head_size=2))
+    inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
+    params = variables(model, **inputs)["params"]
+    plain = model.clone(adapter=None)
+
+    @jax.jit
+    def both(params: Any) -> Any:
+        one = merge(model.adapter, params, axes(model, **inputs), scaling_by_path(model.scalings()))
+        outputs = [dense(m.apply({"params": p}, **inputs)) for m, p in ((model, params), (plain, one))]
+        return one, outputs, dense(plain.apply({"params": params}, **inputs))
+
+    one, (adapted, same), unlike = both(jax.tree.map(jnp.asarray, params))
+    wanted = shapes(plain, **inputs)["params"]
+    assert jax.tree.map(jnp.shape, one) == jax.tree.map(jnp.shape, wanted)
+    for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):
+        size = np.abs(a).max()
+        np.testing.assert_allclose(a, b, atol=1e-6 * max(size, 1), rtol=1e-5)
+        assert np.abs(a - other).max() > 1e-3 * size
+
+
+@pytest.mark.slow
+def test_tokens_decoded_one_by_one_are_adapted_too() -> None:
+    model = decoder(LoRA(rank=2))
+    params = variables(model, TOKENS)["params"]
+
+    @jax.jit
+    def run(params: Any) -> Any:
+        cache, steps = empty_cache(model, params, *TOKENS.shape), []
+        for i in range(TOKENS.shape[1]):
+            given = {"params": params, "cache": cache}
+            logits, state = model.apply(given, TOKENS[:, i : i + 1], mutable=["cache"])
+            cache = state["cache"]
+            steps.append(logits.dense())
+        return jnp.concatenate(steps, 1), model.apply({"params": params}, TOKENS).dense()
+
+    one_by_one, whole = run(jax.tree.map(jnp.asarray, params))
+    np.testing.assert_allclose(one_by_one, whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize(
+    "mesh", [Mesh(data=2, pipeline=2, tensor=2), Mesh(data=1, fsdp=4, tensor=2)], ids=["pipeline", "fsdp"]
+)
+def test_layouts_change_nothing(mesh: Mesh) -> None:
+    """Outputs and gradients on eight devices, in stages of a pipeline too, under rematerialisation."""
+    model = decoder(LoRA(paths=".*(query|out|down)", rank=2), stack=Stack(remat="full"))
+    params = variables(model, TOKENS)["params"]
+
+    def loss(params: Any) -> jax.Array:
+        return jnp.square(model.apply({"params": params}, TOKENS).dense()).mean()
+
+    graded = jax.value_and_grad(loss)
+    want = jax.jit(graded)(params)
+    with sharding.use_mesh(mesh):
+        got = jax.jit(lambda p: graded(p))(params)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
+
+
+def test_only_adapters_are_trained_and_counted() -> None:
+    """Two thirds of the FLOPs are left: the gradients of the frozen kernels are never computed."""
+    found = {}
+    for name, groups in {"all": None, "lora": train_only(".*/lora/.*")}.items():
+        optimizer = AdamW(schedule=Constant(), **({"groups": groups} if groups else {}))
+        model = decoder(LoRA(rank=1), vocab=256, width=32, depth=3)
+        experiment = tiny_experiments.decoder(model=model, optimizer=optimizer)
+        with sharding.use_mesh(experiment.mesh) as built:
+            layout = build_layout(experiment, built)
+            found[name] = flops_per_step(experiment, layout.variables)
+    assert {path.split("/")[-3] for path in flat_paths(layout.abstract.params)} == {"lora"}
+    assert "embed" in layout.abstract.frozen and layout.abstract.opt_state
+    assert 0.6 < found["lora"] / found["all"] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("adapter", "words"),
+    [
+        (LoRA(paths="layers/block/attention/quary"), "a module, got '.*'; did you mean layers/block/attention/query"),
+        (LoRA(paths="("), "a regular expression"),
+    ],
+)
+def test_a_pattern_that_adapts_nothing_is_refused(adapter: Adapter, words: str) -> None:
+    with pytest.raises(UserError, match=f"config.model.adapter.paths: expected .*{words}"):
+        shapes(decoder(adapter), TOKENS)
+
+
+def test_bottlenecks_are_not_merged() -> None:
+    model = decoder(Bottleneck())
+    params = shapes(model, TOKENS)["params"]
+    with pytest.raises(UserError, match="config.model.adapter: expected an adapter that can be merged.*'Bottleneck'"):
+        merge(Bottleneck(), params, axes(model, tokens=TOKENS), lambda path: None)
+
+
+def test_dropout_is_of_the_branch_alone_and_in_training() -> None:
+    model = decoder(LoRA(rank=2, dropout=0.5))
+    params = jax.tree.map(jnp.asarray, variables(model, TOKENS))
+    still = dataclasses.replace(model.adapter, dropout=0.0)
+
+    @jax.jit
+    def run(params: Any) -> Any:
+        trained = model.apply(params, TOKENS, train=True, rngs={"dropout": jax.random.key(0)}).dense()
+        return trained, model.apply(params, TOKENS).dense(), decoder(still).apply(params, TOKENS).dense()
+
+    trained, evaluated, without = run(params)
+    np.testing.assert_array_equal(evaluated, without)
+    assert np.abs(trained - evaluated).max() > 1e-3
