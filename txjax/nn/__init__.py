@@ -3,9 +3,11 @@
 from txjax.nn.attention import Attention, LayerContext, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
+from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.cache import Window, causal_window, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.conv import Conv
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
@@ -37,8 +39,10 @@ __all__ = [
     "AUX_COLLECTIONS",
     "Alibi",
     "Attention",
+    "BatchNorm",
     "Block",
     "Capacity",
+    "Conv",
     "LayerContext",
     "Dropless",
     "Embed",
@@ -83,6 +87,7 @@ __all__ = [
     "set_model_fields",
     "head_size",
     "checkpoint_name",
+    "one_of",
     "parameter",
     "patchify",
     "project",
