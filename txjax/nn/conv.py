@@ -70,7 +70,7 @@ class Conv(nn.Module):
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
         own = inputs // self.groups
         taps = math.prod(self.size)
-        in_axes = ("taps",) * rank + ("group" if own == 1 else self.in_axis,)
+        in_axes = ("taps",) * rank + ("group" if own == 1 < self.groups else self.in_axis,)
         part = role(in_axes, (self.axis,))
         fans = taps * own, taps * self.features // self.groups
         std = self.scale * self.initial.kernel(*fans, part, self.scaling)
