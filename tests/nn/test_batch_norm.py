@@ -4,8 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from test_stack import parts
 
-from txjax.nn import BatchNorm, one_of
+from txjax import sharding
+from txjax.nn import BatchNorm, LayerContext, PreNorm, Stack, one_of
+from txjax.sharding import Mesh
 from txjax.types import UserError
 
 from made import call, numbers, variables
@@ -60,3 +63,15 @@ def test_groups_that_do_not_suit_the_batch_are_errors() -> None:
         with pytest.raises(UserError, match="config.microbatches: expected 1 for BatchNorm over the whole batch"):
             train(X[:4])
         train(X[:4], group=4)
+
+
+@pytest.mark.mesh
+def test_a_pipeline_refuses_model_state() -> None:
+    x = jnp.asarray(numbers(8, 3, 4))
+    stack = Stack(block=PreNorm(**parts()), depth=2)
+    made = variables(stack, x, LayerContext()) | {"batch_stats": {"block": {"mean": np.zeros((2, 4))}}}
+    with (
+        sharding.use_mesh(Mesh(data=4, pipeline=2)),
+        pytest.raises(UserError, match=r"config.mesh.pipeline: expected 1 for blocks with state \(batch_stats\), got 2"),
+    ):
+        stack.apply(made, x, LayerContext())

@@ -72,7 +72,7 @@ def save(
     """
     directory, family = Path(directory), _family(model)
     if state := sorted(set(variables) - {"params"}):
-        raise UserError("config.model", "a model whose parameters are all of it", f"one with {', '.join(state)} too")
+        raise UserError("config.model", "a model with parameters alone", ", ".join(state))
     params = meta.unbox(variables)["params"]
     flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
     own, extra = family.config(model, flat), dict(extra or {})
