@@ -60,7 +60,7 @@ def test_groups_that_do_not_suit_the_batch_are_errors() -> None:
     with one_of(2):
         with pytest.raises(UserError, match="divisor of the 4 examples in each of 2 microbatches, got 8"):
             train(X[:4], group=8)
-        with pytest.raises(UserError, match="config.microbatches: expected 1 for BatchNorm over the whole batch"):
+        with pytest.raises(UserError, match="config.microbatches: expected 1 for BatchNorm over whole batches"):
             train(X[:4])
         train(X[:4], group=4)
 
@@ -72,6 +72,6 @@ def test_a_pipeline_refuses_model_state() -> None:
     made = variables(stack, x, LayerContext()) | {"batch_stats": {"block": {"mean": np.zeros((2, 4))}}}
     with (
         sharding.use_mesh(Mesh(data=4, pipeline=2)),
-        pytest.raises(UserError, match=r"config.mesh.pipeline: expected 1 for blocks with state \(batch_stats\), got 2"),
+        pytest.raises(UserError, match=r"mesh.pipeline: expected 1 for blocks with state \(batch_stats\), got 2"),
     ):
         stack.apply(made, x, LayerContext())

@@ -16,7 +16,6 @@ from txjax.experiment import Experiment
 from txjax.interop.huggingface import folder
 from txjax.models import ConvNet, ViT
 from txjax.nn import BatchNorm
-from txjax.objectives import Classification
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_init_source
@@ -105,7 +104,10 @@ def test_microbatches_start_from_the_same_state_of_which_the_mean_is_taken() -> 
     ("fields", "words"),
     [
         ({"group": None, "microbatches": 2}, "config.microbatches: .*group=None., got 2; set group in norm_stem"),
-        ({"group": 3, "microbatches": 2}, "BatchNorm.group of norm_stem: expected a divisor of the 16 examples in each of 2"),
+        (
+            {"group": 3, "microbatches": 2},
+            "BatchNorm.group of norm_stem: .* a divisor of the 16 examples in each of 2",
+        ),
     ],
 )
 def test_groups_that_do_not_suit_are_errors_before_anything_compiles(fields: dict[str, Any], words: str) -> None:

@@ -105,7 +105,7 @@ class BatchNorm(nn.Module):
         parts, where = _microbatches.get(), "/".join(self.path) or "the model"
         if self.group is None and parts > 1:
             hint = f"set group in {where}, which must divide batch_size / microbatches = {batch}"
-            raise UserError("config.microbatches", "1 for BatchNorm over the whole batch (group=None)", parts, hint=hint)
+            raise UserError("config.microbatches", "1 for BatchNorm over whole batches (group=None)", parts, hint=hint)
         group = self.group or batch
         if batch % group:
             cut = f" in each of {parts} microbatches" if parts > 1 else ""

@@ -68,7 +68,8 @@ def save(
       shard_bytes: largest size of a file, except for a single larger tensor.
 
     Raises:
-      UserError: a field of the model that the format can't represent, or model state beside its parameters; a folder that already has weights.
+      UserError: a field of the model that the format can't represent; a model with other state than parameters; a
+        folder that already has weights.
     """
     directory, family = Path(directory), _family(model)
     if state := sorted(set(variables) - {"params"}):
