@@ -24,9 +24,9 @@ def network(torch: Any, made: Any) -> tuple[Any, dict[str, Any]]:
         if kernel.ndim == 2:
             modules[name] = torch.nn.Linear(*kernel.shape)
         else:
-            places, inputs, features = kernel.shape[0], *kernel.shape[2:]
+            side, inputs, features = kernel.shape[0], *kernel.shape[2:]
             stride = 2 if name in ("stage1_block0/conv1", "stage1_block0/conv_shortcut") else 1
-            modules[name] = torch.nn.Conv2d(inputs, features, places, stride, places // 2, bias=False)
+            modules[name] = torch.nn.Conv2d(inputs, features, side, stride, side // 2, bias=False)
     for path in [path for path in flat if path.endswith("/mean")]:
         name = path.removeprefix("batch_stats/").removesuffix("/mean")
         modules[name] = torch.nn.BatchNorm2d(flat[path].shape[0], momentum=0.1)

@@ -18,13 +18,13 @@ from made import call, numbers, shapes, variables
 
 
 def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stride: int, dilation: int) -> np.ndarray:
-    """The definition: every output is a sum over the kernel's places and its group's channels. [*places C] alone."""
+    """The definition: every output is a sum over the kernel's positions and its group's channels. [*positions C] alone."""
     rank, (own, features) = kernel.ndim - 2, kernel.shape[-2:]
     x = np.pad(x, [*zeros, (0, 0)])
-    places = [(x.shape[i] - dilation * (kernel.shape[i] - 1) - 1) // stride + 1 for i in range(rank)]
-    out = np.zeros((*places, features))
+    positions = [(x.shape[i] - dilation * (kernel.shape[i] - 1) - 1) // stride + 1 for i in range(rank)]
+    out = np.zeros((*positions, features))
     each = features // (x.shape[-1] // own)
-    for where in itertools.product(*map(range, places)):
+    for where in itertools.product(*map(range, positions)):
         for tap in itertools.product(*map(range, kernel.shape[:rank])):
             seen = x[tuple(stride * w + dilation * t for w, t in zip(where, tap, strict=True))]
             for feature in range(features):
@@ -34,7 +34,7 @@ def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stri
 
 
 @pytest.mark.parametrize(
-    ("places", "fields", "zeros"),
+    ("positions", "fields", "zeros"),
     [
         ((5, 6), {}, [(1, 1), (1, 1)]),
         ((5, 6), {"strides": (2, 2)}, [(1, 1), (0, 1)]),
@@ -44,8 +44,8 @@ def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stri
         ((3, 3, 4), {"size": (2, 2, 2), "padding": "VALID"}, [(0, 0)] * 3),
     ],
 )
-def test_equals_the_definition(places: tuple[int, ...], fields: dict[str, Any], zeros: Any) -> None:
-    conv, x = Conv(8, **fields), numbers(2, *places, 4)
+def test_equals_the_definition(positions: tuple[int, ...], fields: dict[str, Any], zeros: Any) -> None:
+    conv, x = Conv(8, **fields), numbers(2, *positions, 4)
     made = variables(conv, x)
     stride, dilation = (fields.get(name, (1,))[0] for name in ("strides", "dilation"))
     kernel, bias = (np.asarray(made["params"][name], np.float64) for name in ("kernel", "bias"))
@@ -96,8 +96,8 @@ def test_bfloat16_stays_and_its_gradients_are_float32() -> None:
 def test_flops_are_the_closed_form_and_gradients_cost_twice(fields: dict[str, Any]) -> None:
     conv, x = Conv(8, use_bias=False, **fields), jnp.ones((2, 6, 6, 4))
     made = shapes(conv, x)
-    own, places = 4 // fields.get("groups", 1), math.prod(6 // stride for stride in fields.get("strides", (1, 1)))
-    forward = 2 * (2 * places * 8) * (9 * own)
+    own, positions = 4 // fields.get("groups", 1), math.prod(6 // stride for stride in fields.get("strides", (1, 1)))
+    forward = 2 * (2 * positions * 8) * (9 * own)
     assert count(conv.apply, made, x) == forward
     gradient = jax.grad(lambda v, x: jnp.square(conv.apply(v, x)).sum(), argnums=(0, 1))
     assert count(gradient, made, x) == 3 * forward

@@ -30,7 +30,7 @@ def one_of(microbatches: int) -> Iterator[None]:
 class BatchNorm(nn.Module):
     """(x - mean) / sqrt(variance + eps) * scale + bias by channel (Ioffe and Szegedy 2015), computed in float32.
 
-    In training mean and variance are those of the batch: over its examples and places, or, with `group`, over every
+    In training mean and variance are those of the batch: over its examples and positions, or, with `group`, over every
     `group` examples (Hoffer et al. 2017, ghost batch normalization). In evaluation they are running averages of these:
     after each update momentum * average + (1 - momentum) * value, for several groups the mean of their values. As in
     the paper and in PyTorch, the average is of the unbiased variance, the batch is normalised by the biased one.
@@ -52,7 +52,7 @@ class BatchNorm(nn.Module):
     group: int | None = config_field(None, at_least=1)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B *places D"], train: bool) -> Float[Array, "B *places D"]:
+    def __call__(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
         """The same shape and dtype.
 
         Raises:
@@ -79,17 +79,17 @@ class BatchNorm(nn.Module):
     @nn.nowrap
     def _normalised_by(self, y: jax.Array, averages: list[nn.Variable]) -> tuple[jax.Array, jax.Array]:
         """Mean and variance of every example's group, [B 1 ... D]; updates the averages."""
-        group, places = self._examples(len(y)), tuple(range(1, y.ndim - 1))
+        group, positions = self._examples(len(y)), tuple(range(1, y.ndim - 1))
         count = group * (y[0].size // y.shape[-1])
         if count == 1:
             raise UserError("BatchNorm.group", "more than one value to take statistics of", self.group)
 
         # Only means of examples are regrouped: [B D] is small, and nothing else leaves its device.
         def of_groups(values: jax.Array) -> jax.Array:
-            return values.mean(places).reshape(group, -1, y.shape[-1]).mean(0)
+            return values.mean(positions).reshape(group, -1, y.shape[-1]).mean(0)
 
         def of_examples(values: jax.Array) -> jax.Array:
-            return jnp.expand_dims(constrain(jnp.tile(values, (group, 1)), "batch"), places)
+            return jnp.expand_dims(constrain(jnp.tile(values, (group, 1)), "batch"), positions)
 
         mean = of_groups(y)
         whole = of_examples(mean)

@@ -18,7 +18,7 @@ PADDINGS = ("SAME", "VALID", "CAUSAL")
 
 
 class Conv(nn.Module):
-    """y = x * kernel + bias over the places of x: a sequence, an image, a volume.
+    """y = x * kernel + bias over the positions of x: a sequence, an image, a volume.
 
     Parameters (float32): `kernel` [*size, inputs/groups, features], `bias` [features].
 
@@ -33,13 +33,13 @@ class Conv(nn.Module):
       axis, in_axis: logical names of the output and input channels: they may not be on one mesh axis, so "width" to
         "embed" from a residual stream to another. A group's inputs are the kernel's input channels: where they don't
         grow with the model's width, `in_axis` names another axis. For depthwise ones it is always "group".
-      size: of the kernel, one number a dimension of the places.
+      size: of the kernel, one number a dimension of the positions.
       strides, dilation: the same, () = all 1.
       groups: parts of the channels that are convolved by themselves; as many as inputs is a depthwise convolution.
-      padding: "SAME" (ceil(places / stride) outputs, zeros on both sides, one more at the end if their number is odd),
-        "VALID" (none), "CAUSAL" (of sequences: an output sees its own and earlier places alone), or the number of zeros
+      padding: "SAME" (ceil(positions / stride) outputs, zeros on both sides, one more at the end if their number is odd),
+        "VALID" (none), "CAUSAL" (of sequences: an output sees its own and earlier positions alone), or the number of zeros
         on either side of each dimension, as in PyTorch, whose strided convolutions "SAME" aligns otherwise.
-      use_bias, initial, scale, scaling: see `Linear`; fans count the kernel's places, and the channels of one group.
+      use_bias, initial, scale, scaling: see `Linear`; fans count the kernel's positions, and the channels of one group.
     """
 
     features: int
@@ -56,15 +56,15 @@ class Conv(nn.Module):
     scaling: Scaling = Scaling()
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B *places C"], dtype: DTypeLike | None = None) -> Float[Array, "B *out F"]:
-        """[B *places C] -> [B *out features], computed in the dtype of x, returned in `dtype`, or that of x if None.
+    def __call__(self, x: Float[Array, "B *positions C"], dtype: DTypeLike | None = None) -> Float[Array, "B *out F"]:
+        """[B *positions C] -> [B *out features], computed in the dtype of x, returned in `dtype`, or that of x if None.
 
         Raises:
-          UserError: places of another rank than the kernel's, groups that don't divide the channels, unknown padding.
+          UserError: positions of another rank than the kernel's, groups that don't divide the channels, unknown padding.
         """
         rank, inputs = len(self.size), x.shape[-1]
         if x.ndim != rank + 2:
-            raise UserError("conv.size", f"{x.ndim - 2} numbers, for inputs [B *places C] of this rank", self.size)
+            raise UserError("conv.size", f"{x.ndim - 2} numbers, for inputs [B *positions C] of this rank", self.size)
         if inputs % self.groups or self.features % self.groups:
             channels = f"{inputs} inputs and {self.features} features"
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
@@ -84,14 +84,14 @@ class Conv(nn.Module):
 
     @nn.nowrap
     def _convolve(self, zeros: str | list[tuple[int, int]], x: jax.Array, kernel: jax.Array) -> jax.Array:
-        ones, places = (1,) * len(self.size), "XYZUVW"[: len(self.size)]
+        ones, dims = (1,) * len(self.size), "XYZUVW"[: len(self.size)]
         return jax.lax.conv_general_dilated(
             x,
             kernel,
             tuple(self.strides) or ones,
             zeros,
             rhs_dilation=tuple(self.dilation) or ones,
-            dimension_numbers=(f"N{places}C", f"{places}IO", f"N{places}C"),
+            dimension_numbers=(f"N{dims}C", f"{dims}IO", f"N{dims}C"),
             feature_group_count=self.groups,
         )
 
