@@ -18,7 +18,7 @@ from made import call, numbers, shapes, variables
 
 
 def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stride: int, dilation: int) -> np.ndarray:
-    """The definition: every output is a sum over the kernel's positions and its group's channels. [*positions C] alone."""
+    """The definition for one example: an output is a sum over the kernel's positions and its group's channels."""
     rank, (own, features) = kernel.ndim - 2, kernel.shape[-2:]
     x = np.pad(x, [*zeros, (0, 0)])
     positions = [(x.shape[i] - dilation * (kernel.shape[i] - 1) - 1) // stride + 1 for i in range(rank)]
