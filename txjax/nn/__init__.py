@@ -17,6 +17,7 @@ from txjax.nn.mask import Mask
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
+from txjax.nn.patch_merging import PatchMerging, merge_patches
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -31,6 +32,7 @@ from txjax.nn.positions import (
 from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
+from txjax.nn.windows import Windows
 
 __all__ = [
     "ACTIVATIONS",
@@ -62,6 +64,7 @@ __all__ = [
     "NoPositions",
     "Norm",
     "Normal",
+    "PatchMerging",
     "Positions",
     "PostNorm",
     "PreNorm",
@@ -80,12 +83,14 @@ __all__ = [
     "TiedBias",
     "Untied",
     "Window",
+    "Windows",
     "Xavier",
     "align",
     "dot_product_attention",
     "causal_window",
     "set_model_fields",
     "head_size",
+    "merge_patches",
     "checkpoint_name",
     "one_of",
     "parameter",
