@@ -33,9 +33,10 @@ def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 def variables(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """The variables of a module called with these arguments; no value is zero or one."""
+    """The variables of a module called with these arguments; no value is zero or one, state is positive."""
     rng = np.random.default_rng(7)
-    return jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes(module, *args, **kwargs))
+    made = jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes(module, *args, **kwargs))
+    return {name: tree if name == "params" else jax.tree.map(np.abs, tree) for name, tree in made.items()}
 
 
 def dense(tree: Any) -> Any:

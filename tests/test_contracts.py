@@ -16,7 +16,8 @@ import pytest
 
 import txjax.models
 import txjax.objectives
-from txjax.models.transformer import Layers, Transformer
+from txjax.models.model import Model
+from txjax.models.transformer import Layers
 from txjax.objectives import Objective, missing_keys
 from txjax.types import BATCH_KEYS
 
@@ -99,7 +100,7 @@ def takes(*models: Any) -> set[str]:
     return {name for model in models for name in inspect.signature(model.__call__).parameters}
 
 
-MODELS = [kind for kind in subclasses(txjax.models, Transformer) if kind is not Layers]  # it takes no batch
+MODELS = [kind for kind in subclasses(txjax.models, Model) if kind is not Layers]  # it takes no batch
 OBJECTIVES = subclasses(txjax.objectives, Objective)
 
 
@@ -133,6 +134,8 @@ SUITED = {
     "Bert MaskedToken",
     "BertClassifier Classification",
     "BertClassifier Regression",
+    "ConvNet Classification",
+    "ConvNet Regression",
     "Decoder NextToken",
     "DecoderClassifier Classification",
     "DecoderClassifier Regression",
@@ -169,8 +172,9 @@ def test_parameters_are_float32_with_named_axes(kind: type) -> None:
         built = model.clone(dtype=dtype)
         inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
         boxed = jax.eval_shape(lambda built=built, inputs=inputs: built.init(jax.random.key(0), **inputs))
-        assert set(boxed) == {"params"}
-        for box in jax.tree.leaves(boxed, is_leaf=lambda x: hasattr(x, "names")):
+        assert set(boxed) <= {"params", "batch_stats"}
+        assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(boxed.get("batch_stats", {})))
+        for box in jax.tree.leaves(boxed["params"], is_leaf=lambda x: hasattr(x, "names")):
             assert box.value.dtype == jnp.float32 and len(box.names) == box.value.ndim and all(box.names)
 
 

@@ -16,10 +16,10 @@ import pytest
 from txjax import sharding
 from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, Decoder
+from txjax.models import MAE, Bert, ConvNet, Decoder
 from txjax.models.vision.encoder import MeanPool
-from txjax.nn import Attention, GatedExperts, Learned, RingAttention, Stack
-from txjax.objectives import MaskedPatch, MaskedToken, NextToken
+from txjax.nn import Attention, BatchNorm, GatedExperts, Learned, RingAttention, Stack
+from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
 from txjax.plan.program import compile_step, laid_out
@@ -73,7 +73,18 @@ def mixture(**fields: Any) -> Experiment:
     return decoder(mlp=GatedExperts(experts=4, hidden=16), **fields)
 
 
-MODELS: dict[str, Callable[..., Experiment]] = {"decoder": decoder, "bert": bert, "mae": mae, "mixture": mixture}
+def conv(**fields: Any) -> Experiment:
+    model = ConvNet(classes=10, width=8, depth=1, norm=BatchNorm(group=4), **fields)
+    return experiment(model, Classification(), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
+
+
+MODELS: dict[str, Callable[..., Experiment]] = {
+    "decoder": decoder,
+    "bert": bert,
+    "mae": mae,
+    "mixture": mixture,
+    "conv": conv,
+}
 
 
 def made(exp: Experiment, step: int) -> Batch:
@@ -87,7 +98,7 @@ def made(exp: Experiment, step: int) -> Batch:
             "positions": lambda s: np.tile(np.arange(L), (B, 1)),
             "weights": lambda s: (draw.random(s) < 0.7).astype(np.float32),
             "image": lambda s: draw.normal(size=s),
-            "label": lambda s: draw.integers(0, 10, s),
+            "label": lambda s: draw.integers(0, 3, s),
         }.get(name, lambda s: draw.integers(0, V // 4, s))(shape).astype(x.dtype)
     return given
 
@@ -146,10 +157,14 @@ MESHES: dict[str, tuple[Mesh, dict[str, Any]]] = {
 
 
 def rows() -> list[tuple[str, str]]:
-    """Every axis for every model, its products with others for the decoder, experts for the mixture."""
+    """Every axis for every Transformer, its products with others for the decoder, experts for the mixture.
+
+    A convolutional network's batch and parameters are split, and its layers by no other axis.
+    """
     single = [title for title, (mesh, fields) in MESHES.items() if title.count(" 2") + title.count(" 4") < 3]
     found = [(name, title) for name in ("decoder", "bert", "mae") for title in single if "expert" not in title]
     found += [("decoder", title) for title in MESHES if title not in single and "expert" not in title]
+    found += [("conv", title) for title in ("data 8", "fsdp 8")]
     return found + [("mixture", title) for title in MESHES if "expert" in title]
 
 

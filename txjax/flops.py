@@ -68,7 +68,8 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
         case "conv_general_dilated":
             out_features = eqn.params["dimension_numbers"].rhs_spec[0]
             kernel, out = _shape(eqn.invars[1]), _shape(eqn.outvars[0])
-            return _one(scope, 2 * math.prod(out) * math.prod(kernel) // kernel[out_features])
+            inserted = math.prod(eqn.params["lhs_dilation"])  # zeros between the inputs: the gradient of a stride
+            return _one(scope, 2 * math.prod(out) * math.prod(kernel) // kernel[out_features] // inserted)
         case "scan":
             once = _count(eqn.params["jaxpr"].jaxpr, scope)
             return collections.Counter({name: eqn.params["length"] * n for name, n in once.items()})

@@ -12,7 +12,7 @@ import pytest
 from txjax import sharding
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows, train_batches
 from txjax.experiment import Experiment
-from txjax.models import Bert, Decoder, ViT
+from txjax.models import Bert, ConvNet, Decoder, ViT
 from txjax.models.model import Model
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
@@ -88,6 +88,7 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
             text,
         ),
         "vit": lambda: (ViT(patch=2, classes=10, **sizes), Classification(), images),
+        "conv": lambda: (ConvNet(classes=10, width=width, depth=1, parametrization=made), Classification(), images),
     }[kind]()
     return Experiment(
         model=model,
@@ -161,7 +162,7 @@ def checked(kind: str, made: Parametrization) -> Check:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["decoder", "bert", "vit"])
+@pytest.mark.parametrize("kind", ["decoder", "bert", "vit", "conv"])
 def test_activations_are_flat_under_mup_only(kind: str) -> None:
     mup = checked(kind, MUP)
     assert mup.flat, mup.verdict

@@ -49,7 +49,7 @@ def test_sinusoidal(amplitude: float) -> None:
 
 
 def test_sinusoidal_2d_is_column_then_row_and_zero_for_the_class_token() -> None:
-    grid = Grid(columns=3, prefix=1)
+    grid = Grid(rows=2, columns=3, prefix=1)
     got = Sinusoidal2D().add(jnp.zeros((1, 7, 8)), jnp.arange(7)[None], grid)[0]
     np.testing.assert_array_equal(got[0], np.zeros(8))
     for patch in range(6):
@@ -135,7 +135,7 @@ def test_no_positions_change_nothing() -> None:
 @pytest.mark.parametrize("positions", [Sinusoidal(), Sinusoidal2D()])
 def test_widths_that_do_not_split(positions: Positions) -> None:
     with pytest.raises(UserError, match=r"config\.model\.width"):
-        positions.add(jnp.zeros((1, 2, 7)), jnp.zeros((1, 2), jnp.int32), Grid(2, 0))
+        positions.add(jnp.zeros((1, 2, 7)), jnp.zeros((1, 2), jnp.int32), Grid(1, 2))
 
 
 def test_rotary_needs_an_even_head_size() -> None:

@@ -3,9 +3,11 @@
 from txjax.nn.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
+from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.cache import Window, causal_window, keep_in_cache, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.conv import Conv
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.init import GPT2, Init, Normal, Xavier
@@ -16,6 +18,7 @@ from txjax.nn.memory import Memory
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
+from txjax.nn.patch_merging import PatchMerging, merge_patches
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -31,6 +34,7 @@ from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
 from txjax.nn.stack_records import StackRecord, record_stacks
+from txjax.nn.windows import Windows
 
 __all__ = [
     "ACTIVATIONS",
@@ -39,6 +43,7 @@ __all__ = [
     "AUX_COLLECTIONS",
     "Alibi",
     "Attention",
+    "BatchNorm",
     "Block",
     "CrossAttention",
     "MAPS",
@@ -48,6 +53,7 @@ __all__ = [
     "keep_in_cache",
     "record_stacks",
     "Capacity",
+    "Conv",
     "LayerContext",
     "Dropless",
     "Embed",
@@ -67,6 +73,7 @@ __all__ = [
     "NoPositions",
     "Norm",
     "Normal",
+    "PatchMerging",
     "Positions",
     "PostNorm",
     "PreNorm",
@@ -85,13 +92,16 @@ __all__ = [
     "TiedBias",
     "Untied",
     "Window",
+    "Windows",
     "Xavier",
     "align",
     "dot_product_attention",
     "causal_window",
     "set_model_fields",
     "head_size",
+    "merge_patches",
     "checkpoint_name",
+    "one_of",
     "parameter",
     "patchify",
     "project",

@@ -20,6 +20,7 @@ from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, unshard_param
 
 Product = Callable[..., jax.Array]
+Bilinear = Callable[[jax.Array, jax.Array], jax.Array]  # (x, whole kernel) -> result
 
 
 class _Boxed(nn.LogicallyPartitioned, eq=False):
@@ -77,10 +78,10 @@ def project(
       axes: logical names of the kernel's axes. If None, it is not sharded.
       product: of two matrices, instead of `jnp.matmul`, with the same arguments and its own gradient.
     """
-    how = dims, jnp.dtype(dtype or x.dtype)
     axes = axes or (None,) * kernel.ndim
+    how = dims, jnp.dtype(dtype or x.dtype)
     if product is None:
-        return _gather_and_multiply(x, kernel, *how, axes)
+        return gather_and_apply(functools.partial(_multiply, dims=dims, dtype=how[1]), x, kernel, axes)
     return _multiply(x, _gathered(kernel, x.dtype, axes), *how, product)
 
 
@@ -91,25 +92,28 @@ def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: P
     return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
-def _gather_and_multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Names) -> jax.Array:
-    """The residual for the backward pass is the kernel's shard, not the gathered kernel."""
-    return _multiply(x, _cast(kernel, x.dtype, axes), dims, dtype)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 3))
+def gather_and_apply(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:
+    """product(x, kernel) with the kernel gathered, in the dtype of `x`, as in `project`.
+
+    The residual for the backward pass is the kernel's shard, not the gathered kernel.
+    """
+    return product(x, _cast(kernel, x.dtype, axes))
 
 
-def _forward(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, axes: Names) -> Any:
-    return _gather_and_multiply(x, kernel, dims, dtype, axes), (x, kernel)
+def _forward(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names) -> Any:
+    return gather_and_apply(product, x, kernel, axes), (x, kernel)
 
 
-def _backward(dims: int, dtype: Any, axes: Names, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+def _backward(product: Bilinear, axes: Names, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
     x, kernel = residuals
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
-    of_x = jax.linear_transpose(lambda x: _multiply(x, whole, dims, dtype), x)(gradient)
-    of_whole = jax.linear_transpose(lambda whole: _multiply(x, whole, dims, dtype), whole)(gradient)
+    of_x = jax.linear_transpose(lambda x: product(x, whole), x)(gradient)
+    of_whole = jax.linear_transpose(lambda whole: product(x, whole), whole)(gradient)
     return *of_x, *back(*of_whole)
 
 
-_gather_and_multiply.defvjp(_forward, _backward)
+gather_and_apply.defvjp(_forward, _backward)
 
 
 def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Names) -> jax.Array:

@@ -88,6 +88,8 @@ def pipelined(
       context, schedule, unroll: see `flow`.
       policy: which results are saved for the backward pass. If None, all.
     """
+    if state := sorted(set(stack.variables) - {"params", "cache", "intermediates", *AUX_COLLECTIONS}):
+        raise UserError("config.mesh.pipeline", f"1 for blocks with state ({', '.join(state)})", schedule.stages)
     block = stack.block.clone(parent=None, name=None)
     sown = [name for name in AUX_COLLECTIONS if stack.is_mutable_collection(name)]
     keys = jax.random.split(stack.make_rng("dropout"), schedule.depth) if stack.has_rng("dropout") else None

@@ -20,12 +20,14 @@ class Grid(NamedTuple):
     """The order of an image's tokens: `prefix` tokens (the class token), then patches row by row.
 
     Attributes:
+      rows: of patches.
       columns: patches in a row.
       prefix: tokens before the first patch.
     """
 
+    rows: int
     columns: int
-    prefix: int
+    prefix: int = 0
 
 
 class Positions(nn.Module):

@@ -91,10 +91,11 @@ def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> 
 
 
 def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
-    """Bytes kept for one example: the difference of a batch of two and of one, so that weights do not count."""
+    """Bytes kept for one example: the difference of two microbatches and of one, so that weights do not count."""
+    examples = experiment.batch_size // experiment.microbatches
     with backend.target_platform(platform):
-        one, two = (_kept_of(experiment, variables, size) for size in (1, 2))
-    return two - one
+        one, two = (_kept_of(experiment, variables, size) for size in (examples, 2 * examples))
+    return (two - one) // examples
 
 
 def _kept_of(experiment: Experiment, variables: PyTree, batch_size: int) -> int:

@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import jax
+
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
@@ -12,7 +14,8 @@ from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, open_data
 from txjax.train.init_from import InitSource, find_init_source
-from txjax.train.state import Layout, build_layout
+from txjax.train.state import Layout, batch_spec, build_layout
+from txjax.train.step import make_step
 from txjax.types import RunError
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
@@ -74,7 +77,11 @@ def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     check(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh:
-        return build_layout(experiment, mesh)
+        layout = build_layout(experiment, mesh)
+        if layout.abstract.model_state:  # its groups may not suit the batch: the step's trace finds that
+            spec = batch_spec(experiment.data, experiment.batch_size)
+            jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
+        return layout
 
 
 def _compare_data(fingerprints: dict[str, str]) -> None:

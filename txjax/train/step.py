@@ -9,6 +9,7 @@ import optax
 
 from txjax import backend
 from txjax.experiment import Experiment
+from txjax.nn import one_of
 from txjax.train.state import Layout, merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
@@ -65,12 +66,14 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             gradient = jax.grad(loss, has_aux=True)
             grads, seen = gradient(state.params, state.model_state, batch)
         else:
-            grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
+            with one_of(parts):
+                grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
 
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
         old_opt_state = backend.fetch(state.opt_state, shardings)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
+        good &= jnp.isfinite(optax.tree.norm(seen.model_state))
         good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
@@ -95,21 +98,27 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
 def accumulate(
     loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch
 ) -> tuple[PyTree, ObjectiveOutput]:
-    """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time."""
+    """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time.
+
+    Every part starts from the same model state. The new one is the mean of theirs (of a counter, the last part's).
+    """
     counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(counts_of, parts))
     gradient = jax.grad(loss, has_aux=True)
     first = jax.tree.map(lambda x: x[0], parts)
     shapes = jax.eval_shape(gradient, params, model_state, first, counts)
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
+    def share(total: jax.Array, new: jax.Array) -> jax.Array:
+        return total + new / len(parts["id"]) if jnp.issubdtype(new.dtype, jnp.inexact) else new
+
     def add(carry: tuple[PyTree, ObjectiveOutput], part: Batch) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
         grads, seen = carry
-        more, now = gradient(params, seen.model_state, part, counts)
+        more, now = gradient(params, model_state, part, counts)
         both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
-        return (both[0], ObjectiveOutput(both[1], both[2], now.model_state)), None
+        state = jax.tree.map(share, seen.model_state, now.model_state)
+        return (both[0], ObjectiveOutput(both[1], both[2], state)), None
 
-    start = (zeros[0], ObjectiveOutput(zeros[1].losses, zeros[1].metrics, model_state))
-    return jax.lax.scan(add, start, parts)[0]
+    return jax.lax.scan(add, zeros, parts)[0]
 
 
 def jit_step(experiment: Experiment, layout: Layout) -> Any:

@@ -68,9 +68,12 @@ def save(
       shard_bytes: largest size of a file, except for a single larger tensor.
 
     Raises:
-      UserError: a field of the model that the format can't represent; a folder that already has weights.
+      UserError: a field of the model that the format can't represent; a model with other state than parameters; a
+        folder that already has weights.
     """
     directory, family = Path(directory), _family(model)
+    if state := sorted(set(variables) - {"params"}):
+        raise UserError("config.model", "a model with parameters alone", ", ".join(state))
     params = meta.unbox(variables)["params"]
     flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
     own, extra = family.config(model, flat), dict(extra or {})

@@ -82,7 +82,7 @@ def example(model: PatchEncoder, options: Options) -> dict[str, jax.ShapeDtypeSt
 def waves(image: tuple[int, int], patch: int, width: int) -> np.ndarray:
     """The fixed positions [1 N+1 D] of a class token and the patches of an image."""
     rows, columns = (side // patch for side in image)
-    grid = Grid(columns=columns, prefix=1)
+    grid = Grid(rows, columns, prefix=1)
     zeros = jnp.zeros((1, rows * columns + 1, width))
     numbers = jnp.arange(rows * columns + 1, dtype=jnp.int32)[None]
     return np.asarray(Sinusoidal2D().apply({}, zeros, numbers, grid, method="add"))

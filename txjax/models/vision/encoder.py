@@ -87,7 +87,8 @@ class PatchEncoder(Transformer, kw_only=True):
     @nn.nowrap
     def grid(self, image: Float[Array, "B H W C"]) -> Grid:
         """The order of this image's tokens."""
-        return Grid(columns=image.shape[2] // self.patch, prefix=self.pool.tokens)
+        rows, columns = (side // self.patch for side in image.shape[1:3])
+        return Grid(rows, columns, self.pool.tokens)
 
     @nn.nowrap
     def pooled(self, x: Float[Array, "B L D"]) -> Float[Array, "B D"]:

@@ -1,0 +1,77 @@
+"""Batch normalization: its statistics by hand, and groups that any split into microbatches leaves alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_stack import parts
+
+from txjax import sharding
+from txjax.nn import BatchNorm, LayerContext, PreNorm, Stack, one_of
+from txjax.sharding import Mesh
+from txjax.types import UserError
+
+from made import call, numbers, variables
+
+X = numbers(8, 3, 2, 5, seed=1) * 2 + 1
+
+
+def test_the_whole_batch_or_groups_and_the_averages() -> None:
+    for group in (None, 8, 2):
+        norm = BatchNorm(momentum=0.75, group=group)
+        made = variables(norm, X, False)
+        got, changed = call(norm.apply, made, X, True, mutable=["batch_stats"])
+        own, groups = made["params"], 8 // (group or 8)
+        means, variances = [], []
+        for i in range(groups):
+            part = X[i::groups]
+            means.append(part.mean((0, 1, 2)))
+            variances.append(part.var((0, 1, 2), ddof=1))  # unbiased, as in PyTorch
+            wanted = (part - means[-1]) / np.sqrt(part.var((0, 1, 2)) + 1e-5) * own["scale"] + own["bias"]
+            np.testing.assert_allclose(got[i::groups], wanted, rtol=1e-4, atol=1e-5)
+        for name, seen in (("mean", means), ("var", variances)):
+            wanted = 0.75 * made["batch_stats"][name] + 0.25 * np.mean(seen, 0)
+            np.testing.assert_allclose(changed["batch_stats"][name], wanted, rtol=1e-5)
+        stats = made["batch_stats"]
+        wanted = (X - stats["mean"]) / np.sqrt(stats["var"] + 1e-5) * own["scale"] + own["bias"]
+        np.testing.assert_allclose(call(norm.apply, made, X, False), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_bfloat16_is_normalised_in_float32() -> None:
+    x = jnp.asarray(1000 + X, jnp.bfloat16)
+    norm = BatchNorm()
+    made = variables(norm, x, False)
+    got, changed = norm.apply(made, x, True, mutable=["batch_stats"])
+    wanted, exact = norm.apply(made, x.astype(jnp.float32), True, mutable=["batch_stats"])
+    assert got.dtype == jnp.bfloat16 and changed["batch_stats"]["var"].dtype == jnp.float32
+    np.testing.assert_array_equal(got, wanted.astype(jnp.bfloat16))
+    jax.tree.map(np.testing.assert_array_equal, changed, exact)
+
+
+def test_groups_that_do_not_suit_the_batch_are_errors() -> None:
+    def train(x: np.ndarray, **fields: int) -> None:
+        norm = BatchNorm(**fields)
+        call(norm.apply, variables(norm, x, False), x, True, mutable=["batch_stats"])
+
+    with pytest.raises(UserError, match="BatchNorm.group of the model: expected a divisor of the 8 examples, got 3"):
+        train(X, group=3)
+    with pytest.raises(UserError, match="expected more than one value to take statistics of, got 1"):
+        train(X[:, 0, 0], group=1)
+    with one_of(2):
+        with pytest.raises(UserError, match="divisor of the 4 examples in each of 2 microbatches, got 8"):
+            train(X[:4], group=8)
+        with pytest.raises(UserError, match="config.microbatches: expected 1 for BatchNorm over whole batches"):
+            train(X[:4])
+        train(X[:4], group=4)
+
+
+@pytest.mark.mesh
+def test_a_pipeline_refuses_model_state() -> None:
+    x = jnp.asarray(numbers(8, 3, 4))
+    stack = Stack(block=PreNorm(**parts()), depth=2)
+    made = variables(stack, x, LayerContext()) | {"batch_stats": {"block": {"mean": np.zeros((2, 4))}}}
+    with (
+        sharding.use_mesh(Mesh(data=4, pipeline=2)),
+        pytest.raises(UserError, match=r"mesh.pipeline: expected 1 for blocks with state \(batch_stats\), got 2"),
+    ):
+        stack.apply(made, x, LayerContext())

@@ -1,0 +1,93 @@
+"""A convolutional image classifier."""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.models.model import Model
+from txjax.nn import BatchNorm, Conv, Linear, Normal
+from txjax.parametrization import Scaling
+from txjax.sharding import constrain
+from txjax.types import UserError, config_field
+
+
+class ConvBlock(nn.Module):
+    """relu(shortcut(x) + norm(conv(relu(norm(conv(x)))))), the basic block of residual networks (He et al. 2016).
+
+    Parameters: `conv1`, `norm1`, `conv2`, `norm2`; `conv_shortcut`, `norm_shortcut` where x has another shape.
+
+    Attributes:
+      width: output channels.
+      stride: of its first convolution and of its shortcut.
+      norm: a template.
+      conv: further fields of its convolutions.
+    """
+
+    width: int
+    stride: int
+    norm: BatchNorm
+    conv: dict[str, Any]
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:
+        def convolved(x: Float[Array, "..."], number: str, size: int, stride: int = 1) -> Float[Array, "..."]:
+            square: dict[str, Any] = dict(size=(size, size), strides=(stride, stride), padding=(size // 2, size // 2))
+            y = Conv((self.width,), use_bias=False, **square, **self.conv, name=f"conv{number}")(x)
+            return self.norm.clone(parent=self, name=f"norm{number}")(y, train)
+
+        y = convolved(nn.relu(convolved(x, "1", 3, self.stride)), "2", 3)
+        if x.shape != y.shape:
+            x = convolved(x, "_shortcut", 1, self.stride)
+        return constrain(nn.relu(x + y), "batch")
+
+
+class ConvNet(Model, kw_only=True):
+    """A small residual network: stages of blocks, each with half the rows and columns and twice the channels.
+
+    Parameters: `stem`, `norm_stem`, `stage{i}_block{j}`, `head` [D classes]. Sows the input of its head, [B D], as
+    `features` in the collection "intermediates".
+
+    Attributes:
+      width: channels of the first stage.
+      depth: blocks of a stage.
+      stages: number of stages.
+      classes: number of classes. If None, there is no head: returns the features.
+      norm: a template for all norms.
+    """
+
+    width: int = config_field(at_least=1)
+    depth: int = config_field(at_least=1)
+    stages: int = config_field(2, at_least=1)
+    classes: int | None = config_field(at_least=1)
+    norm: BatchNorm = dataclasses.field(default_factory=BatchNorm)
+
+    @nn.compact
+    def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Float[Array, "B classes"]:
+        """Logits, float32."""
+        scaling = self.layer_scaling()
+        if scaling.alpha:
+            got = type(self.parametrization).__name__
+            raise UserError("config.model.parametrization", "MuP() or Standard() for a ConvNet", got)
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": scaling}
+        x = constrain(image.astype(self.dtype), "batch")
+        x = Conv((self.width,), in_axis="pixels", padding=(1, 1), use_bias=False, **drawn, name="stem")(x)
+        x = nn.relu(self.norm.clone(parent=self, name="norm_stem")(x, train))
+        for stage in range(self.stages):
+            for block in range(self.depth):
+                stride = 2 if stage and not block else 1
+                name = f"stage{stage}_block{block}"
+                x = ConvBlock(self.width * 2**stage, stride, self.norm, drawn, name=name)(x, train)
+        features = x.mean((1, 2))
+        self.sow("intermediates", "features", features)
+        if self.classes is None:
+            return features.astype(jnp.float32)
+        head = Linear((self.classes,), ("classes",), initial=Normal(), scaling=scaling, name="head")
+        return head(features, jnp.float32)
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        """The scaling by the width; there are no heads, whose size counts as 1."""
+        return self.parametrization.scaling(self.width, 1, self.depth)
