@@ -17,7 +17,6 @@ from txjax import sharding
 from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, Decoder
-from txjax.models.vision.encoder import MeanPool
 from txjax.nn import Attention, GatedExperts, Learned, RingAttention, Stack
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
@@ -65,7 +64,7 @@ def bert(**fields: Any) -> Experiment:
 
 def mae(**fields: Any) -> Experiment:
     small = {"decoder_width": 16, "decoder_depth": 4, "decoder_heads": 4}
-    model = MAE(patch=2, pool=MeanPool(), **SIZES, **small, **fields)
+    model = MAE(patch=2, class_token=None, **SIZES, **small, **fields)
     return experiment(model, MaskedPatch(rate=0.75), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
 
 

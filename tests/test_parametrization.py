@@ -10,17 +10,21 @@ import numpy as np
 import pytest
 
 from txjax import config, sharding
-from txjax.models import MAE, Bert, Decoder, NextSentence, PooledToken, ViT
+from txjax.models import MAE, Bert, Decoder, ViT
 from txjax.nn import (
     GPT2,
     MLP,
     Attention,
+    Classes,
     Embed,
     Experts,
     Init,
     LayerContext,
     LayerNorm,
     Linear,
+    MaskedTokens,
+    NextSentence,
+    Pooler,
     PostNorm,
     PreNorm,
     Tied,
@@ -41,8 +45,8 @@ MUP = MuP(base_width=8, base_head_size=4)
 MODELS: dict[str, tuple[Any, Any]] = {
     "decoder": (lambda **f: Decoder(vocab=7, head=Untied(), initial=GPT2(), **f), TOKENS),
     "experts": (lambda **f: Decoder(vocab=7, mlp=Experts(experts=4), **f), TOKENS),
-    "bert": (lambda **f: Bert(vocab=7, next_sentence=NextSentence(), **f), TOKENS),
-    "vit": (lambda **f: ViT(patch=2, classes=3, pool=PooledToken(), **f), IMAGE),
+    "bert": (lambda **f: Bert(vocab=7, head=MaskedTokens(next_sentence=NextSentence()), **f), TOKENS),
+    "vit": (lambda **f: ViT(patch=2, head=Classes(3, Pooler()), **f), IMAGE),
     "mae": (
         lambda width, **f: MAE(
             patch=2, width=width, decoder_width=width // 2, decoder_depth=1, decoder_heads=f["heads"], **f

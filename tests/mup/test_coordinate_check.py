@@ -13,7 +13,7 @@ from txjax.experiment import Experiment
 from txjax.models import Bert, Decoder, ViT
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
-from txjax.nn import Learned, Untied
+from txjax.nn import Classes, FirstToken, Learned, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Standard
@@ -84,7 +84,7 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
             MaskedToken(mask_id=256, vocab=256),
             text,
         ),
-        "vit": lambda: (ViT(patch=2, classes=10, **sizes), Classification(), images),
+        "vit": lambda: (ViT(patch=2, head=Classes(10, FirstToken()), **sizes), Classification(), images),
     }[kind]()
     return Experiment(
         model=model,

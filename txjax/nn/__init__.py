@@ -5,9 +5,11 @@ from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.cache import Window, causal_window, update_cache
+from txjax.nn.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
-from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.embed import Embed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
+from txjax.nn.head import Encoded, Head, HeadContext
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
@@ -15,6 +17,7 @@ from txjax.nn.mask import Mask
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
+from txjax.nn.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -29,6 +32,7 @@ from txjax.nn.positions import (
 from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
+from txjax.nn.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
 
 __all__ = [
     "ACTIVATIONS",
@@ -39,6 +43,20 @@ __all__ = [
     "Attention",
     "Block",
     "Capacity",
+    "Classes",
+    "Pooled",
+    "StartEnd",
+    "TokenClasses",
+    "Encoded",
+    "HeadContext",
+    "FirstToken",
+    "LastToken",
+    "MeanTokens",
+    "Pool",
+    "Pooler",
+    "MaskedTokens",
+    "NextSentence",
+    "VocabHead",
     "LayerContext",
     "Dropless",
     "Embed",

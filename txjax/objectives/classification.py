@@ -27,7 +27,7 @@ class _OfExamples(Objective):
                 "config.model",
                 f"a model that returns an array [B classes], for {type(self).__name__}",
                 type(model).__name__,
-                hint="ViT, BertClassifier and DecoderClassifier do",
+                hint="its head must be Classes(...)",
             )
         return output, aux
 
@@ -62,7 +62,7 @@ class Regression(_OfExamples):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
         if numbers.shape[1] != 1:
-            raise UserError("config.model.classes", "1, for Regression", numbers.shape[1])
+            raise UserError("config.model.head.classes", "1, for Regression", numbers.shape[1])
         error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
         return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})
