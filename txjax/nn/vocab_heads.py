@@ -79,7 +79,7 @@ class _Kernel(nn.Module):
 
 @dataclasses.dataclass
 class NextSentence(Head):
-    """The next-sentence prediction of BERT (Devlin et al. 2019, 3.1). Parameters `next_sentence`: `pooler`, `linear`."""
+    """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence/pooler`, `next_sentence/linear`."""
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
         """Logits of "does not follow" and "follows", float32, from the first token."""
