@@ -209,7 +209,7 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (tiny(kv_heads=1), "config.model.kv_heads: expected 2, got 1"),
         (ViT(**SMALL, head=CLASSES, positions=SINES), "config.model.image_size"),
         (ViT(**SMALL, head=CLASSES, class_token=None, positions=SINES, image_size=(4, 6)), "config.model.head.pool"),
-        (ViT(**SMALL, head=Classes(3, Pooler()), image_size=(4, 6)), "config.model.head.pool.class: .*FirstToken"),
+        (ViT(**SMALL, head=Classes(3, Pooler()), positions=SINES, image_size=(4, 6)), "head.pool.class: .*FirstToken"),
         (Bert(**BERT, head=Classes(3, MeanTokens())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),

@@ -9,8 +9,6 @@ from txjax.nn.head import Encoded, Head, HeadContext
 from txjax.nn.pool import Pool
 from txjax.types import config_field
 
-_PADDING = -1e9  # the logit of a token that can't be chosen
-
 
 @dataclasses.dataclass
 class Pooled(Head):
@@ -69,6 +67,5 @@ class StartEnd(Head):
     """The first and the last token of a span, such as an answer (Devlin et al. 2019, 4.2). Parameters `head` [D 2]."""
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2 L"]:
-        """Logits of each token to be the start, and to be the end, float32; padding is never chosen."""
-        logits = context.linear("head", 2, "ends")(encoded.features, jnp.float32).swapaxes(1, 2)
-        return logits if encoded.segments is None else jnp.where(encoded.segments[:, None] > 0, logits, _PADDING)
+        """Logits of each token to be the start, and to be the end, float32."""
+        return context.linear("head", 2, "ends")(encoded.features, jnp.float32).swapaxes(1, 2)
