@@ -16,7 +16,7 @@ from txjax.nn import (
     MLP,
     Attention,
     Classes,
-    Embed,
+    Encoded,
     Experts,
     Init,
     LayerContext,
@@ -37,7 +37,7 @@ from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError, flat_paths
 
-from made import call, numbers, shapes, variables
+from made import Headed, call, numbers, shapes, variables
 
 TOKENS = np.arange(10, dtype=np.int32).reshape(2, 5) % 7
 IMAGE = numbers(2, 4, 4, 1)
@@ -192,16 +192,14 @@ def test_scores_are_over_the_head_size() -> None:
 
 def test_heads_are_multiplied_and_their_biases_are_not() -> None:
     x, drawn = numbers(1, 3, 8), (Init(), Scaling(width=4.0))
-    embed = Embed(vocab=5, width=8)
-    table = {"params": {"embedding": numbers(5, 8)}}
-    bound = embed.bind(jax.tree.map(jnp.asarray, table))
-    logits = x @ table["params"]["embedding"].T / 4
+    encoded = Encoded(x, embedding=numbers(5, 8))
+    logits = x @ encoded.embedding.T / 4
     bias, kernel = np.arange(5.0, dtype=np.float32), numbers(8, 5, seed=3)
-    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, *drawn).dense(), logits, rtol=1e-5)
-    biased = call(TiedBias().apply, {"params": {"bias": bias}}, x, bound, *drawn).dense()
+    np.testing.assert_allclose(call(Headed(Tied(), *drawn).apply, {}, encoded).dense(), logits, rtol=1e-5)
+    biased = call(Headed(TiedBias(), *drawn).apply, {"params": {"head": {"bias": bias}}}, encoded).dense()
     np.testing.assert_allclose(biased, logits + bias, rtol=1e-5)
-    own = {"params": {"linear": {"kernel": kernel}}}
-    np.testing.assert_allclose(call(Untied().apply, own, x, bound, *drawn).dense(), x @ kernel / 4, rtol=1e-5)
+    own = {"params": {"head": {"linear": {"kernel": kernel}}}}
+    np.testing.assert_allclose(call(Headed(Untied(), *drawn).apply, own, encoded).dense(), x @ kernel / 4, rtol=1e-5)
     own = {"params": {"kernel": kernel, "bias": bias}}
     classes = Linear((5,), ("classes",), scaling=drawn[1])
     np.testing.assert_allclose(call(classes.apply, own, x), x @ kernel / 4 + bias, rtol=1e-5)

@@ -6,6 +6,8 @@ from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
+from txjax.objectives.spans import Spans
+from txjax.objectives.token_classification import TokenClassification
 
 __all__ = [
     "Classification",
@@ -15,6 +17,8 @@ __all__ = [
     "NextToken",
     "Objective",
     "Regression",
+    "Spans",
+    "TokenClassification",
     "correct",
     "cross_entropy",
     "example_keys",

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
-from txjax.models.vision.encoder import PatchEncoder, token_positions
+from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
 from txjax.parametrization import Scaling
 from txjax.types import config_field

@@ -5,7 +5,7 @@ from typing import Any
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
 
-from txjax.models.vision.encoder import PatchEncoder
+from txjax.models.vision.patch_encoder import PatchEncoder
 from txjax.nn import Head
 
 
