@@ -2,8 +2,8 @@
 
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, empty_cache, gpt, llama
-from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.vit import ViT
 
 __all__ = [
