@@ -16,7 +16,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Learned, PreNorm, StartEnd
+from txjax.nn import PreNorm, Rotary, StartEnd
 from txjax.objectives import Spans
 from txjax.optim import AdamW, Linear
 
@@ -26,16 +26,19 @@ VARIANTS = ("bert", "decoder")
 def get_config(kind: str = "bert") -> Experiment:
     features = ("question", "context")
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="squad_xquad_en", features=features)
-    pairs: dict[str, Any] = dict(features=features, length=192, tokenizer=tokenizer)
-    sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, dropout=0.1, head=StartEnd())
+    pairs: dict[str, Any] = dict(features=features, length=128, tokenizer=tokenizer)
+    sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, head=StartEnd())
     positions = Learned(max_length=192)
     return Experiment(
-        model=Decoder(**sizes) if kind == "decoder" else Bert(**sizes, block=PreNorm(), positions=positions),
+        model=Decoder(**sizes) if kind == "decoder" else Bert(**sizes, block=PreNorm(), positions=Rotary()),
         objective=Spans(),
         data=Answers(name="squad_xquad_en", split="train", **pairs),
-        evals={"valid": Evaluation(data=Answers(split="validation", **pairs), every_steps=100)},
-        optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=20)),
-        num_steps=200,
+        evals={
+            "train": Evaluation(data=Answers(split="train[:200]", **pairs), every_steps=300),
+            "valid": Evaluation(data=Answers(split="validation", **pairs), every_steps=300),
+        },
+        optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=50)),
+        num_steps=300,
         batch_size=32,
-        log_every_steps=25,
+        log_every_steps=50,
     )

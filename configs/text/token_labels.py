@@ -16,7 +16,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
-from txjax.nn import Learned, PreNorm, TokenClasses
+from txjax.nn import PreNorm, Rotary, TokenClasses
 from txjax.objectives import TokenClassification
 from txjax.optim import AdamW, Linear
 
@@ -28,9 +28,8 @@ def get_config(kind: str = "bert") -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name="ud_pos/en", features=("tokens",))
     words = dict(classes=17, length=64, tokenizer=tokenizer, buckets=(16, 32), piece="last" if decoder else "first")
     sizes: dict[str, Any] = dict(vocab=4000, width=64, depth=2, heads=4, dropout=0.1, head=TokenClasses(17))
-    positions = Learned(max_length=64)
     return Experiment(
-        model=Decoder(**sizes) if decoder else Bert(**sizes, block=PreNorm(), positions=positions),
+        model=Decoder(**sizes) if decoder else Bert(**sizes, block=PreNorm(), positions=Rotary()),
         objective=TokenClassification(),
         data=TokenLabels(name="ud_pos/en", split="train", **words),
         evals={"test": Evaluation(data=TokenLabels(split="test", **words), every_steps=400)},
