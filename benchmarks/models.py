@@ -10,7 +10,7 @@ from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt, llama
 from txjax.models.vision.vit import ViT
-from txjax.nn import LayerNorm, Learned
+from txjax.nn import Classes, FirstToken, LayerNorm, Learned
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW
 from txjax.train.state import batch_spec
@@ -29,7 +29,8 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
     if name == "vit":
         image = size.pop("image")
         count = (image // size["patch"]) ** 2 + 1
-        model = ViT(**size, positions=Learned(max_length=count), norm=LayerNorm(eps=1e-6), dtype=dtype)
+        head = Classes(size.pop("classes"), FirstToken())
+        model = ViT(**size, head=head, positions=Learned(max_length=count), norm=LayerNorm(eps=1e-6), dtype=dtype)
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")

@@ -1,13 +1,16 @@
 """Random arrays and variables for tests. Not by jax.random: compiling it takes a second a shape."""
 
+import dataclasses
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
 
-from txjax.nn import Logits
+from txjax.nn import Encoded, Head, HeadContext, Init, Logits
+from txjax.parametrization import Scaling
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -51,6 +54,18 @@ def dense(tree: Any) -> Any:
 def forward(model: Any) -> Any:
     """The model's `apply`, jitted, its logits computed."""
     return jax.jit(lambda *args, **kwargs: dense(model.apply(*args, **kwargs)))
+
+
+class Headed(nn.Module):
+    """A head alone: its parameters, called with what an encoder returned."""
+
+    head: Head
+    initial: Init = dataclasses.field(default_factory=Init)
+    scaling: Scaling = dataclasses.field(default_factory=Scaling)
+
+    @nn.compact
+    def __call__(self, encoded: Encoded) -> Any:
+        return self.head(encoded, HeadContext(self, initial=self.initial, scaling=self.scaling))
 
 
 class Echo:

@@ -18,6 +18,7 @@ import txjax.models
 import txjax.objectives
 from txjax.models.model import Model
 from txjax.models.transformer import Layers
+from txjax.nn import Classes, Head, MeanTokens, StartEnd, TokenClasses
 from txjax.objectives import Objective, missing_keys
 from txjax.types import BATCH_KEYS
 
@@ -33,12 +34,20 @@ FIELDS: dict[str, Any] = {
     "depth": 2,
     "heads": 2,
     "patch": 2,
-    "classes": 3,
     "mask_id": 0,
     "sentinel_id": V - 1,
     "decoder_width": 8,
     "decoder_depth": 1,
     "decoder_heads": 2,
+}
+
+
+# The heads of objectives that no model has by default.
+HEADS: dict[str, Head] = {
+    "Classification": Classes(3, MeanTokens()),
+    "Regression": Classes(1, MeanTokens()),
+    "TokenClassification": TokenClasses(V),
+    "Spans": StartEnd(),
 }
 
 
@@ -82,6 +91,8 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "positions": np.tile(np.arange(L, dtype=np.int32), (B, 1)),
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
+        "start": np.asarray([r.integers(0, 3) for r in rng], np.int32),
+        "end": np.asarray([r.integers(3, L) for r in rng], np.int32),
         "value": np.asarray([r.normal() for r in rng], np.float32),
     }
     return on_jax(whole | {"weights": real, "weights_by_token": np.tile(real[:, None], (1, L))})
@@ -92,7 +103,8 @@ def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Ar
     whole = batch(*examples)
     by_token = whole.pop("weights_by_token")
     whole = {key: x for key, x in whole.items() if key in takes(model) or key not in takes(*MODELS)}
-    return whole | {"weights": by_token} if "tokens" in objective.required_keys else whole
+    needs = set(objective.required_keys)
+    return whole | {"weights": by_token} if "tokens" in needs and not needs & BY_EXAMPLE else whole
 
 
 def takes(*models: Any) -> set[str]:
@@ -100,6 +112,7 @@ def takes(*models: Any) -> set[str]:
     return {name for model in models for name in inspect.signature(model.__call__).parameters}
 
 
+BY_EXAMPLE = {"label", "value", "start"}  # targets of which a text has one, and so one weight
 MODELS = [kind for kind in subclasses(txjax.models, Model) if kind is not Layers]  # it takes no batch
 OBJECTIVES = subclasses(txjax.objectives, Objective)
 
@@ -119,10 +132,14 @@ def suits(model: Any, objective: Objective) -> bool:
 
 @functools.cache
 def pairs(kind: type) -> list[tuple[Any, Objective]]:
-    """A model with every objective that it suits: with three classes, or else with one, a number."""
-    choices = [build(kind), build(kind, classes=1)] if "classes" in required(kind) else [build(kind)]
-    found = ([(model, build(goal)) for model in choices if suits(model, build(goal))][:1] for goal in OBJECTIVES)
-    return list(itertools.chain.from_iterable(found))
+    """A model with every objective that it suits, with the head that the objective needs, or else its own."""
+    has_head = "head" in {field.name for field in dataclasses.fields(kind)}
+    found = []
+    for goal in OBJECTIVES:
+        model = build(kind, head=HEADS[goal.__name__]) if has_head and goal.__name__ in HEADS else build(kind)
+        if suits(model, build(goal)):
+            found.append((model, build(goal)))
+    return found
 
 
 # Not a parameter a pair: tracing which suit takes seconds, and would be done whichever tests are run.
@@ -132,13 +149,17 @@ on_models = pytest.mark.parametrize("kind", MODELS)
 # The pairs that the contract must find; a new model or objective brings its own.
 SUITED = {
     "Bert MaskedToken",
-    "BertClassifier Classification",
-    "BertClassifier Regression",
+    "Bert Classification",
+    "Bert Regression",
+    "Bert Spans",
+    "Bert TokenClassification",
     "ConvNet Classification",
     "ConvNet Regression",
     "Decoder NextToken",
-    "DecoderClassifier Classification",
-    "DecoderClassifier Regression",
+    "Decoder Classification",
+    "Decoder Regression",
+    "Decoder Spans",
+    "Decoder TokenClassification",
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",

@@ -17,8 +17,7 @@ from txjax import sharding
 from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, ConvNet, Decoder
-from txjax.models.vision.encoder import MeanPool
-from txjax.nn import Attention, BatchNorm, GatedExperts, Learned, RingAttention, Stack
+from txjax.nn import Attention, BatchNorm, Classes, GatedExperts, Learned, MeanTokens, RingAttention, Stack
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
@@ -65,7 +64,7 @@ def bert(**fields: Any) -> Experiment:
 
 def mae(**fields: Any) -> Experiment:
     small = {"decoder_width": 16, "decoder_depth": 4, "decoder_heads": 4}
-    model = MAE(patch=2, pool=MeanPool(), **SIZES, **small, **fields)
+    model = MAE(patch=2, class_token=None, **SIZES, **small, **fields)
     return experiment(model, MaskedPatch(rate=0.75), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
 
 
@@ -74,7 +73,7 @@ def mixture(**fields: Any) -> Experiment:
 
 
 def conv(**fields: Any) -> Experiment:
-    model = ConvNet(classes=10, width=8, depth=1, norm=BatchNorm(group=4), **fields)
+    model = ConvNet(head=Classes(10, MeanTokens()), width=8, depth=1, norm=BatchNorm(group=4), **fields)
     return experiment(model, Classification(), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
 
 

@@ -12,17 +12,21 @@ import pytest
 from txjax import config, sharding
 from txjax.axes import Axes
 from txjax.axes import axes_of as parameter_axes
-from txjax.models import MAE, Bert, Decoder, NextSentence, PooledToken, ViT
+from txjax.models import MAE, Bert, Decoder, ViT
 from txjax.nn import (
     GPT2,
     MLP,
     Attention,
-    Embed,
+    Classes,
+    Encoded,
     Experts,
     Init,
     LayerContext,
     LayerNorm,
     Linear,
+    MaskedTokens,
+    NextSentence,
+    Pooler,
     PostNorm,
     PreNorm,
     Tied,
@@ -35,7 +39,7 @@ from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError, flat_paths
 
-from made import call, numbers, shapes, variables
+from made import Headed, call, numbers, shapes, variables
 
 TOKENS = np.arange(10, dtype=np.int32).reshape(2, 5) % 7
 IMAGE = numbers(2, 4, 4, 1)
@@ -43,8 +47,8 @@ MUP = MuP(base_width=8, base_head_size=4)
 MODELS: dict[str, tuple[Any, Any]] = {
     "decoder": (lambda **f: Decoder(vocab=7, head=Untied(), initial=GPT2(), **f), TOKENS),
     "experts": (lambda **f: Decoder(vocab=7, mlp=Experts(experts=4), **f), TOKENS),
-    "bert": (lambda **f: Bert(vocab=7, next_sentence=NextSentence(), **f), TOKENS),
-    "vit": (lambda **f: ViT(patch=2, classes=3, pool=PooledToken(), **f), IMAGE),
+    "bert": (lambda **f: Bert(vocab=7, head=MaskedTokens(next_sentence=NextSentence()), **f), TOKENS),
+    "vit": (lambda **f: ViT(patch=2, head=Classes(3, Pooler()), **f), IMAGE),
     "mae": (
         lambda width, **f: MAE(
             patch=2, width=width, decoder_width=width // 2, decoder_depth=1, decoder_heads=f["heads"], **f
@@ -190,16 +194,14 @@ def test_scores_are_over_the_head_size() -> None:
 
 def test_heads_are_multiplied_and_their_biases_are_not() -> None:
     x, drawn = numbers(1, 3, 8), (Init(), Scaling(width=4.0))
-    embed = Embed(vocab=5, width=8)
-    table = {"params": {"embedding": numbers(5, 8)}}
-    bound = embed.bind(jax.tree.map(jnp.asarray, table))
-    logits = x @ table["params"]["embedding"].T / 4
+    encoded = Encoded(x, embedding=numbers(5, 8))
+    logits = x @ encoded.embedding.T / 4
     bias, kernel = np.arange(5.0, dtype=np.float32), numbers(8, 5, seed=3)
-    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, *drawn).dense(), logits, rtol=1e-5)
-    biased = call(TiedBias().apply, {"params": {"bias": bias}}, x, bound, *drawn).dense()
+    np.testing.assert_allclose(call(Headed(Tied(), *drawn).apply, {}, encoded).dense(), logits, rtol=1e-5)
+    biased = call(Headed(TiedBias(), *drawn).apply, {"params": {"head": {"bias": bias}}}, encoded).dense()
     np.testing.assert_allclose(biased, logits + bias, rtol=1e-5)
-    own = {"params": {"linear": {"kernel": kernel}}}
-    np.testing.assert_allclose(call(Untied().apply, own, x, bound, *drawn).dense(), x @ kernel / 4, rtol=1e-5)
+    own = {"params": {"head": {"linear": {"kernel": kernel}}}}
+    np.testing.assert_allclose(call(Headed(Untied(), *drawn).apply, own, encoded).dense(), x @ kernel / 4, rtol=1e-5)
     own = {"params": {"kernel": kernel, "bias": bias}}
     classes = Linear((5,), ("classes",), scaling=drawn[1])
     np.testing.assert_allclose(call(classes.apply, own, x), x @ kernel / 4 + bias, rtol=1e-5)

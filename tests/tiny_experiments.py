@@ -5,6 +5,7 @@ from typing import Any
 from txjax.data import Images, NextTokenWindows
 from txjax.experiment import Experiment
 from txjax.models import Decoder, ViT
+from txjax.nn import Classes, FirstToken
 from txjax.objectives import Classification, NextToken
 from txjax.optim import AdamW, Constant
 
@@ -18,7 +19,7 @@ def decoder(**fields: Any) -> Experiment:
 
 def vit(**fields: Any) -> Experiment:
     """A ViT of one layer on digits."""
-    model = ViT(patch=4, classes=10, width=16, depth=1, heads=2)
+    model = ViT(patch=4, head=Classes(10, FirstToken()), width=16, depth=1, heads=2)
     return _tiny(fields, model=model, objective=Classification(), data=Images(name="txjax_digits", shape=(8, 8, 1)))
 
 

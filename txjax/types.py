@@ -33,6 +33,8 @@ BATCH_KEYS: dict[str, tuple[str, str, str]] = {
     "label": ("B", "int32", "class number"),
     "other_label": ("B", "int32", "class of the example that was mixed in (mixup, cutmix)"),
     "mix": ("B", "float32", "share of `label` in a mixed example; the rest is `other_label`'s"),
+    "start": ("B", "int32", "the first token of the span to find, such as an answer"),
+    "end": ("B", "int32", "its last token"),
     "value": ("B", "float32", "the number to predict"),
 }
 

@@ -9,8 +9,8 @@ Score: eval/valid/masked_token 2.904, nats a masked byte of held-out files (firs
 from txjax.data import Bytes, SentencePairs
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert, NextSentence
-from txjax.nn import Learned
+from txjax.models.text.bert import Bert
+from txjax.nn import Learned, MaskedTokens, NextSentence
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -24,7 +24,7 @@ def get_config() -> Experiment:
             depth=2,
             heads=4,
             positions=Learned(max_length=128),
-            next_sentence=NextSentence(),
+            head=MaskedTokens(next_sentence=NextSentence()),
         ),
         objective=MaskedToken(mask_id=258, vocab=256),
         data=SentencePairs(name="txjax_python_text", split="train", **pairs),

@@ -14,9 +14,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import LabelledText, Subset, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.classifier import BertClassifier
-from txjax.models.text.encoder import MeanTokens
-from txjax.nn import Learned, PreNorm
+from txjax.models.text.bert import Bert
+from txjax.nn import Classes, Learned, MeanTokens, PreNorm
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Linear
 from txjax.transfer import Transfer
@@ -27,14 +26,13 @@ def get_config() -> Experiment:
     common = {"features": ("text",), "classes": 77, "length": 64, "tokenizer": tokenizer}
     buckets = (16, 32)
     return Experiment(
-        model=BertClassifier(
+        model=Bert(
             vocab=2000,
             width=128,
             depth=2,
             heads=4,
-            classes=77,
+            head=Classes(77, MeanTokens()),
             dropout=0.1,
-            pool=MeanTokens(),
             block=PreNorm(),
             positions=Learned(max_length=64),
         ),

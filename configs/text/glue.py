@@ -15,9 +15,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import LabelledText, Trained, WordPiece
 from txjax.eval import GLUE, Predictions
 from txjax.experiment import Experiment
-from txjax.models.text.classifier import BertClassifier
-from txjax.models.text.encoder import MeanTokens
-from txjax.nn import Learned, PreNorm
+from txjax.models.text.bert import Bert
+from txjax.nn import Classes, Learned, MeanTokens, PreNorm
 from txjax.objectives import Classification, Objective, Regression
 from txjax.optim import AdamW, Linear
 from txjax.transfer import Transfer
@@ -44,14 +43,13 @@ def get_config(task: str = "cola") -> Experiment:
 
     sentences = dict(features=FEATURES[task], classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
     metrics = GLUE[task]
-    model = BertClassifier(
+    model = Bert(
         vocab=4000,
         width=128,
         depth=2,
         heads=4,
-        classes=classes or 1,
+        head=Classes(classes or 1, MeanTokens()),
         dropout=0.1,
-        pool=MeanTokens(),
         block=PreNorm(),
         positions=Learned(max_length=64),
     )

@@ -17,7 +17,7 @@ from txjax.data import Sentences, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Learned, PreNorm, Untied
+from txjax.nn import Learned, MaskedTokens, PreNorm, Untied
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -32,7 +32,7 @@ def get_config() -> Experiment:
             width=128,
             depth=2,
             heads=4,
-            head=Untied(),
+            head=MaskedTokens(logits=Untied()),
             block=PreNorm(),
             positions=Learned(max_length=64),
         ),

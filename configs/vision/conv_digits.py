@@ -11,7 +11,7 @@ from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.vision.conv_net import ConvNet
-from txjax.nn import BatchNorm
+from txjax.nn import BatchNorm, Classes, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -20,7 +20,7 @@ def get_config() -> Experiment:
     digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return Experiment(
         # Groups of 16 examples: statistics, and so the run, are the same in up to four microbatches.
-        model=ConvNet(classes=10, width=32, depth=1, stages=2, norm=BatchNorm(group=16)),
+        model=ConvNet(head=Classes(10, MeanTokens()), width=32, depth=1, stages=2, norm=BatchNorm(group=16)),
         objective=Classification(),
         data=Images(name="txjax_digits", split="train", **digits),
         evals={"test": Evaluation(data=Images(split="test", **digits), every_steps=200)},

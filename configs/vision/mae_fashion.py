@@ -13,7 +13,6 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Flip, Images
 from txjax.eval import Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.mae import MAE
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
@@ -27,7 +26,7 @@ def get_config() -> Experiment:
             width=64,
             depth=4,
             heads=4,
-            pool=MeanPool(),
+            class_token=None,
             decoder_width=32,
             decoder_depth=1,
             decoder_heads=2,

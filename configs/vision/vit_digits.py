@@ -10,8 +10,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -19,7 +19,7 @@ from txjax.optim import AdamW, Cosine
 def get_config() -> Experiment:
     digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return Experiment(
-        model=ViT(patch=2, classes=10, width=64, depth=4, heads=4, pool=MeanPool(), dropout=0.2),
+        model=ViT(patch=2, head=Classes(10, MeanTokens()), width=64, depth=4, heads=4, class_token=None, dropout=0.2),
         objective=Classification(),
         data=Images(name="txjax_digits", split="train", **digits),
         evals={"test": Evaluation(data=Images(split="test", **digits), every_steps=200)},

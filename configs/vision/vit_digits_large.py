@@ -12,9 +12,8 @@ Score: eval/test/accuracy 0.747 of held-out digits from scratch; 85.2% from step
 from txjax.data import Images, PadCrop, Resize, Subset
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned
+from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 from txjax.transfer import Bicubic, Transfer
@@ -26,11 +25,11 @@ def get_config() -> Experiment:
     return Experiment(
         model=ViT(
             patch=2,
-            classes=10,
+            head=Classes(10, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
-            pool=MeanPool(),
+            class_token=None,
             positions=Learned(max_length=64),
         ),
         objective=Classification(),

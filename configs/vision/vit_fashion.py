@@ -19,9 +19,8 @@ Score: eval/test/accuracy 0.730 from scratch. Mean and standard error of three s
 from txjax.data import Flip, Images, PadCrop, Subset
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Sinusoidal2D
+from txjax.nn import Classes, MeanTokens, Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine, Group
 
@@ -36,11 +35,11 @@ def get_config(variant: str = "") -> Experiment:
     return Experiment(
         model=ViT(
             patch=4,
-            classes=10,
+            head=Classes(10, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
-            pool=MeanPool(),
+            class_token=None,
             positions=Sinusoidal2D(),
         ),
         objective=Classification(),

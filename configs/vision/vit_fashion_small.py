@@ -11,9 +11,8 @@ Score: eval/test/accuracy 0.748 of `test` where it was stopped after 334 of its 
 from txjax.data import Flip, Images, Resize
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned
+from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -24,11 +23,11 @@ def get_config() -> Experiment:
     return Experiment(
         model=ViT(
             patch=2,
-            classes=10,
+            head=Classes(10, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
-            pool=MeanPool(),
+            class_token=None,
             positions=Learned(max_length=49),
         ),
         objective=Classification(),

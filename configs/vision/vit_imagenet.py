@@ -18,9 +18,8 @@ from txjax.data import CenterCrop, Flip, Images, Mixup, OneOf, RandAugment, Rand
 from txjax.data.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.encoder import MeanPool
 from txjax.models.vision.vit import ViT
-from txjax.nn import PreNorm, Sinusoidal2D
+from txjax.nn import Classes, FirstToken, MeanTokens, PreNorm, Sinusoidal2D
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine
 
@@ -57,8 +56,8 @@ def small() -> Experiment:
             width=384,
             depth=12,
             heads=6,
-            classes=1000,
-            pool=MeanPool(),
+            head=Classes(1000, MeanTokens()),
+            class_token=None,
             positions=Sinusoidal2D(),
             dtype="bfloat16",
         ),
@@ -92,7 +91,7 @@ def table_11(variant: str) -> Experiment:
     return run(
         model=ViT(
             **sizes[variant],
-            classes=1000,
+            head=Classes(1000, FirstToken()),
             positions=Sinusoidal2D(),
             block=PreNorm(drop_path=drop_path),
             dtype="bfloat16",

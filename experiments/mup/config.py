@@ -13,7 +13,7 @@ from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
-from txjax.nn import Rotary, Untied
+from txjax.nn import Classes, FirstToken, Rotary, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Linear
 from txjax.parametrization import MuP, Parametrization, Standard
@@ -63,7 +63,7 @@ def bert():
 
 def vit():
     digits = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
-    return ViT(patch=2, classes=10, **SIZES), Classification(), digits, "test"
+    return ViT(patch=2, head=Classes(10, FirstToken()), **SIZES), Classification(), digits, "test"
 
 
 KINDS = {"decoder": decoder, "bert": bert, "vit": vit}

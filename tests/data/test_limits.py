@@ -13,6 +13,7 @@ from txjax.__main__ import main
 from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
 from txjax.data import records as tfds_records
 from txjax.models import ViT
+from txjax.nn import Classes, FirstToken
 from txjax.objectives import Classification, MaskedPatch
 from txjax.types import UserError
 
@@ -58,7 +59,7 @@ def test_an_evaluation_names_its_data(straight_run, tmp_path, capsys):
 )
 def test_which_ids_are_user_errors(key, number, weight, fine):
     source = WrongIds("txjax_python_text", length=16, key=key, number=number, weight=weight).open()
-    limits = Limits("config.data", {"tokens": 256, "targets": 256, "label": 10})
+    limits = Limits("config.data", {"tokens": ("vocab", 256), "targets": ("vocab", 256), "label": ("head.classes", 10)})
     message = rf"config.data: expected {key} from 0 to 255 .*'{number} in example {WRONG}'"
     for read in (partial(train_batches, seed=0), eval_batches):
         batches = read(source, batch_size=8, limits=limits)
@@ -74,28 +75,30 @@ def test_which_ids_are_user_errors(key, number, weight, fine):
 @pytest.mark.parametrize(("label", "weight", "fine"), [(-1, 0, True), (9, 1, True), (-1, 1, False), (10, 0, False)])
 def test_a_label_of_no_class_has_no_weight(label, weight, fine):
     batch = {"id": np.arange(2), "label": np.array([3, label], np.int32), "weights": np.array([1, weight], np.float32)}
-    limits = Limits("config.data", {"label": 10})
+    limits = Limits("config.data", {"label": ("head.classes", 10)})
     if fine:
         limits.check(batch)
     else:
         with pytest.raises(
-            UserError, match=rf"label from 0 to 9 \(config.model.classes is 10\), got '{label} in example 1'"
+            UserError, match=rf"label from 0 to 9 \(config.model.head.classes is 10\), got '{label} in example 1'"
         ):
             limits.check(batch)
 
 
 def test_a_model_with_fewer_classes_than_the_data(root, tmp_path, capsys):
     flags = [f"--config={root / 'configs/vision/vit_digits.py'}", f"--workdir={tmp_path / 'run'}"]
-    assert main(["train", *flags, "--config.model.classes=5"]) == 2
-    assert "config.model.classes: expected at least 10, the classes of config.data, got 5" in capsys.readouterr().err
+    assert main(["train", *flags, "--config.model.head.classes=5"]) == 2
+    assert (
+        "config.model.head.classes: expected at least 10, the classes of config.data, got 5" in capsys.readouterr().err
+    )
 
 
 def test_limits_are_those_of_the_model():
     sizes = {"width": 8, "depth": 1, "heads": 1, "patch": 4}
-    model = ViT(classes=7, **sizes)
-    assert Limits.of("data", model, Classification.required_keys).ends == {"label": 7, "other_label": 7}
+    model, seven = ViT(head=Classes(7, FirstToken()), **sizes), ("head.classes", 7)
+    assert Limits.of("data", model, Classification.required_keys).ends == {"label": seven, "other_label": seven}
     assert Limits.of("data", model, MaskedPatch.required_keys).ends == {}
-    assert Limits.of("data", ViT(classes=None, **sizes), Classification.required_keys).ends == {}
+    assert Limits.of("data", ViT(**sizes), Classification.required_keys).ends == {}
 
 
 @pytest.fixture(scope="module")
@@ -163,4 +166,4 @@ def test_tokenizer_ids_outside_its_vocabulary():
 def test_labels_of_a_batch_without_weights():
     batch = {"label": np.array([2, -1], np.int32), "id": np.array([7, 8], np.int32)}
     with pytest.raises(UserError, match="config.data: expected label from 0 to 2 .* got '-1 in example 8'"):
-        Limits("config.data", {"label": 3}).check(batch)
+        Limits("config.data", {"label": ("head.classes", 3)}).check(batch)

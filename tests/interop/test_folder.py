@@ -16,8 +16,26 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import MAE, Bert, BertClassifier, MeanPool, NextSentence, PooledToken, ViT, gpt, llama
-from txjax.nn import MLP, Attention, LayerNorm, Learned, PostNorm, RMSNorm, Sinusoidal2D, Tied
+from txjax.models import MAE, Bert, ViT, gpt, llama
+from txjax.nn import (
+    MLP,
+    Attention,
+    Classes,
+    FirstToken,
+    LayerNorm,
+    Learned,
+    MaskedTokens,
+    MeanTokens,
+    NextSentence,
+    Pooled,
+    Pooler,
+    PostNorm,
+    RMSNorm,
+    Sinusoidal2D,
+    StartEnd,
+    Tied,
+    TokenClasses,
+)
 from txjax.types import UserError
 
 from made import numbers, variables
@@ -25,6 +43,7 @@ from made import numbers, variables
 TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
 IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3))
 SINES = Sinusoidal2D()
+CLASSES = Classes(3, FirstToken())
 SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm": LayerNorm(eps=1e-12)}
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
@@ -37,22 +56,24 @@ def tiny(**fields: Any) -> Any:
 MODELS = {
     "gpt2": (tiny(mlp=MLP(hidden=10, activation="relu"), dropout=0.2), {"tokens": TOKENS}),
     "llama": (llama(vocab=11, width=8, depth=2, heads=4, kv_heads=2), {"tokens": TOKENS}),
-    "vit": (ViT(classes=3, **SMALL, positions=Learned(max_length=7), image_size=(4, 6)), {"image": IMAGE}),
+    "vit": (ViT(head=CLASSES, **SMALL, positions=Learned(max_length=7), image_size=(4, 6)), {"image": IMAGE}),
     "vit-features": (
-        ViT(classes=None, pool=PooledToken(), **SMALL, positions=Learned(max_length=5)),
+        ViT(head=Pooled(Pooler()), **SMALL, positions=Learned(max_length=5)),
         {"image": SQUARE},
     ),
-    "vit-fixed": (ViT(classes=None, **SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
+    "vit-fixed": (ViT(**SMALL, positions=SINES, image_size=(4, 6)), {"image": IMAGE}),
     "vit-qkv-bias": (
-        ViT(classes=3, **SMALL, positions=SINES, image_size=(4, 6), attention=Attention(biases=("out",))),
+        ViT(head=CLASSES, **SMALL, positions=SINES, image_size=(4, 6), attention=Attention(biases=("out",))),
         {"image": IMAGE},
     ),
     "mae": (MAE(**SMALL, **DECODER, image_size=(4, 6)), {"image": IMAGE}),
     "mae-learned": (MAE(**SMALL, **DECODER, positions=Learned(max_length=5)), {"image": SQUARE}),
-    "bert": (Bert(**BERT, next_sentence=NextSentence()), {"tokens": TOKENS}),
+    "bert": (Bert(**BERT, head=MaskedTokens(next_sentence=NextSentence())), {"tokens": TOKENS}),
     "bert-masked": (Bert(**BERT), {"tokens": TOKENS}),
-    "bert-classes": (BertClassifier(**BERT, classes=3), {"tokens": TOKENS}),
-    "bert-features": (BertClassifier(**BERT, classes=None), {"tokens": TOKENS}),
+    "bert-classes": (Bert(**BERT, head=Classes(3, Pooler())), {"tokens": TOKENS}),
+    "bert-tokens": (Bert(**BERT, head=TokenClasses(3)), {"tokens": TOKENS}),
+    "bert-spans": (Bert(**BERT, head=StartEnd()), {"tokens": TOKENS}),
+    "bert-features": (Bert(**BERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
 }
 
@@ -186,9 +207,12 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (tiny(norm=RMSNorm()), "config.model.norm.class"),
         (tiny(block=PostNorm()), r"config.model.block.class: expected '.*PreNorm'"),
         (tiny(kv_heads=1), "config.model.kv_heads: expected 2, got 1"),
-        (ViT(**SMALL, classes=3, positions=SINES), "config.model.image_size"),
-        (ViT(**SMALL, classes=3, pool=MeanPool(), positions=SINES, image_size=(4, 6)), "config.model.pool.class"),
-        (ViT(**SMALL, classes=3, pool=PooledToken(), image_size=(4, 6)), "config.model.pool: expected ClassToken"),
+        (ViT(**SMALL, head=CLASSES, positions=SINES), "config.model.image_size"),
+        (ViT(**SMALL, head=CLASSES, class_token=None, positions=SINES, image_size=(4, 6)), "config.model.head.pool"),
+        (ViT(**SMALL, head=Classes(3, Pooler()), positions=SINES, image_size=(4, 6)), "head.pool.class: .*FirstToken"),
+        (Bert(**BERT, head=Classes(3, MeanTokens())), "config.model.head.pool.class: expected '.*Pooler'"),
+        (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
+        (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
     ],
 )

@@ -133,6 +133,8 @@ CASES = {
         ("logits",),
     ),
     "bert-number": Case("BertForSequenceClassification", bert(num_labels=1), pairs(2, 7), ("logits",)),
+    "bert-tokens": Case("BertForTokenClassification", bert(num_labels=4), pairs(2, 7), ("logits",)),
+    "bert-spans": Case("BertForQuestionAnswering", bert(), pairs(1, 7), ("start_logits", "end_logits")),
     "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
     "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
     "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),

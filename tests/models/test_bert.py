@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from txjax.models import Bert, NextSentence
-from txjax.nn import Init, Learned, Untied
-from txjax.parametrization import Scaling
+from txjax.models import Bert
+from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, Untied
 
-from made import call, forward, shapes, variables
+from made import Headed, call, forward, shapes, variables
 
 V = 11
+PAIRS = MaskedTokens(next_sentence=NextSentence())
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
 
 
@@ -18,7 +18,7 @@ def bert(**fields: object) -> Bert:
 
 
 def test_padding_changes_nothing_for_the_rest() -> None:
-    model = bert(next_sentence=NextSentence())
+    model = bert(head=PAIRS)
     params, apply = variables(model, TOKENS), forward(model)
     segments = np.asarray([[1, 1, 1, 0, 0]] * 2, np.int32)
     logits, pair = apply(params, TOKENS, segments)
@@ -42,17 +42,15 @@ def test_a_token_sees_both_sides_and_its_sentence() -> None:
 
 
 def test_the_next_sentence_head_is_the_pooler_and_a_classifier() -> None:
-    head = NextSentence()
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
-    p = variables(head, x, Init(), Scaling())["params"]
+    head = Headed(NextSentence())
+    p = variables(head, Encoded(x))["params"]["next_sentence"]
     pooled = np.tanh(x[:, 0] @ p["pooler"]["kernel"] + p["pooler"]["bias"])
     want = pooled @ p["linear"]["kernel"] + p["linear"]["bias"]
-    np.testing.assert_allclose(call(head.apply, {"params": p}, x, Init(), Scaling()), want, atol=1e-5)
+    np.testing.assert_allclose(call(head.apply, {"params": {"next_sentence": p}}, Encoded(x)), want, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("fields", "present"), [({}, False), ({"next_sentence": NextSentence(), "head": Untied()}, True)]
-)
+@pytest.mark.parametrize(("fields", "present"), [({}, False), ({"head": MaskedTokens(Untied(), NextSentence())}, True)])
 def test_heads_are_passed_in(fields: dict, present: bool) -> None:
     params = shapes(bert(**fields), TOKENS)["params"]
     assert ("next_sentence" in params) == present

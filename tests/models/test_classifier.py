@@ -1,14 +1,17 @@
-"""Sentence classifiers: padding, inputs of their heads, dropout's formula, and parameters under Bert's paths."""
+"""Heads of text models: padding, features, dropout's formula, parameters under Bert's paths, and composed models."""
 
 from typing import Any
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import Bert, BertClassifier, Decoder, DecoderClassifier, NextSentence
-from txjax.models.text.encoder import MeanTokens
-from txjax.types import flat_paths
+from txjax.eval.features import features_of
+from txjax.models import Bert, Decoder
+from txjax.nn import Classes, Encoded, HeadContext, LastToken, MaskedTokens, MeanTokens, NextSentence, Pooler
+from txjax.types import UserError, flat_paths
 
 from made import dense, numbers, shapes, variables
 
@@ -28,9 +31,9 @@ def observed(model: Any) -> Any:
     return jax.jit(apply, static_argnames="train")
 
 
-@pytest.mark.parametrize("kind", [BertClassifier, DecoderClassifier])
-def test_padding_changes_nothing(kind: Any) -> None:
-    model = kind(**SIZES, classes=3)
+@pytest.mark.parametrize(("kind", "pool"), [(Bert, Pooler()), (Decoder, LastToken()), (Decoder, MeanTokens())])
+def test_padding_changes_nothing(kind: Any, pool: Any) -> None:
+    model = kind(**SIZES, head=Classes(3, pool))
     weights, apply = variables(model, TOKENS), observed(model)
     padded, features = apply(weights, TOKENS, SEGMENTS)
     assert padded.shape == (2, 3) and features.shape == (2, D)
@@ -45,7 +48,9 @@ def test_padding_changes_nothing(kind: Any) -> None:
 
 def test_bert_classifier_reads_the_pooler_of_bert() -> None:
     """The same parameters, under the same paths, give the input of Bert's next-sentence head."""
-    bert, model = Bert(**SIZES, next_sentence=NextSentence()), BertClassifier(**SIZES, classes=2)
+    bert, model = (
+        Bert(**SIZES, head=head) for head in (MaskedTokens(next_sentence=NextSentence()), Classes(2, Pooler()))
+    )
     whole, own = (flat_paths(shapes(m, TOKENS)["params"]) for m in (bert, model))
     shared = {path: leaf for path, leaf in own.items() if path.split("/")[0] not in ("pooler", "head")}
     assert shared.items() <= whole.items()
@@ -66,7 +71,7 @@ def test_bert_classifier_reads_the_pooler_of_bert() -> None:
 
 
 def test_the_mean_over_real_tokens_has_no_pooler_and_is_what_bert_sows() -> None:
-    bert, model = Bert(**SIZES), BertClassifier(**SIZES, classes=3, pool=MeanTokens())
+    bert, model = Bert(**SIZES), Bert(**SIZES, head=Classes(3, MeanTokens()))
     weights = variables(bert, TOKENS)["params"]
     own = variables(model, TOKENS)["params"]
     assert "pooler" not in own and own.keys() - {"head"} < weights.keys()
@@ -90,7 +95,7 @@ def test_a_decoder_has_the_mean_of_its_real_tokens_as_features() -> None:
 def test_dropout_before_the_head_keeps_and_scales() -> None:
     """Srivastava et al. 2014: kept with probability 1 - rate, over 1 - rate. The head is an identity."""
     rate, count = 0.25, 200
-    model = BertClassifier(**SIZES, classes=D, dropout=rate)
+    model = Bert(**SIZES, head=Classes(D, Pooler()), dropout=rate)
     tokens = np.tile(TOKENS[:1], (count, 1))
     weights = variables(model, tokens)
     weights["params"]["head"] = {"kernel": np.eye(D, dtype=np.float32), "bias": np.zeros(D, np.float32)}
@@ -102,3 +107,48 @@ def test_dropout_before_the_head_keeps_and_scales() -> None:
     assert features.std(0).max() > 1e-3  # the layers before dropped others in each example
     still, features = apply(weights, tokens)
     np.testing.assert_array_equal(still, features)
+
+
+class Two(nn.Module):
+    """Two encoders as they are, which may be of other kinds and sizes, and a head on both."""
+
+    left: Any
+    right: Any
+    head: Any = None
+
+    @nn.compact
+    def __call__(self, tokens: Any, segments: Any = None, train: bool = False) -> Any:
+        pair = self.left(tokens, segments, train=train), self.right(tokens, segments, train=train)
+        if self.head is None:
+            return pair
+        joined = Encoded(jnp.concatenate([part.features for part in pair], -1), segments)
+        return self.head(joined, HeadContext(self, train=train))
+
+
+def test_encoders_are_parts_of_other_models_as_they_are() -> None:
+    wide = Bert(vocab=V, width=12, depth=1, heads=2, head=None)
+    model = Two(Bert(**SIZES, head=None), wide, Classes(3, MeanTokens()))
+    weights = variables(model, TOKENS)
+    given, features = observed(model)(weights, TOKENS, SEGMENTS)
+    assert set(weights["params"]) == {"left", "right", "head"} and features.shape == (2, D + 12)
+    parts = [
+        jax.jit(part.apply)({"params": weights["params"][name]}, TOKENS, SEGMENTS)
+        for name, part in (("left", Bert(**SIZES, head=None)), ("right", wide))
+    ]
+    joined = np.concatenate([part.features for part in parts], -1)
+    mean = (joined * SEGMENTS[..., None]).sum(1) / SEGMENTS.sum(1, keepdims=True)
+    np.testing.assert_allclose(features, mean, rtol=1e-4, atol=1e-5)
+    head = weights["params"]["head"]
+    np.testing.assert_allclose(given, mean @ head["kernel"] + head["bias"], rtol=1e-4, atol=1e-5)
+    assert not weights["params"]["left"].keys() & {"head", "pooler", "transform"}
+
+
+def test_features_are_the_model_s_own_or_those_of_the_only_part_that_has_any() -> None:
+    """A generator's must never stand for its discriminator's."""
+    inputs = {"tokens": jnp.asarray(TOKENS), "segments": jnp.asarray(SEGMENTS)}
+    bare = Bert(**SIZES, head=None)
+    whole = Two(bare, Bert(**SIZES, head=None), Classes(3, MeanTokens()))
+    assert features_of(whole, variables(whole, TOKENS), inputs).shape == (2, 2 * D)
+    silent = Two(bare, Bert(**SIZES, head=None))
+    with pytest.raises(UserError, match=r"config.model: expected .*of its own.*got 'Two with those of left, right'"):
+        features_of(silent, variables(silent, TOKENS), inputs)

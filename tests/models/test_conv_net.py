@@ -60,7 +60,7 @@ def names(module: str) -> dict[str, str]:
 
 def test_equals_pytorch_in_outputs_gradients_and_averages() -> None:
     torch = pytest.importorskip("torch")
-    model = ConvNet(width=4, depth=1, classes=4)
+    model = ConvNet(width=4, depth=1, head=Classes(4, MeanTokens()))
     made = variables(model, X)
     forward, modules = network(torch, made)
     image, labels = torch.tensor(X.transpose(0, 3, 1, 2)), torch.tensor(LABELS)

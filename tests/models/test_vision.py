@@ -5,19 +5,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import MAE, ClassToken, MeanPool, PooledToken, ViT
-from txjax.models.vision.encoder import Pool
-from txjax.nn import Learned, NoPositions, Sinusoidal2D, patchify, unpatchify
+from txjax.models import MAE, ViT
+from txjax.nn import (
+    Classes,
+    FirstToken,
+    Learned,
+    MeanTokens,
+    NoPositions,
+    Pooled,
+    Pooler,
+    Sinusoidal2D,
+    patchify,
+    unpatchify,
+)
 from txjax.types import UserError
 
 from made import call, numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 4, 6, 1))
+CLASSES_OF_MEAN = Classes(3, MeanTokens())
 KEEP = np.asarray([[0, 4], [5, 2]], np.int32)
 
 
 def vit(**fields: object) -> ViT:
-    return ViT(**{"patch": 2, "classes": 3, "width": 8, "depth": 1, "heads": 2, **fields})
+    return ViT(**{"patch": 2, "head": Classes(3, FirstToken()), "width": 8, "depth": 1, "heads": 2, **fields})
 
 
 def mae(**fields: object) -> MAE:
@@ -25,10 +36,12 @@ def mae(**fields: object) -> MAE:
     return MAE(**{**sizes, "decoder_width": 12, "decoder_depth": 2, "decoder_heads": 3, **fields})
 
 
-@pytest.mark.parametrize("pool", [ClassToken(), MeanPool()])
-def test_without_positions_the_order_of_patches_means_nothing(pool: Pool) -> None:
+@pytest.mark.parametrize(
+    "fields", [{}, {"class_token": None, "head": CLASSES_OF_MEAN}, {"head": CLASSES_OF_MEAN}], ids=str
+)
+def test_without_positions_the_order_of_patches_means_nothing(fields: dict) -> None:
     shuffled = unpatchify(patchify(IMAGE, 2)[:, jnp.asarray([3, 1, 5, 0, 2, 4])], 2, 4, 6)
-    blind, seeing = vit(pool=pool, positions=NoPositions()), vit(pool=pool, positions=Sinusoidal2D())
+    blind, seeing = vit(positions=NoPositions(), **fields), vit(positions=Sinusoidal2D(), **fields)
     params = variables(blind, IMAGE)
     logits = jax.jit(blind.apply)(params, IMAGE)
     assert logits.shape == (2, 3) and logits.dtype == np.float32
@@ -41,7 +54,7 @@ def test_positions_count_the_class_token() -> None:
     assert shapes(vit(positions=Learned(max_length=7)), IMAGE)  # 6 patches and the class token
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 7, got 6"):
         shapes(vit(positions=Learned(max_length=6)), IMAGE)
-    assert shapes(vit(positions=Learned(max_length=6), pool=MeanPool()), IMAGE)
+    assert shapes(vit(positions=Learned(max_length=6), class_token=None, head=CLASSES_OF_MEAN), IMAGE)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -89,7 +102,7 @@ def features(model: ViT | MAE, params: dict, *args: object) -> np.ndarray:
 
 
 def test_features_are_what_the_head_reads() -> None:
-    bare, classifier = vit(classes=None, pool=PooledToken()), vit(pool=PooledToken())
+    bare, classifier = vit(head=Pooled(Pooler())), vit(head=Classes(3, Pooler()))
     params = variables(classifier, IMAGE)["params"]
     seen = jax.jit(bare.apply)({"params": {k: v for k, v in params.items() if k != "head"}}, IMAGE)
     np.testing.assert_array_equal(features(classifier, {"params": params}, IMAGE), seen)
@@ -98,12 +111,29 @@ def test_features_are_what_the_head_reads() -> None:
 
 
 def test_a_masked_autoencoder_s_features_are_those_of_its_encoder() -> None:
-    model, encoder = mae(), vit(classes=None, positions=Sinusoidal2D())
+    model, encoder = mae(), vit(head=Pooled(FirstToken()), positions=Sinusoidal2D())
     params = variables(model, IMAGE)["params"]
     inner = {"params": {k: v for k, v in params.items() if k != "decoder"}}
     for keep in ((), (KEEP,)):
         seen = jax.jit(encoder.apply)(inner, IMAGE, *keep)
         np.testing.assert_allclose(features(model, {"params": params}, IMAGE, *keep), seen, rtol=1e-5, atol=1e-6)
+
+
+def test_the_mean_is_over_the_patches_alone() -> None:
+    """As in MAE's fine-tuning: a class token is there, and not in the mean."""
+    model, encoder = vit(head=Pooled(MeanTokens())), vit(head=None)
+    params = variables(encoder, IMAGE)
+    encoded = jax.jit(encoder.apply)(params, IMAGE)
+    assert encoded.features.shape == (2, 7, 8) and encoded.prefix == 1
+    expected = np.asarray(encoded.features)[:, 1:].mean(1)
+    np.testing.assert_allclose(jax.jit(model.apply)(params, IMAGE), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_token_of_patches_alone_is_no_summary() -> None:
+    with pytest.raises(
+        UserError, match=r"config\.model\.head\.pool: expected MeanTokens\(\), or a class_token, got 'First"
+    ):
+        shapes(vit(class_token=None), IMAGE)
 
 
 def test_images_of_another_size() -> None:

@@ -16,7 +16,7 @@ from txjax.models import Bert, ConvNet, Decoder, ViT
 from txjax.models.model import Model
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
-from txjax.nn import Embed, Learned, Linear, Logits, Untied
+from txjax.nn import Classes, Embed, FirstToken, Learned, Linear, Logits, MeanTokens, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Scaling, Standard
@@ -87,8 +87,12 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
             MaskedToken(mask_id=256, vocab=256),
             text,
         ),
-        "vit": lambda: (ViT(patch=2, classes=10, **sizes), Classification(), images),
-        "conv": lambda: (ConvNet(classes=10, width=width, depth=1, parametrization=made), Classification(), images),
+        "vit": lambda: (ViT(patch=2, head=Classes(10, FirstToken()), **sizes), Classification(), images),
+        "conv": lambda: (
+            ConvNet(head=Classes(10, MeanTokens()), width=width, depth=1, parametrization=made),
+            Classification(),
+            images,
+        ),
     }[kind]()
     return Experiment(
         model=model,

@@ -5,10 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
 
-from txjax.nn import GPT2, Embed, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
-from txjax.parametrization import Scaling
+from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
 
-from made import call, numbers, variables
+from made import Headed, call, numbers, variables
 
 KEY = jax.random.key(0, impl="rbg")  # compiles at once
 
@@ -60,11 +59,12 @@ def test_embed_looks_up_and_heads_give_float32_logits() -> None:
     assert call(embed.apply, params, ids, jnp.bfloat16).dtype == jnp.bfloat16
 
     x = numbers(1, 3, 4)
-    bound = embed.bind(params)
-    np.testing.assert_allclose(call(Tied().apply, {}, x, bound, Init(), Scaling()).dense(), x @ table.T, rtol=1e-5)
-    biased = call(TiedBias().apply, {"params": {"bias": np.arange(5.0)}}, x, bound, Init(), Scaling()).dense()
+    encoded = Encoded(x, embedding=table)
+    np.testing.assert_allclose(call(Headed(Tied()).apply, {}, encoded).dense(), x @ table.T, rtol=1e-5)
+    biased = call(Headed(TiedBias()).apply, {"params": {"head": {"bias": np.arange(5.0)}}}, encoded).dense()
     np.testing.assert_allclose(biased, x @ table.T + np.arange(5), rtol=1e-5)
     kernel = numbers(4, 5)
-    untied = call(Untied().apply, {"params": {"linear": {"kernel": kernel}}}, x, bound, Init(), Scaling()).dense()
+    untied = call(Headed(Untied()).apply, {"params": {"head": {"linear": {"kernel": kernel}}}}, encoded).dense()
     np.testing.assert_allclose(untied, x @ kernel, rtol=1e-5)
-    assert Tied().apply({}, jnp.asarray(x, jnp.bfloat16), bound, Init(), Scaling()).dense().dtype == jnp.float32
+    half = Encoded(jnp.asarray(x, jnp.bfloat16), embedding=table)
+    assert call(Headed(Tied()).apply, {}, half).dense().dtype == jnp.float32

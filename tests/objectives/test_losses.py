@@ -103,7 +103,7 @@ def test_regression_is_the_squared_error_of_the_value() -> None:
     outcome = call(Regression(), Echo(numbers), {"params": {}}, batch, jax.random.key(0), False)
     assert outcome.losses["regression"].total == 1 + 0.5 * 4 and outcome.losses["regression"].count == 1.5
     assert outcome.metrics["absolute_error"].total == 1 + 0.5 * 2
-    with pytest.raises(UserError, match=r"config\.model\.classes: expected 1"):
+    with pytest.raises(UserError, match=r"config\.model\.head\.classes: expected 1"):
         call(Regression(), Echo(LOGITS[:, 0]), {"params": {}}, batch, jax.random.key(0), False)
 
 

@@ -106,7 +106,7 @@ def test_masked_token_and_next_sentence_losses() -> None:
     want = -log_softmax(pairs)[[0, 1], [1, 0]].mean()  # the third example is padding
     np.testing.assert_allclose(outcome.losses["next_sentence"].value, want, rtol=1e-5)
     assert outcome.metrics["next_sentence_accuracy"].count == 2
-    with pytest.raises(UserError, match=r"config\.model\.next_sentence"):
+    with pytest.raises(UserError, match=r"config\.model\.head\.next_sentence"):
         call(objective, Echo((logits, None)), {"params": {}}, batch, KEY, False)
 
 

@@ -10,7 +10,7 @@ from txjax.axes import axes_of
 from txjax.models.text.bert import Bert
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned
+from txjax.nn import Classes, FirstToken, Learned
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, LayerDecay, Lion, Muon, Optimizer
 from txjax.types import UserError, flat_paths
 
@@ -20,7 +20,7 @@ DEPTH = 3
 SIZES = dict(width=4, depth=DEPTH, heads=2)
 IMAGE = jax.ShapeDtypeStruct((2, 4, 4, 1), jnp.float32)
 TOKENS = jax.ShapeDtypeStruct((2, 5), jnp.int32)
-VIT = ViT(patch=2, classes=3, positions=Learned(max_length=5), **SIZES)
+VIT = ViT(patch=2, head=Classes(3, FirstToken()), positions=Learned(max_length=5), **SIZES)
 
 
 def traced(model, inputs) -> tuple[dict, dict]:

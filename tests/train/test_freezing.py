@@ -8,6 +8,7 @@ from txjax import sharding
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
 from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, FirstToken
 from txjax.optim import AdamW, Constant, Group
 from txjax.train.counting import flops_per_step
 from txjax.train.run_eval import shard_batch
@@ -24,7 +25,9 @@ HEAD = 32 * 10 + 10
 
 def experiment(groups=None) -> Experiment:
     optimizer = AdamW(schedule=Constant(), **({"groups": groups} if groups else {}))
-    return tiny_experiments.vit(model=ViT(patch=4, classes=10, width=32, depth=2, heads=2), optimizer=optimizer)
+    return tiny_experiments.vit(
+        model=ViT(patch=4, head=Classes(10, FirstToken()), width=32, depth=2, heads=2), optimizer=optimizer
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
-from txjax.nn import Learned
+from txjax.nn import Classes, FirstToken, Learned
 from txjax.objectives import Classification, MaskedPatch
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
@@ -49,7 +49,9 @@ def pretraining(**fields) -> Experiment:
 
 
 def tuning(workdir: Path | str, patch: int = 2, **fields) -> Experiment:
-    model = ViT(patch=patch, classes=10, positions=Learned(max_length=(8 // patch) ** 2 + 1), **SIZES)
+    model = ViT(
+        patch=patch, head=Classes(10, FirstToken()), positions=Learned(max_length=(8 // patch) ** 2 + 1), **SIZES
+    )
     defaults = dict(model=model, objective=Classification(), data=DATA, init_from=str(workdir), batch_size=8, seed=5)
     return Experiment(**defaults | fields)
 

@@ -15,7 +15,7 @@ from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.interop.huggingface import folder
 from txjax.models import ConvNet, ViT
-from txjax.nn import BatchNorm
+from txjax.nn import BatchNorm, Classes, FirstToken, MeanTokens
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_init_source
@@ -35,7 +35,7 @@ def experiment(group: int | None = 4, **fields: Any) -> Experiment:
     """Three steps on digits; without a clip or momentum, so that a wrong average shows."""
     return tiny_experiments.vit(
         **dict(
-            model=ConvNet(classes=10, width=8, depth=1, norm=BatchNorm(group=group)),
+            model=ConvNet(head=Classes(10, MeanTokens()), width=8, depth=1, norm=BatchNorm(group=group)),
             data=Images(name="txjax_digits", shape=(8, 8, 1)),
             optimizer=SGD(peak_lr=0.1, clip=None, momentum=0.0, schedule=Constant()),
             checkpoint=Checkpoints(every_steps=2),
@@ -136,7 +136,7 @@ def test_a_member_of_a_population_is_its_run_alone_and_averages_are_transferred(
 
 
 def test_export_refuses_model_state(tmp_path: Path) -> None:
-    model = ViT(patch=4, classes=3, width=8, depth=1, heads=2)
+    model = ViT(patch=4, head=Classes(3, FirstToken()), width=8, depth=1, heads=2)
     made = variables(model, numbers(1, 8, 8, 1)) | {"batch_stats": {"norm": {"mean": np.zeros(8)}}}
     with pytest.raises(UserError, match="config.model: expected a model with parameters alone, got 'batch_stats'"):
         folder.save(model, made, tmp_path / "out")

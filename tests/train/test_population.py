@@ -23,7 +23,7 @@ from txjax.log import read_metrics
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.vision.vit import ViT
-from txjax.nn import Normal
+from txjax.nn import Classes, FirstToken, Normal
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
@@ -199,7 +199,7 @@ TEXT = {"evals": {}}
 IMAGES = TEXT | {
     "ema": EMA(decay=0.9),
     "spikes": Spikes(window=2),
-    "model": ViT(width=16, depth=1, heads=2, patch=2, classes=3),
+    "model": ViT(width=16, depth=1, heads=2, patch=2, head=Classes(3, FirstToken())),
     "objective": Classification(),
     "data": Pictures(split="train"),
 }

@@ -8,7 +8,8 @@ import pytest
 from txjax.data import LabelledText, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.models.text.classifier import BertClassifier
+from txjax.models.text.bert import Bert
+from txjax.nn import Classes, Pooler
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
@@ -32,7 +33,7 @@ def run(tmp_path_factory):
     cut = {"buckets": BUCKETS, "sort_batches": 4}
     data = LabelledText("made_sentences", "train", data_dir, LENGTH, features=features, classes=3, **cut)
     experiment = Experiment(
-        model=BertClassifier(vocab=data.vocab(), width=8, depth=1, heads=2, classes=3),
+        model=Bert(vocab=data.vocab(), width=8, depth=1, heads=2, head=Classes(3, Pooler())),
         objective=Classification(),
         data=data,
         optimizer=AdamW(schedule=Constant(warmup_steps=1)),

@@ -18,7 +18,7 @@ from txjax import sharding, tree
 from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, Decoder, ViT
-from txjax.nn import GPT2, LayerNorm, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
+from txjax.nn import GPT2, Classes, FirstToken, LayerNorm, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import (
@@ -66,7 +66,7 @@ CASES: dict[str, Experiment] = {
     ),
     "Lion": experiment(
         Lion(),
-        model=ViT(**SIZES, patch=2, classes=3, positions=Sinusoidal(amplitude=0.5)),
+        model=ViT(**SIZES, patch=2, head=Classes(3, FirstToken()), positions=Sinusoidal(amplitude=0.5)),
         objective=Classification(loss=LOSS),
         data=Pictures(split="train"),
     ),

@@ -1,5 +1,6 @@
 """Datasets as config values; see `docs/data.md`."""
 
+from txjax.data.answers import Answers
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
@@ -13,6 +14,7 @@ from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.sentences import LabelledText, Sentences
 from txjax.data.subset import Subset
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
+from txjax.data.token_labels import TokenLabels
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
 from txjax.data.transforms import (
@@ -28,6 +30,8 @@ from txjax.data.transforms import (
 
 __all__ = [
     "BPE",
+    "Answers",
+    "TokenLabels",
     "Bytes",
     "CenterCrop",
     "Channels",

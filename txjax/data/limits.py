@@ -10,7 +10,20 @@ import numpy as np
 
 from txjax.types import UserError
 
-COUNTED_BY = {"tokens": "vocab", "targets": "vocab", "label": "classes", "other_label": "classes"}
+_VOCAB, _CLASSES = "vocab", "head.classes"
+
+
+def counted_by(model: Any) -> dict[str, str]:
+    """The field of the model, by key of a batch, that is the number of ids; those of `targets` may be classes."""
+    targets = _VOCAB if size_of(model, _CLASSES) is None else _CLASSES
+    return {"tokens": _VOCAB, "targets": targets, "label": _CLASSES, "other_label": _CLASSES}
+
+
+def size_of(model: Any, field: str) -> int | None:
+    """The number in a field of the model, such as `head.classes`; None if it has no such field."""
+    for name in field.split("."):
+        model = getattr(model, name, None)
+    return model if isinstance(model, int) else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,15 +32,15 @@ class Limits:
 
     Attributes:
       field: the path of the data in the config, for errors.
-      ends: the largest id plus 1, by key.
+      ends: the field of the model that is the number of ids, and this number, by key.
     """
 
     field: str
-    ends: Mapping[str, int]
+    ends: Mapping[str, tuple[str, int]]
 
     @classmethod
     def of(cls, field: str, model: Any, needs: Sequence[str]) -> Limits:
-        """The limits by a model's `vocab` and `classes`, for tokens and for labels that are needed.
+        """The limits by a model's `vocab` and `head.classes`, for tokens and for labels that are needed.
 
         Args:
           needs: the keys that the objective or evaluator needs. Other labels have no limit: an evaluation of features
@@ -35,8 +48,8 @@ class Limits:
         """
         label = {"label", "other_label"} if "label" in needs else set()
         keys = {"tokens", "targets"} | label
-        ends = {key: getattr(model, counted, None) for key, counted in COUNTED_BY.items() if key in keys}
-        return cls(field, {key: end for key, end in ends.items() if isinstance(end, int)})
+        ends = {key: (name, size_of(model, name)) for key, name in counted_by(model).items() if key in keys}
+        return cls(field, {key: (name, end) for key, (name, end) in ends.items() if end is not None})
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:
         """Checks some rows of a batch on the host. A target or label of weight 0 may be negative, since it is not used.
@@ -44,7 +57,7 @@ class Limits:
         Raises:
           UserError: an id is out of range; the message names the example.
         """
-        for key, end in self.ends.items():
+        for key, (name, end) in self.ends.items():
             # As unsigned numbers, negative ids are large.
             if key not in batch or batch[key].view(np.uint32).max(initial=0) < end:
                 continue
@@ -55,5 +68,5 @@ class Limits:
                 outside &= (weights != 0) | (ids >= end) | (ids < -end)
             if outside.any():
                 index = tuple(np.argwhere(outside)[0])
-                expected = f"{key} from 0 to {end - 1} (config.model.{COUNTED_BY[key]} is {end})"
+                expected = f"{key} from 0 to {end - 1} (config.model.{name} is {end})"
                 raise UserError(self.field, expected, f"{ids[index]} in example {batch['id'][index[0]]}")

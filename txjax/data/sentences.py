@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from txjax.data.buckets import Bucketed, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
-from txjax.data.tokens import BATCH, open_tokens
+from txjax.data.tokens import BATCH, Tokens, open_tokens
 from txjax.types import UserError, config_field, spec
 
 
@@ -46,6 +47,8 @@ class Sentences(TFDSDataset):
     buckets: tuple[int, ...] = ()
     sort_batches: int = config_field(1, at_least=1)
 
+    feature_kinds: ClassVar[tuple[str, ...]] = ("Text",)
+
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         arrays = {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
         return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | arrays
@@ -65,7 +68,7 @@ class Sentences(TFDSDataset):
             self.tokenizer.special(name)
         features = records.check(self.name, self.split, self.data_dir)
         for feature in self.features:
-            records.check_feature("data.features", feature, features, ("Text",))
+            records.check_feature("data.features", feature, features, self.feature_kinds)
 
     def open(self) -> Source:
         self.check()
@@ -119,9 +122,10 @@ class LabelledText(Sentences):
 class SentenceSource(Bucketed):
     """The sentences of a split, by record."""
 
-    def __init__(self, text: Sentences):
+    def __init__(self, text: Sentences, tokens: list[Tokens] | None = None):
+        """`tokens`: of each feature. If None, those of the features' texts."""
         self._text = text
-        self._tokens = [
+        self._tokens = tokens or [
             open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
         ]
         self.fingerprint = _hash([tokens.fingerprint for tokens in self._tokens])

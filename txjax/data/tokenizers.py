@@ -31,6 +31,14 @@ class Tokenizer:
         """`encode` of each text."""
         return [self.encode(text) for text in texts]
 
+    def offsets(self, text: Text) -> np.ndarray:
+        """The characters of a text that each token of `encode` stands for: int [length 2], the first and the next one.
+
+        Raises:
+          UserError: the tokenizer does not know them.
+        """
+        raise UserError("data.tokenizer", "a tokenizer that knows the characters of its tokens", type(self).__name__)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids; invalid UTF-8 and invalid ids become U+FFFD."""
         raise NotImplementedError
@@ -68,6 +76,11 @@ class Bytes(Tokenizer):
 
     def encode(self, text: Text) -> np.ndarray:
         return np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
+
+    def offsets(self, text: Text) -> np.ndarray:
+        first = (self.encode(text) & 0xC0) != 0x80  # of a character's bytes
+        numbers = np.cumsum(first) - 1
+        return np.stack([numbers, numbers + 1], -1)
 
     def decode(self, ids: Iterable[int]) -> str:
         table = [bytes([i]) for i in range(256)] + [name.encode() for name in self.specials]
@@ -111,6 +124,9 @@ class Characters(Tokenizer):
             raise UserError("data.tokenizer.alphabet", "all characters of the text", f"none of {missing!r}", hint=hint)
         return ids
 
+    def offsets(self, text: Text) -> np.ndarray:
+        return np.arange(len(self.encode(text)))[:, None] + np.arange(2)
+
     def decode(self, ids: Iterable[int]) -> str:
         table = [*self.alphabet, *self.specials]
         return "".join(table[i] if i < len(table) else "\ufffd" for i in ids)
@@ -135,6 +151,10 @@ class LibraryTokenizer(Tokenizer):
     def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
         encodings = self.load().encode_batch_fast([as_string(text) for text in texts], add_special_tokens=False)
         return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
+
+    def offsets(self, text: Text) -> np.ndarray:
+        encoding = self.load().encode(as_string(text), add_special_tokens=False)
+        return np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
 
     def decode(self, ids: Iterable[int]) -> str:
         tokenizer = self.load()

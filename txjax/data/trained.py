@@ -174,7 +174,7 @@ class Trained(LibraryTokenizer):
       size: the number of ids, including the specials.
       name, split, data_dir: the data set that it is trained on. They have no default from the data that it tokenizes,
         so that an evaluation doesn't train another tokenizer.
-      features: the text features of that set.
+      features: the features of that set, texts or sequences of words.
       specials: names of the tokens with the ids 0, 1, ...; encoding never gives them.
     """
 
@@ -198,7 +198,7 @@ class Trained(LibraryTokenizer):
         try:
             features = records.check(self.name, self.split, self.data_dir)
             for feature in self.features:
-                records.check_feature("data.features", feature, features, ("Text",))
+                records.check_feature("data.features", feature, features, ("Text", "Sequence"))
         except UserError as error:
             raise error.inside("data.tokenizer", "data") from None
 
@@ -245,6 +245,11 @@ def _open(settings: Trained) -> Any:
     return tokenizer
 
 
+def _text(value: Any) -> str:
+    """A text; of a sequence of words, with spaces between them."""
+    return " ".join(map(as_string, value)) if isinstance(value, list) else as_string(value)
+
+
 def _train(folder: Path, settings: Trained, source: records.Records) -> None:
     def texts() -> Iterator[list[str]]:
         with disk_cache.progress(
@@ -252,7 +257,7 @@ def _train(folder: Path, settings: Trained, source: records.Records) -> None:
         ) as bar:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
-                yield [as_string(record[feature]) for record in read for feature in settings.features]
+                yield [_text(record[feature]) for record in read for feature in settings.features]
                 bar(len(read))
 
     tokenizer = settings.algorithm.train(texts, settings.size, list(settings.specials))

@@ -16,20 +16,32 @@ from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
 
 
 def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:
-    """The input of a model's head, float32, which the model sows as `features` in `intermediates`.
+    """The features [B D] of a model's examples, float32; see `_sown`.
 
     Raises:
-      UserError: the model sows no features.
+      UserError: the model sows no features, or none of its own.
     """
     _, seen = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
     return _sown(seen, model).astype(jnp.float32)
 
 
 def _sown(seen: PyTree, model: Any) -> Any:
-    found = [x for path, x in flat_paths(seen.get("intermediates", {})).items() if "features" in path.split("/")]
-    if len(found) != 1:
+    """What the model sowed as `features` in `intermediates`: at the shortest path, if it has parts with features too.
+
+    Raises:
+      UserError: there are none, or several at the shortest path.
+    """
+    steps = {tuple(path.split("/")): x for path, x in flat_paths(seen.get("intermediates", {})).items()}
+    found = {path[: path.index("features")]: x for path, x in steps.items() if "features" in path}
+    own = [path for path in found if len(path) == min(map(len, found))]
+    if not own:
         raise UserError("config.model", 'a model that sows "features"', type(model).__name__)
-    return found[0]
+    if len(own) > 1:
+        parts = sorted("/".join(path) for path in own)
+        expected = 'a model that sows "features" of its own, or has one part that does'
+        hint = 'sow those that count in the model itself: self.sow("intermediates", "features", x)'
+        raise UserError("config.model", expected, f"{type(model).__name__} with those of {', '.join(parts)}", hint=hint)
+    return found[own[0]]
 
 
 class Spread:
@@ -50,8 +62,9 @@ class Spread:
 class Frozen(Evaluator):
     """Base class: predicts classes only from a model's features and the features of labelled training examples.
 
-    A model provides its features [B D] by `sow("intermediates", "features", x)`: the input of its head, without dropout
-    and, for a masked autoencoder, with all patches visible. Examples of weight 0 are left out.
+    A model provides its features [B D] by `sow("intermediates", "features", x)`: the input of a classifier, without
+    dropout, or the mean over the tokens; for a masked autoencoder, with all patches visible. If its parts sow features
+    too, those at the shortest path count. Examples of weight 0 are left out.
 
     Attributes:
       train: the training examples. If None, the run's training split with the settings of `data`, so without the

@@ -6,7 +6,7 @@ from typing import Any
 
 import flax.linen as nn
 
-from txjax.nn import Init
+from txjax.nn import Encoded, Head, HeadContext, Init, MeanTokens, Pool
 from txjax.nn.adapted import adapted
 from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
@@ -53,6 +53,25 @@ class Model(nn.Module, kw_only=True):
         if self.adapter is not None:
             self.adapter.check(offered)
         return drawn
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model."""
+        return HeadContext(module=self, initial=self.initial, scaling=self.layer_scaling(), train=train)
+
+    @nn.nowrap
+    def read(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:
+        """The head's output; its parameters are the model's. If `head` is None, `encoded`, for a model around this one.
+
+        Sows `features` [B D] in the collection "intermediates": the input of a classifier; with other heads, those of
+        `pool`.
+
+        Args:
+          pool: If None, `MeanTokens()`.
+        """
+        context = self.head_context(train)
+        context.sow_features((pool or MeanTokens())(encoded, context))
+        return encoded if head is None else head(encoded, context)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

@@ -13,6 +13,7 @@ from txjax.nn import (
     Attention,
     Block,
     CrossAttention,
+    HeadContext,
     LayerContext,
     LayerNorm,
     Memory,
@@ -143,6 +144,12 @@ class Transformer(Model, kw_only=True):
     def scaling(self) -> Scaling | None:
         """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         return self.parametrization.scaling(self.width, self.head_size(), self.depth)
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model."""
+        more = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
+        return dataclasses.replace(super().head_context(train), **more)
 
     @nn.nowrap
     def parts(self) -> dict[str, Any]:

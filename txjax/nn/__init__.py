@@ -6,10 +6,12 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.cache import Window, causal_window, keep_in_cache, update_cache
+from txjax.nn.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.conv import Conv
-from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
+from txjax.nn.embed import Embed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
+from txjax.nn.head import Encoded, Head, HeadContext
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.logits import Logits
@@ -19,6 +21,7 @@ from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.patch_merging import PatchMerging, merge_patches
+from txjax.nn.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -34,6 +37,7 @@ from txjax.nn.quantize import Quantize, quantized
 from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
 from txjax.nn.stack_records import StackRecord, record_stacks
+from txjax.nn.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
 from txjax.nn.windows import Windows
 
 __all__ = [
@@ -54,6 +58,20 @@ __all__ = [
     "record_stacks",
     "Capacity",
     "Conv",
+    "Classes",
+    "Pooled",
+    "StartEnd",
+    "TokenClasses",
+    "Encoded",
+    "HeadContext",
+    "FirstToken",
+    "LastToken",
+    "MeanTokens",
+    "Pool",
+    "Pooler",
+    "MaskedTokens",
+    "NextSentence",
+    "VocabHead",
     "LayerContext",
     "Dropless",
     "Embed",

@@ -7,6 +7,8 @@ from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.span_corruption import SpanCorruption
+from txjax.objectives.spans import Spans
+from txjax.objectives.token_classification import TokenClassification
 
 __all__ = [
     "Classification",
@@ -17,6 +19,8 @@ __all__ = [
     "Objective",
     "Regression",
     "SpanCorruption",
+    "Spans",
+    "TokenClassification",
     "correct",
     "cross_entropy",
     "example_keys",

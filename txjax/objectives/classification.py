@@ -11,8 +11,16 @@ from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
 
-class _OfExamples(Objective):
-    """Base of objectives on models that return one array [B classes], from images or texts."""
+class OfExamples(Objective):
+    """Base of objectives on models that return one array, [B classes], from images or texts.
+
+    Attributes:
+      output: the array's axes.
+      heads: those that give such an array, for messages.
+    """
+
+    output: ClassVar[tuple[str, ...]] = ("B", "classes")
+    heads: ClassVar[str] = "Classes(...)"
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image", "tokens", "segments", "positions", "types")
@@ -22,18 +30,14 @@ class _OfExamples(Objective):
     ) -> tuple[jax.Array, AuxOutputs]:
         """The model's output, and its auxiliary outputs."""
         output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        if getattr(output, "ndim", None) != 2:
-            raise UserError(
-                "config.model",
-                f"a model that returns an array [B classes], for {type(self).__name__}",
-                type(model).__name__,
-                hint="ViT, BertClassifier and DecoderClassifier do",
-            )
+        if getattr(output, "ndim", None) != len(self.output):
+            expected = f"a model that returns an array [{' '.join(self.output)}], for {type(self).__name__}"
+            raise UserError("config.model", expected, type(model).__name__, hint=f"its head must be {self.heads}")
         return output, aux
 
 
 @dataclasses.dataclass
-class Classification(_OfExamples):
+class Classification(OfExamples):
     """Cross entropy of `label` in nats an example, and the accuracy, for any model from images or texts to logits.
 
     If the batch has `other_label` and `mix` (mixup, cutmix), both are means weighted by `mix`.
@@ -54,7 +58,7 @@ class Classification(_OfExamples):
 
 
 @dataclasses.dataclass
-class Regression(_OfExamples):
+class Regression(OfExamples):
     """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
@@ -62,7 +66,7 @@ class Regression(_OfExamples):
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
         if numbers.shape[1] != 1:
-            raise UserError("config.model.classes", "1, for Regression", numbers.shape[1])
+            raise UserError("config.model.head.classes", "1, for Regression", numbers.shape[1])
         error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
         return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})

@@ -74,7 +74,7 @@ class MaskedToken(Objective):
         if "next_sentence" in batch:
             if pair_logits is None:
                 raise UserError(
-                    "config.model.next_sentence", "NextSentence()", None, hint="the data has pairs of sentences"
+                    "config.model.head.next_sentence", "NextSentence()", None, hint="the data has pairs of sentences"
                 )
             follows, real = batch["next_sentence"], batch["weights"].max(-1) > 0
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)

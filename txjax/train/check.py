@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data import Dataset, Source
+from txjax.data.limits import size_of
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import missing_keys
 from txjax.train.shared_modules import check_shared_modules
@@ -129,9 +130,10 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
 
 
 def _check_classes(experiment: Experiment) -> None:
-    classes, known = (getattr(part, "classes", None) for part in (experiment.data, experiment.model))
-    if "label" in experiment.objective.required_keys and classes is not None and known is not None and known < classes:
-        raise UserError("config.model.classes", f"at least {classes}, the classes of config.data", known)
+    classes, known = getattr(experiment.data, "classes", None), size_of(experiment.model, "head.classes")
+    labelled = {"label", "targets"} & set(experiment.objective.required_keys)
+    if labelled and classes is not None and known is not None and known < classes:
+        raise UserError("config.model.head.classes", f"at least {classes}, the classes of config.data", known)
 
 
 def _check_best(experiment: Experiment) -> None:

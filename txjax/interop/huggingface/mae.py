@@ -14,7 +14,6 @@ from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import TOKEN, Flat, Names, Rule, linear, norm
 from txjax.interop.huggingface.weights import Tensor
-from txjax.models.vision.encoder import ClassToken
 from txjax.models.vision.mae import MAE as Model
 from txjax.models.vision.vit import ViT
 from txjax.nn import MLP, Sinusoidal2D, patchify
@@ -29,7 +28,7 @@ class MAE(Family):
     inputs = ("pixel_values", "noise", "mask_ratio", "norm_pix_loss")
 
     def matches(self, model: Any) -> bool:
-        bare = isinstance(model, ViT) and model.classes is None and isinstance(model.positions, Sinusoidal2D)
+        bare = isinstance(model, ViT) and model.head is None and isinstance(model.positions, Sinusoidal2D)
         return bare or isinstance(model, Model)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
@@ -39,7 +38,7 @@ class MAE(Family):
         if options.values["architectures"] == ["ViTMAEModel"]:
             positions = patches.positions(tensors, {patches.TABLE: width}, image, patch)
             mlp = MLP(hidden=hidden, activation=activation)
-            return ViT(**fields, classes=None, pool=ClassToken(), positions=positions, mlp=mlp)
+            return ViT(**fields, positions=positions, mlp=mlp)
         narrow, inner = options.size("decoder_hidden_size", 512), options.size("decoder_intermediate_size", 2048)
         mlp = MLP(hidden=hidden, activation=activation)
         if inner != hidden:
@@ -49,7 +48,6 @@ class MAE(Family):
             raise options.refuse("decoder_intermediate_size", expected, inner)
         return Model(
             **fields,
-            pool=ClassToken(),
             positions=patches.positions(tensors, {patches.TABLE: width, _TABLE: narrow}, image, patch),
             mlp=mlp,
             decoder_width=narrow,

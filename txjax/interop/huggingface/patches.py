@@ -13,7 +13,7 @@ from txjax.interop.huggingface import rules
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution, linear, norm
 from txjax.interop.huggingface.weights import Tensor
-from txjax.models.vision.encoder import PatchEncoder
+from txjax.models.vision.patch_encoder import PatchEncoder
 from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
 from txjax.nn.attention import PROJECTIONS
 from txjax.types import UserError
@@ -22,7 +22,7 @@ TABLE = "vit.embeddings.position_embeddings"
 
 
 def fields(options: Options) -> dict[str, Any]:
-    """The fields of a PatchEncoder but its pool, positions and MLP. Raises UserError for unsupported values."""
+    """The fields of a PatchEncoder but its head, positions and MLP. Raises UserError for unsupported values."""
     patch = options.sides("patch_size", 16)
     if patch[0] != patch[1]:
         raise options.refuse("patch_size", "square patches", list(patch))
@@ -66,8 +66,8 @@ def image_size(model: PatchEncoder) -> tuple[int, int]:
         height, width = model.image_size
         return height, width
     if isinstance(model.positions, Learned):
-        side = round((model.positions.max_length - model.pool.tokens) ** 0.5)
-        if side**2 + model.pool.tokens == model.positions.max_length:
+        side = round((model.positions.max_length - model.prefix()) ** 0.5)
+        if side**2 + model.prefix() == model.positions.max_length:
             return side * model.patch, side * model.patch
     hint = "config.json needs it; set it to the size of the images, such as (224, 224)"
     raise UserError("config.model.image_size", "a height and a width", model.image_size, hint=hint)

@@ -13,10 +13,9 @@ from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Flat, Names, Rule, linear
 from txjax.interop.huggingface.weights import Tensor
-from txjax.models.vision.encoder import ClassToken, PooledToken
 from txjax.models.vision.vit import ViT as Model
-from txjax.nn import MLP
-from txjax.types import PyTree, UserError
+from txjax.nn import MLP, Classes, FirstToken, Head, Pooled, Pooler
+from txjax.types import PyTree
 
 
 class ViT(Family):
@@ -30,20 +29,20 @@ class ViT(Family):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         fields = patches.fields(options)
         width, image, patch = fields["width"], fields["image_size"], fields["patch"]
-        classes, pool = None, ClassToken()
+        head: Head | None = None
         if options.values["architectures"] == ["ViTForImageClassification"]:
             classes = tensors["classifier.weight"].shape[0] if "classifier.weight" in tensors else 1
+            head = Classes(classes, FirstToken())
         elif "vit.pooler.dense.weight" in tensors:
             options.fixed(pooler_act="tanh")
             if options.get("pooler_output_size", width) != width:
                 raise options.refuse(
                     "pooler_output_size", f"hidden_size = {width}", options.get("pooler_output_size", 0)
                 )
-            pool = PooledToken()
+            head = Pooled(Pooler())
         return Model(
             **fields,
-            classes=classes,
-            pool=pool,
+            head=head,
             positions=patches.positions(tensors, {patches.TABLE: width}, image, patch),
             mlp=MLP(
                 hidden=options.size("intermediate_size", 3072), activation=options.activation("hidden_act", "gelu")
@@ -51,20 +50,17 @@ class ViT(Family):
         )
 
     def config(self, model: Model, flat: Flat) -> dict[str, Any]:
-        named = {"architectures": ["ViTModel" if model.classes is None else "ViTForImageClassification"]}
-        if model.classes is not None:
-            if isinstance(model.pool, PooledToken):
-                hint = "Hugging Face's classifiers of images have no pooler"
-                raise UserError("config.model.pool", "ClassToken() before a head", "PooledToken()", hint=hint)
-            named |= labels(model.classes)
+        named: dict[str, Any] = {"architectures": ["ViTModel"]}
+        if isinstance(model.head, Classes):
+            named = {"architectures": ["ViTForImageClassification"]} | labels(model.head.classes)
         return named | patches.config(model, flat)
 
     def names(self, options: Options) -> Names:
         return Names("vit.")
 
     def rules(self, model: Model) -> list[Rule]:
-        pooler = linear("vit.pooler.dense", "pool/linear") if isinstance(model.pool, PooledToken) else []
-        head = linear("classifier", "head") if model.classes is not None else []
+        pooler = linear("vit.pooler.dense", "pooler") if isinstance(model.head, Pooled) else []
+        head = linear("classifier", "head") if isinstance(model.head, Classes) else []
         return [*patches.encoder(model), *pooler, *head]
 
     def constants(self, model: Model) -> dict[str, np.ndarray]:
@@ -81,6 +77,6 @@ class ViT(Family):
         )
         output, seen = watched(model, variables, ("norm_final",), image, keep)
         outputs = {"last_hidden_state": seen["norm_final"], **hidden}
-        if model.classes is not None:
+        if isinstance(model.head, Classes):
             return outputs | {"logits": output}
-        return outputs | ({"pooler_output": output} if isinstance(model.pool, PooledToken) else {})
+        return outputs | ({"pooler_output": output} if isinstance(model.head, Pooled) else {})

@@ -1,39 +1,50 @@
-"""A bidirectional encoder with a masked-token head."""
+"""The bidirectional encoder of tokens."""
 
 import dataclasses
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
-from txjax.models.text.encoder import BertEncoder, mean_of_real, pooled
-from txjax.nn import ACTIVATIONS, Head, Init, Linear, Logits, TiedBias
-from txjax.parametrization import Scaling
+from txjax.models.transformer import Transformer
+from txjax.nn import (
+    Block,
+    Embed,
+    Encoded,
+    Head,
+    Init,
+    LayerNorm,
+    Learned,
+    Mask,
+    MaskedTokens,
+    Norm,
+    Normal,
+    Positions,
+    PostNorm,
+    Window,
+)
+from txjax.types import config_field
 
 
-class NextSentence(nn.Module):
-    """The next-sentence prediction head (Devlin et al. 2019, 3.1). Parameters `pooler`, `linear`."""
+class Bert(Transformer, kw_only=True):
+    """BERT (Devlin et al. 2019): each token sees all others of its segment; a head predicts the masked ones, or others.
 
-    @nn.compact
-    def __call__(self, x: Float[Array, "B L D"], initial: Init, scaling: Scaling) -> Float[Array, "B 2"]:
-        """Logits of "does not follow" and "follows", float32, from the first token."""
-        head = Linear((2,), ("classes",), in_axes=("width",), initial=initial, scaling=scaling, name="linear")
-        return head(pooled(x, initial, scaling), jnp.float32)
-
-
-class Bert(BertEncoder, kw_only=True):
-    """BERT (Devlin et al. 2019): each token sees all others of its segment, and each masked one is predicted.
-
-    Parameters: those of `BertEncoder`, `transform`, `norm_transform`, `head`, and `next_sentence`. Sows `features`
-    [B D], the mean over the real tokens.
+    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `layers`, and those of the head.
 
     Attributes:
-      head: how features become logits.
-      next_sentence: the head for sentence pairs. If None, there is none.
+      vocab: size of the vocabulary, V.
+      head: from the features to the output, by default the masked tokens. If None, the output is `Encoded`.
+      types: number of token types (sentences of a pair).
     """
 
-    head: Head = dataclasses.field(default_factory=TiedBias)
-    next_sentence: NextSentence | None = None
+    vocab: int = config_field(at_least=1)
+    types: int = config_field(2, at_least=1)
+    positions: Positions = dataclasses.field(default_factory=Learned)
+    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
+    block: Block = dataclasses.field(default_factory=PostNorm)
+    initial: Init = dataclasses.field(default_factory=Normal)
+    head: Head | None = dataclasses.field(default_factory=MaskedTokens)
 
     @nn.compact
     def __call__(
@@ -43,15 +54,19 @@ class Bert(BertEncoder, kw_only=True):
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> tuple[Logits, Float[Array, "B 2"] | None]:
-        """Lazy logits [B L V] of the token at each position, and the logits of the next-sentence head (or None).
+    ) -> Any:
+        """The head's output.
 
-        The arguments are those of `BertEncoder.encode`.
+        Args:
+          segments: attention stays inside a segment; padding is 0. If None, no token is padding.
+          positions: of each token. If None, its index in the window.
+          types: the sentence of a pair that a token belongs to. If None, the first.
         """
-        x, embed = self.encode(tokens, segments, positions, types, train)
-        self.sow("intermediates", "features", mean_of_real(x, segments))
-        initial, scaling = self.initial, self.layer_scaling()
-        y = Linear((self.width,), ("width",), initial=initial, scaling=scaling, name="transform")(x)
-        y = self.norm.clone(parent=self, name="norm_transform")(ACTIVATIONS[self.mlp.activation](y))
-        logits = self.head(y, embed, initial, scaling)
-        return logits, None if self.next_sentence is None else self.next_sentence(x, initial, scaling)
+        positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None] if positions is None else positions
+        types = jnp.zeros_like(tokens) if types is None else types
+        embed = Embed(self.vocab, self.width, name="embed")
+        kinds = Embed(self.types, self.width, axis="types", name="embed_types")
+        x = self.positions.add(embed(tokens, self.dtype) + kinds(types, self.dtype), positions)
+        x = self.norm.clone(parent=self, name="norm_embed")(x)
+        x = self.layers(x, Window(positions, positions, Mask.within(segments)), train)
+        return self.read(Encoded(x, segments, embed.embedding), self.head, train)

@@ -6,20 +6,19 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
-from txjax.models.text.encoder import mean_of_real
 from txjax.models.transformer import Transformer
 from txjax.nn import (
     GPT2,
     MLP,
     Attention,
     Embed,
+    Encoded,
     GatedMLP,
     Head,
     LayerNorm,
     Learned,
-    Logits,
     Normal,
     Positions,
     RMSNorm,
@@ -31,51 +30,22 @@ from txjax.nn import (
 from txjax.types import PyTree, config_field
 
 
-class CausalText(Transformer, kw_only=True):
-    """The causal encoder of tokens that the decoder and its classifier share.
+class Decoder(Transformer, kw_only=True):
+    """The causal model of tokens: a head predicts each next token from those before it, or others.
 
-    Parameters: `embed`, `layers`, `norm_final`, and those of `positions`.
-
-    Attributes:
-      vocab: size of the vocabulary, V.
-    """
-
-    vocab: int = config_field(at_least=1)
-    positions: Positions = dataclasses.field(default_factory=Rotary)
-
-    @nn.nowrap
-    def encode(
-        self,
-        tokens: Int[Array, "B L"],
-        segments: Int[Array, "B L"] | None,
-        positions: Int[Array, "B L"] | None,
-        train: bool,
-    ) -> tuple[Float[Array, "B L D"], Embed]:
-        """The features of the tokens, and the embedding, for a tied head.
-
-        Args:
-          segments: document numbers; attention stays inside a document; padding is 0. If None, all is one document.
-          positions: of each token in its document. If None, its index in the window.
-        """
-        embed = Embed(self.vocab, self.width, name="embed")
-        window = causal_window(self, tokens.shape, segments, positions)
-        x = self.positions.add(embed(tokens, self.dtype), window.positions)
-        return self.layers(x, window, train), embed
-
-
-class Decoder(CausalText, kw_only=True):
-    """The model that predicts each next token from those before it.
-
-    Parameters: those of `CausalText`, and `head`. Sows `features` [B D], the mean over the real tokens.
+    Parameters: `embed`, `layers`, `norm_final`, and those of `positions` and of the head.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow the tokens of the calls before.
     Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
 
     Attributes:
-      head: how features become logits: `Tied`, `TiedBias`, `Untied`.
+      vocab: size of the vocabulary, V.
+      head: from the features to the output, by default logits by `Tied()`. If None, the output is `Encoded`.
     """
 
-    head: Head = dataclasses.field(default_factory=Tied)
+    vocab: int = config_field(at_least=1)
+    positions: Positions = dataclasses.field(default_factory=Rotary)
+    head: Head | None = dataclasses.field(default_factory=Tied)
 
     @nn.compact
     def __call__(
@@ -83,12 +53,21 @@ class Decoder(CausalText, kw_only=True):
         tokens: Int[Array, "B L"],
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
+        types: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> Logits:
-        """Lazy logits [B L V] of the token after each one. The arguments are those of `encode`."""
-        x, embed = self.encode(tokens, segments, positions, train)
-        self.sow("intermediates", "features", mean_of_real(x, segments))
-        return self.head(x, embed, self.initial, self.layer_scaling())
+    ) -> Any:
+        """The head's output: by default, lazy logits [B L V] of the token after each one.
+
+        Args:
+          segments: document numbers; attention stays inside a document; padding is 0. If None, all is one document.
+          positions: of each token in its document. If None, its index in the window.
+          types: ignored: two sentences are separated by tokens.
+        """
+        embed = Embed(self.vocab, self.width, name="embed")
+        window = causal_window(self, tokens.shape, segments, positions)
+        x = self.positions.add(embed(tokens, self.dtype), window.positions)
+        x = self.layers(x, window, train)
+        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
 
 
 def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:

@@ -1,6 +1,7 @@
 """The encoder-decoder: a source is encoded once, and each target token is predicted from it and those before."""
 
 import dataclasses
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -10,8 +11,8 @@ from txjax.models.transformer import Layers, Transformer
 from txjax.nn import (
     CrossAttention,
     Embed,
+    Encoded,
     Head,
-    Logits,
     Mask,
     Memory,
     Tied,
@@ -34,13 +35,13 @@ class EncoderDecoder(Transformer, kw_only=True):
       vocab: size of the vocabulary, V.
       encoder_depth: blocks of the encoder. If None, `depth`, those of the decoder.
       cross: attention of the decoder to the encoder's output.
-      head: how features become logits.
+      head: from the decoder's features to the output. If None, the output is `Encoded`.
     """
 
     vocab: int = config_field(at_least=1)
     encoder_depth: int | None = config_field(None, at_least=1)
     cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
-    head: Head = dataclasses.field(default_factory=Tied)
+    head: Head | None = dataclasses.field(default_factory=Tied)
 
     @nn.compact
     def __call__(
@@ -51,8 +52,8 @@ class EncoderDecoder(Transformer, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         train: bool = False,
-    ) -> Logits:
-        """Lazy logits [B L V] of the token after each one.
+    ) -> Any:
+        """The head's output: by default, lazy logits [B L V] of the token after each one.
 
         Args:
           tokens: the target, which begins with a start token.
@@ -81,7 +82,7 @@ class EncoderDecoder(Transformer, kw_only=True):
         decoder = Layers(**sizes, depth=self.depth, **self.parts(), name="decoder")
         cross = self.cross.clone(parent=None, name=None)
         x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
-        return self.head(x, embed, self.initial, self.layer_scaling())
+        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
 
     @nn.nowrap
     def across(

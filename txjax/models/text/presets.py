@@ -8,10 +8,10 @@
 from typing import Any
 
 from txjax.models.text import decoder
-from txjax.models.text.bert import Bert, NextSentence
+from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.transformer import sized
-from txjax.nn import Learned, Normal, PostNorm
+from txjax.nn import Learned, MaskedTokens, NextSentence, Normal, PostNorm
 
 # width, depth, heads
 GPT2: dict[str, tuple[int, int, int]] = {
@@ -50,5 +50,6 @@ def llama(size: str = "7B", **fields: Any) -> Decoder:
 
 def bert(size: str = "base", **fields: Any) -> Bert:
     """BERT (Devlin et al. 2019), with its head for sentence pairs: 512 positions, 30,522 tokens."""
-    style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), next_sentence=NextSentence())
+    head = MaskedTokens(next_sentence=NextSentence())
+    style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), head=head)
     return Bert(**style | sized(size, BERT) | fields)

@@ -4,11 +4,10 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.model import Model
-from txjax.nn import BatchNorm, Conv, Linear, Normal
+from txjax.nn import BatchNorm, Conv, Encoded, Grid, Head, HeadContext, Normal
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -47,26 +46,25 @@ class ConvBlock(nn.Module):
 class ConvNet(Model, kw_only=True):
     """A small residual network: stages of blocks, each with half the rows and columns and twice the channels.
 
-    Parameters: `stem`, `norm_stem`, `stage{i}_block{j}`, `head` [D classes]. Sows the input of its head, [B D], as
-    `features` in the collection "intermediates".
+    Parameters: `stem`, `norm_stem`, `stage{i}_block{j}`, and those of the head.
 
     Attributes:
       width: channels of the first stage.
       depth: blocks of a stage.
       stages: number of stages.
-      classes: number of classes. If None, there is no head: returns the features.
+      head: from the features of all places to the output. If None, the output is `Encoded`.
       norm: a template for all norms.
     """
 
     width: int = config_field(at_least=1)
     depth: int = config_field(at_least=1)
     stages: int = config_field(2, at_least=1)
-    classes: int | None = config_field(at_least=1)
+    head: Head | None = None
     norm: BatchNorm = dataclasses.field(default_factory=BatchNorm)
 
     @nn.compact
-    def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Float[Array, "B classes"]:
-        """Logits, float32."""
+    def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Any:
+        """The head's output."""
         scaling = self.layer_scaling()
         if scaling.alpha:
             got = type(self.parametrization).__name__
@@ -80,12 +78,13 @@ class ConvNet(Model, kw_only=True):
                 stride = 2 if stage and not block else 1
                 name = f"stage{stage}_block{block}"
                 x = ConvBlock(self.width * 2**stage, stride, self.norm, drawn, name=name)(x, train)
-        features = x.mean((1, 2))
-        self.sow("intermediates", "features", features)
-        if self.classes is None:
-            return features.astype(jnp.float32)
-        head = Linear((self.classes,), ("classes",), initial=Normal(), scaling=scaling, name="head")
-        return head(features, jnp.float32)
+        grid = Grid(*x.shape[1:3], 0)
+        return self.read(Encoded(x.reshape(len(x), -1, x.shape[-1]), grid=grid), self.head, train)
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model: kernels of one standard deviation, as in a ViT."""
+        return dataclasses.replace(super().head_context(train), initial=Normal())
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
-from txjax.models.vision.encoder import PatchEncoder, token_positions
+from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
 from txjax.parametrization import Scaling
 from txjax.types import config_field
@@ -79,17 +79,18 @@ class MAE(PatchEncoder, kw_only=True):
         Args:
           keep: indices of the visible patches. If None, all are visible.
         """
-        x = self.encode(image, keep, train)
-        self.sow("intermediates", "features", self.pooled(x))
+        encoded = self.encode(image, keep, train)
+        self.read(encoded, None, train)
+        assert encoded.grid is not None
         decoder = PatchDecoder(
             width=self.decoder_width,
             depth=self.decoder_depth,
             heads=self.decoder_heads,
             pixels=self.patch**2 * image.shape[3],
             patches=image.shape[1] * image.shape[2] // self.patch**2,
-            grid=self.grid(image),
+            grid=encoded.grid,
             name="decoder",
             whole=self.scaling(),
             **self.parts(),
         )
-        return decoder(x, keep, train)
+        return decoder(encoded.features, keep, train)

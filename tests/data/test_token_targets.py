@@ -1,0 +1,98 @@
+"""Targets of tokens: the class at one token of each word, and the tokens that an answer's characters overlap."""
+
+import made_words
+import numpy as np
+import pytest
+
+from txjax.data import Answers, Bytes, Characters, TokenLabels, Trained, WordPiece
+from txjax.types import UserError
+
+SPECIALS = ("[CLS]", "[SEP]")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return made_words.prepare(tmp_path_factory.mktemp("tfds"))
+
+
+def wordpiece(data_dir):
+    features = ("words", "question")
+    return Trained(WordPiece(), 46, "made_words", data_dir=data_dir, features=features)
+
+
+def words(data_dir, **settings):
+    settings = {"features": ("words",), "classes": 3, "length": 80} | settings
+    return TokenLabels("made_words", "train", data_dir, **settings)
+
+
+def answers(data_dir, **settings):
+    return Answers("made_words", "train", data_dir, **{"length": 80} | settings)
+
+
+def read(data, index=0):
+    return data.open().example(index, 0, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("piece", ["first", "last"])
+def test_the_class_of_a_word_is_at_one_of_its_tokens(data_dir, piece):
+    data = words(data_dir, tokenizer=wordpiece(data_dir), piece=piece)
+    for index, record in enumerate(made_words.records(9)):
+        example = read(data, index)
+        position, pieces = 1, []
+        for word, tag in zip(record["words"], record["tags"], strict=True):
+            ids = data.tokenizer.encode(word)
+            pieces.append(len(ids))
+            assert example["tokens"][position : position + len(ids)].tolist() == ids.tolist()
+            weights = np.zeros(len(ids))
+            weights[0 if piece == "first" else -1] = tag >= 0
+            np.testing.assert_array_equal(example["weights"][position : position + len(ids)], weights)
+            assert example["targets"][position : position + len(ids)].sum() == max(tag, 0)
+            position += len(ids)
+        assert max(pieces) > 1 and example["weights"].sum() == sum(tag >= 0 for tag in record["tags"])
+        assert example["tokens"][position] == data.tokenizer.special("[SEP]")
+
+
+def test_words_that_are_cut_away_have_no_target(data_dir):
+    example = read(words(data_dir, tokenizer=Bytes(SPECIALS), length=6))
+    assert example["tokens"].tolist() == [256, *b"AdaL", 257]
+    assert example["targets"].tolist() == [0, 2, 0, 0, 1, 0] and example["weights"].tolist() == [0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters", "wordpiece"])
+def test_the_tokens_between_start_and_end_are_the_answer(data_dir, kind):
+    alphabet = "".join(sorted(set(made_words.TEXT + "Who?")))
+    tokenizers = {"bytes": Bytes(SPECIALS), "characters": Characters(alphabet, SPECIALS)}
+    data = answers(data_dir, tokenizer=tokenizers[kind] if kind in tokenizers else wordpiece(data_dir))
+    for index, record in enumerate(made_words.records(9)):
+        example = read(data, index)
+        start, end = int(example["start"]), int(example["end"])
+        assert example["weights"] == 1
+        if not record["answers"]:
+            assert start == end == 0
+            continue
+        assert example["types"][start] == example["types"][end] == 1 and start < end
+        assert example["tokens"][start : end + 1].tolist() == data.tokenizer.encode("Babbage").tolist()
+
+
+def test_an_answer_that_is_cut_away_has_no_weight(data_dir):
+    example = read(answers(data_dir, tokenizer=Bytes(SPECIALS), length=40))
+    assert (example["weights"], example["start"], example["end"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda d: words(d, classes=4), "data.classes: expected the 3 classes of made_words, got 4"),
+        (lambda d: words(d, features=("tags",)), "data.features: expected a sequence of Text"),
+        (lambda d: words(d, features=("question",)), "data.features: expected a feature of kind Sequence"),
+        (lambda d: words(d, label_feature="words"), "data.label_feature: expected a sequence of ClassLabel"),
+        (
+            lambda d: answers(d, answer_feature="tags"),
+            "data.answer_feature: expected a sequence of text and",
+        ),
+        (lambda d: answers(d, features=("context",)), "data.features: expected the features of the question and"),
+    ],
+)
+def test_settings_that_do_not_fit(data_dir, make, said):
+    with pytest.raises(UserError, match=said):
+        make(data_dir).check()

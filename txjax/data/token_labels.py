@@ -1,0 +1,141 @@
+"""Texts with a class for each word, as in tagging and named-entity recognition."""
+
+import dataclasses
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import jax
+import numpy as np
+
+from txjax.data import disk_cache, records
+from txjax.data.dataset import Example, Source
+from txjax.data.sentences import Sentences, SentenceSource
+from txjax.data.tokens import BATCH, Tokens
+from txjax.types import UserError, config_field, spec
+
+
+@dataclasses.dataclass
+class TokenLabels(Sentences):
+    """`[CLS] words [SEP]` of each record, and the class of each word, as in `ud_pos/en` and `wnut17`.
+
+    Each word is encoded by itself. Its class is the target of one of its tokens; the others have weight 0, like the
+    words with a negative class. A text longer than `length` loses its last tokens, and targets with them.
+
+    An example: as in `Sentences`, with targets int32 [L], 0 where there is none; weights float32 [L], 1 for targets.
+
+    Attributes:
+      features: the set's feature of words, a sequence of texts.
+      label_feature: the set's feature of classes, one a word.
+      classes: the number of classes.
+      piece: the token of a word that has its class: the "first" one (Devlin et al. 2019, 5.3), or the "last" one, for
+        decoders, where only that one has seen the whole word.
+    """
+
+    features: tuple[str, ...] = ("tokens",)
+    label_feature: str = "tags"
+    classes: int = config_field(2, at_least=2)
+    piece: str = config_field("first", choices=("first", "last"))
+
+    feature_kinds: ClassVar[tuple[str, ...]] = ("Sequence",)
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return super().spec() | {"targets": spec((self.length,), "int32")}
+
+    def check(self) -> None:
+        super().check()
+        if len(self.features) != 1:
+            raise UserError("data.features", "one feature of words", self.features)
+        features = records.check(self.name, self.split, self.data_dir)
+        for field, name, kind in (
+            ("features", self.features[0], "Text"),
+            ("label_feature", self.label_feature, "ClassLabel"),
+        ):
+            inner = records.check_feature(f"data.{field}", name, features, self.feature_kinds).feature
+            if type(inner).__name__ != kind:
+                raise UserError(f"data.{field}", f"a sequence of {kind}", f"{name}, of {type(inner).__name__}")
+            if kind == "ClassLabel" and inner.num_classes != self.classes:
+                raise UserError("data.classes", f"the {inner.num_classes} classes of {self.name}", self.classes)
+
+    def open(self) -> Source:
+        self.check()
+        return TokenLabelSource(self)
+
+
+class Words(NamedTuple):
+    """The tokens of a split, and for each token the class of its word; -1 where there is none."""
+
+    tokens: Tokens
+    labels: np.ndarray
+
+
+class TokenLabelSource(SentenceSource):
+    """The labelled texts of a split, by record."""
+
+    def __init__(self, text: TokenLabels):
+        words = open_words(text)
+        super().__init__(text, [words.tokens])
+        self._words = words
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        example = super().example(index, epoch, rng)
+        start, end = self._words.tokens.documents[index : index + 2].tolist()
+        labels = self._words.labels[start:end][: self._text.length - self._text.markers()]
+        targets = np.full(self._text.length, -1, np.int32)
+        targets[1 : 1 + len(labels)] = labels
+        return example | {"targets": np.maximum(targets, 0), "weights": (targets >= 0).astype(np.float32)}
+
+
+def open_words(text: TokenLabels) -> Words:
+    """The tokens and classes of all records, from the cache.
+
+    Raises:
+      UserError: a record with another number of classes than words, or a class outside of the set's; names it.
+    """
+    source = records.Records(text.name, text.split, text.data_dir, [text.features[0], text.label_feature])
+    made_from = {
+        "data": source.name,
+        "split": text.split,
+        "features": [text.features[0], text.label_feature],
+        "piece": text.piece,
+        "records": source.fingerprint,
+        "tokenizer": text.tokenizer.fingerprint(),
+    }
+
+    def build(folder: Path) -> None:
+        tokens: list[np.ndarray] = []
+        labels: list[np.ndarray] = []
+        lengths = []
+        with disk_cache.progress(f"words of {source.name} {text.split}", len(source)) as advance:
+            for start in range(0, len(source), BATCH):
+                read = source.read(start, min(start + BATCH, len(source)))
+                for number, record in enumerate(read, start):
+                    words, classes = record[text.features[0]], np.asarray(record[text.label_feature], np.int32)
+                    if len(words) != len(classes) or classes.max(initial=0) >= text.classes:
+                        expected = f"a class below {text.classes} for each word in {source.name}"
+                        got = f"{len(words)} words with the classes {classes.tolist()[:20]} in {source.place(number)}"
+                        raise UserError("data.label_feature", expected, got)
+                    pieces = text.tokenizer.encode_batch(list(words))
+                    lengths.append(sum(map(len, pieces)))
+                    tokens += [piece.astype(np.int32) for piece in pieces]
+                    labels += [
+                        _by_piece(len(piece), label, text.piece) for piece, label in zip(pieces, classes, strict=True)
+                    ]
+                advance(len(read))
+        empty = np.zeros(0, np.int32)
+        np.save(folder / "tokens.npy", np.concatenate([empty, *tokens]))
+        np.save(folder / "labels.npy", np.concatenate([empty, *labels]))
+        np.save(folder / "documents.npy", np.cumsum([0, *lengths], dtype=np.int64))
+
+    def load(folder: Path) -> Words:
+        tokens, labels, documents = (np.load(folder / f"{name}.npy") for name in ("tokens", "labels", "documents"))
+        return Words(Tokens(tokens, documents, folder.name), labels)
+
+    return disk_cache.get_or_build("words", made_from, build, load)
+
+
+def _by_piece(count: int, label: int, piece: str) -> np.ndarray:
+    """The class at the first or last of a word's tokens, -1 at the others."""
+    labels = np.full(count, -1, np.int32)
+    if count:
+        labels[0 if piece == "first" else -1] = label
+    return labels

@@ -1,0 +1,107 @@
+"""What an encoder returns, and the base of heads, which read it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import flax.linen as nn
+import jax
+from jaxtyping import Array, Float
+
+from txjax.nn.init import Init
+from txjax.nn.linear import Linear
+from txjax.nn.norms import LayerNorm, Norm
+from txjax.nn.positions import Grid
+from txjax.parametrization import Scaling
+
+T = TypeVar("T")
+_Leaf = Any  # an array, or what stands for one in a tree of shapes
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """The output of an encoder, which heads and other models read.
+
+    Attributes:
+      features: [B L D], one vector a token.
+      segments: int32 [B L], as in a batch: 0 is padding. If None, no token is padding.
+      embedding: float32 [V D], the table of the input tokens, for tied heads. If None, the inputs are not tokens.
+      grid: the order of an image's tokens. If None, the inputs are not patches.
+    """
+
+    features: _Leaf
+    segments: _Leaf | None = None
+    embedding: _Leaf | None = None
+    grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
+
+    @property
+    def prefix(self) -> int:
+        """The number of tokens before an image's patches; 0 for texts, whose tokens are all alike."""
+        return 0 if self.grid is None else self.grid.prefix
+
+
+class Scope(nn.Module):
+    """A named scope of parameters: `Scope(name="head")(function)` is function(module), whose path ends with `head`."""
+
+    @nn.compact
+    def __call__(self, function: Callable[[nn.Module], T]) -> T:
+        return function(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadContext:
+    """What a head gets from the module that calls it, inside a compact method of that module.
+
+    Attributes:
+      module: the module to whose scope the head's parameters are added.
+      initial, scaling: of new kernels.
+      norm: the template of norms.
+      activation: one of `nn.ACTIVATIONS`.
+      dropout: of the input of a classifier.
+      train: whether dropout is active.
+    """
+
+    module: nn.Module
+    initial: Init = dataclasses.field(default_factory=Init)
+    scaling: Scaling = dataclasses.field(default_factory=Scaling)
+    norm: Norm = dataclasses.field(default_factory=LayerNorm)
+    activation: str = "gelu"
+    dropout: float = 0.0
+    train: bool = False
+
+    def linear(self, name: str, size: int, axis: str) -> Linear:
+        """A dense layer from the width to `size` outputs, whose logical name is `axis`."""
+        drawn = {"initial": self.initial, "scaling": self.scaling}
+        return Linear((size,), (axis,), **drawn, name=name, parent=self.module)
+
+    def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        """Applies a norm of its own."""
+        return self.norm.clone(parent=self.module, name=name)(x)
+
+    def drop(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+        """Applies dropout."""
+        return nn.Dropout(self.dropout, deterministic=not self.train, parent=self.module)(x)
+
+    def within(self, name: str, function: Callable[["HeadContext"], T]) -> T:
+        """function(context), where the context's module is a scope of that name below this one's."""
+        scope = Scope(name=name, parent=self.module)
+        return scope(lambda module: function(dataclasses.replace(self, module=module)))
+
+    def sow_features(self, features: Float[Array, "B D"]) -> None:
+        """Sows the `features` of the examples in the collection "intermediates"; the last ones sown count."""
+        self.module.sow("intermediates", "features", features, init_fn=tuple, reduce_fn=lambda _, new: (new,))
+
+
+@dataclasses.dataclass
+class Head:
+    """Base of heads, from what an encoder returns to a model's output.
+
+    A head is a value without parameters: these are added to `context.module` under names that the head chooses, `head`
+    for the projection to the output. So one head may serve several models, and a model's other parameters have the same
+    paths under any head.
+    """
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Any:
+        """The output."""
+        raise NotImplementedError

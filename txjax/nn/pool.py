@@ -1,0 +1,65 @@
+"""Pooling of an encoder's tokens to one vector an example."""
+
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.head import Encoded, HeadContext
+from txjax.types import UserError
+
+
+@dataclasses.dataclass
+class Pool:
+    """Base of pooling of the tokens of texts and of images. It adds parameters as a `Head` does."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        """One vector an example, in the dtype of the features."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class FirstToken(Pool):
+    """The first token: a text's [CLS], an image's class token. No parameters.
+
+    In a BERT it is informative only if it was pretrained (next-sentence prediction).
+    """
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        if encoded.grid is not None and not encoded.prefix:
+            hint = "without a class token the first token is a patch"
+            raise UserError("config.model.head.pool", "MeanTokens(), or a class_token", type(self).__name__, hint=hint)
+        return encoded.features[:, 0]
+
+
+@dataclasses.dataclass
+class Pooler(FirstToken):
+    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D]."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        first = super().__call__(encoded, context)
+        return jnp.tanh(context.linear("pooler", first.shape[-1], "width")(first))
+
+
+@dataclasses.dataclass
+class LastToken(Pool):
+    """The last token that is not padding: the only one that sees the whole text in a decoder (Radford et al. 2018)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        if encoded.segments is None:
+            return encoded.features[:, -1]
+        last = jnp.max((encoded.segments > 0) * jnp.arange(encoded.segments.shape[1])[None], 1)
+        return jnp.take_along_axis(encoded.features, last[:, None, None], axis=1)[:, 0]
+
+
+@dataclasses.dataclass
+class MeanTokens(Pool):
+    """The mean over a text's tokens that are not padding, or over an image's patches (Zhai et al. 2022)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        features = encoded.features[:, encoded.prefix :]
+        if encoded.segments is None:
+            return features.mean(1)
+        real = (encoded.segments > 0).astype(jnp.float32)
+        total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), real)
+        return (total / jnp.maximum(real.sum(1), 1.0)[:, None]).astype(features.dtype)

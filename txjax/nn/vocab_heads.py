@@ -1,0 +1,112 @@
+"""Heads from features to logits over the vocabulary."""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.head import Encoded, Head, HeadContext
+from txjax.nn.init import Init
+from txjax.nn.linear import parameter, scale
+from txjax.nn.logits import Logits
+from txjax.nn.mlp import ACTIVATIONS
+from txjax.nn.pool import Pooler
+from txjax.parametrization import Role, Scaling
+from txjax.types import UserError
+
+
+@dataclasses.dataclass
+class VocabHead(Head):
+    """Base of heads to logits over the vocabulary of the encoder's input tokens."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        """Lazy logits [B L V]."""
+        raise NotImplementedError
+
+
+def _inputs(encoded: Encoded, context: HeadContext) -> tuple[jax.Array, Float[Array, "V D"]]:
+    """The product's left factor, and the embedding."""
+    if encoded.embedding is None:
+        raise UserError("config.model.head", "a head without a vocabulary, since the inputs are no tokens")
+    return scale(encoded.features, context.scaling.multiplier(Role.OUTPUT)), encoded.embedding
+
+
+@dataclasses.dataclass
+class Tied(VocabHead):
+    """Logits by the embedding's table (Press and Wolf 2017). No parameters of its own."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        x, embedding = _inputs(encoded, context)
+        return Logits(x, embedding.T)
+
+
+@dataclasses.dataclass
+class TiedBias(VocabHead):
+    """Logits by the embedding's table and a bias for each token id (Devlin et al. 2019). Parameter `head/bias` [V]."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        x, embedding = _inputs(encoded, context)
+        shape = embedding.shape[:1]
+        bias = context.within("head", lambda c: parameter(c.module, "bias", nn.initializers.zeros, shape, ("vocab",)))
+        return Logits(x, embedding.T, bias)
+
+
+@dataclasses.dataclass
+class Untied(VocabHead):
+    """Logits by a separate kernel. Parameter `head/linear/kernel` [D V]."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        x, embedding = _inputs(encoded, context)
+        sizes = x.shape[-1], embedding.shape[0], context.initial, context.scaling
+        return Logits(x, context.within("head", lambda c: _Kernel(*sizes, name="linear", parent=c.module)()))
+
+
+class _Kernel(nn.Module):
+    """The kernel of a `Linear` from width to vocabulary, without the product."""
+
+    width: int
+    vocab: int
+    initial: Init
+    scaling: Scaling
+
+    @nn.compact
+    def __call__(self) -> Float[Array, "D V"]:
+        draw = nn.initializers.normal(self.initial.kernel(self.width, self.vocab, Role.OUTPUT, self.scaling))
+        return parameter(self, "kernel", draw, (self.width, self.vocab), ("embed", "vocab"), 1)
+
+
+@dataclasses.dataclass
+class NextSentence(Head):
+    """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence/pooler`, `next_sentence/linear`."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
+        """Logits of "does not follow" and "follows", float32, from the first token."""
+        return context.within("next_sentence", lambda inner: self._logits(encoded, inner))
+
+    def _logits(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
+        return context.linear("linear", 2, "classes")(Pooler()(encoded, context), jnp.float32)
+
+
+@dataclasses.dataclass
+class MaskedTokens(Head):
+    """BERT's head for pretraining (Devlin et al. 2019): a transform and a norm before the logits, and sentence pairs.
+
+    Parameters `transform` [D D], `norm_transform`, and those of `logits` and `next_sentence`.
+
+    Attributes:
+      logits: how the transformed features become logits.
+      next_sentence: the head for sentence pairs. If None, there is none.
+    """
+
+    logits: VocabHead = dataclasses.field(default_factory=TiedBias)
+    next_sentence: NextSentence | None = None
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> tuple[Logits, Float[Array, "B 2"] | None]:
+        """Lazy logits [B L V] of the token at each position, and the logits of `next_sentence` (or None)."""
+        x = encoded.features
+        y = ACTIVATIONS[context.activation](context.linear("transform", x.shape[-1], "width")(x))
+        y = context.normalise("norm_transform", y)
+        logits = self.logits(dataclasses.replace(encoded, features=y), context)
+        return logits, None if self.next_sentence is None else self.next_sentence(encoded, context)

@@ -1,0 +1,30 @@
+"""Classification of tokens: tagging, named-entity recognition."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+
+from txjax.objectives.classification import OfExamples
+from txjax.objectives.losses import CrossEntropy
+from txjax.types import Batch, ObjectiveOutput, PyTree
+
+
+@dataclasses.dataclass
+class TokenClassification(OfExamples):
+    """Cross entropy of `targets`, the class of each token, in nats a token, and the accuracy, both under `weights`.
+
+    Attributes:
+      loss: the cross entropy, and the terms that training adds to it.
+    """
+
+    loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
+
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
+    output: ClassVar[tuple[str, ...]] = ("B", "L", "classes")
+    heads: ClassVar[str] = "TokenClasses(...)"
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        logits, aux = self.call(model, variables, batch, key, train)
+        losses, metrics = self.loss("token_classification", logits, batch["targets"], batch["weights"], train)
+        return aux.outcome(losses, metrics)
