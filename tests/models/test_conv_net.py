@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.models import ConvNet
+from txjax.nn import Classes, MeanTokens
 from txjax.types import flat_paths
 
 from made import numbers, variables

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from txjax.axes import Axes, Names
+from txjax.axes import Names
 from txjax.nn.adapted import add_adapter
 from txjax.nn.init import Init
 from txjax.parametrization import Scaling, role
@@ -44,7 +44,7 @@ def parameter(
         copies (`axes.COPIES`). 0 for vectors.
     """
 
-    assert inputs or len(Axes(axes).own) < 2, f"{name}: a matrix states its inputs"
+    assert inputs or name not in ("kernel", "embedding", "table"), f"{name} states no inputs"
 
     def boxed(*arguments: Any) -> _Boxed:
         return _Boxed(draw(*arguments), axes, inputs=inputs)
