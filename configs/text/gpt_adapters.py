@@ -5,8 +5,9 @@
 The variant `bottleneck` adapts with bottleneck layers. `gpt_continued.py` trains all parameters on the same data.
 TFDS's `tiny_shakespeare` must be prepared in TFDS_DATA_DIR (docs/data.md).
 
-Cost: TODO
-Score: TODO
+Cost: less than 1 minute on two CPU cores.
+Score: eval/valid/loss 4.892 without `init_from`, where a random model is adapted, nats a byte of held-out plays; 2.248
+from `gpt_tiny`, 2.456 with `bottleneck` (200 steps, one seed).
 """
 
 from txjax.checkpoint import Checkpoints
@@ -29,7 +30,7 @@ def get_config(variant: str = "") -> Experiment:
         objective=NextToken(),
         data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
         evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},
-        optimizer=AdamW(peak_lr=3e-3, schedule=Cosine(warmup_steps=20), groups=train_only(".*/(lora|bottleneck)/.*")),
+        optimizer=AdamW(peak_lr=1e-2, schedule=Cosine(warmup_steps=20), groups=train_only(".*/(lora|bottleneck)/.*")),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
         num_steps=200,
         batch_size=8,

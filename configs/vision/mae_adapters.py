@@ -4,8 +4,9 @@
 
 TFDS's `fashion_mnist` must be prepared in TFDS_DATA_DIR (docs/data.md); its pictures are resized to 8 x 8 pixels.
 
-Cost: TODO
-Score: TODO
+Cost: less than 1 minute on two CPU cores.
+Score: eval/test/loss 0.579 without `init_from`, where a random model is adapted, mean squared error of normalised
+pixels of `test` (first 8 batches); 0.408 from `mae_digits` (200 steps, one seed).
 """
 
 from txjax.checkpoint import Checkpoints

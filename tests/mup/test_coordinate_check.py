@@ -150,14 +150,15 @@ class Convolutional(Model, kw_only=True):
         return Untied(name="head")(x, embed, self.initial, self.layer_scaling())
 
 
-@pytest.mark.parametrize("made", [MUP, Standard()], ids=["muP", "standard"])
-def test_kernels_whose_first_input_is_not_wide_are_hidden(made: Parametrization) -> None:
+def test_kernels_whose_first_input_is_not_wide_are_hidden() -> None:
+    """Taken as inputs, from fixed to wide, their changes would grow as width^0.8 here."""
+
     def run(width: int) -> Experiment:
-        model = Convolutional(vocab=256, width=width, depth=1, heads=4, parametrization=made)
-        return dataclasses.replace(experiment("decoder", width, made), model=model)
+        model = Convolutional(vocab=256, width=width, depth=1, heads=4, parametrization=MUP)
+        return dataclasses.replace(experiment("decoder", width, MUP), model=model)
 
     found = check([row for w in (32, 64, 128) for row in measure(run(w), steps=3)], OUTPUT)
-    assert found.flat is (made is MUP), found.verdict
+    assert found.flat, found.verdict
 
 
 def checked(kind: str, made: Parametrization) -> Check:

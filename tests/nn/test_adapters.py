@@ -12,7 +12,7 @@ from test_contracts import MODELS, fitted, pairs
 
 from txjax import sharding
 from txjax.axes import axes_of
-from txjax.models import MAE, Decoder
+from txjax.models import Decoder
 from txjax.models.text.decoder import empty_cache
 from txjax.nn import Stack
 from txjax.nn.adapters import Adapter, Bottleneck, LoRA, merge
@@ -64,7 +64,7 @@ def test_an_adapted_model_starts_as_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind if kind is MAE else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+    "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
 def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
     """LoRA on every Linear of every model, under a parametrization whose products have factors."""
@@ -110,7 +110,9 @@ def test_tokens_decoded_one_by_one_are_adapted_too() -> None:
 
 @pytest.mark.mesh
 @pytest.mark.parametrize(
-    "mesh", [Mesh(data=2, pipeline=2, tensor=2), Mesh(data=1, fsdp=4, tensor=2)], ids=["pipeline", "fsdp"]
+    "mesh",
+    [Mesh(data=2, pipeline=2, tensor=2), pytest.param(Mesh(data=1, fsdp=4, tensor=2), marks=pytest.mark.slow)],
+    ids=["pipeline", "fsdp"],
 )
 def test_layouts_change_nothing(mesh: Mesh) -> None:
     """Outputs and gradients on eight devices, in stages of a pipeline too, under rematerialisation."""
@@ -161,6 +163,7 @@ def test_bottlenecks_are_not_merged() -> None:
         merge(Bottleneck(), params, axes(model, tokens=TOKENS), lambda path: None)
 
 
+@pytest.mark.slow
 def test_dropout_is_of_the_branch_alone_and_in_training() -> None:
     model = decoder(LoRA(rank=2, dropout=0.5))
     params = jax.tree.map(jnp.asarray, variables(model, TOKENS))
