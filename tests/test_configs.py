@@ -16,7 +16,8 @@ from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
 from txjax.train.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
-from txjax.types import BATCH_KEYS, UserError
+from txjax.data.keys import BATCH_KEYS
+from txjax.types import UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))

@@ -18,7 +18,7 @@ import txjax.models
 import txjax.objectives
 from txjax.models.transformer import Transformer
 from txjax.objectives import Objective, missing_keys
-from txjax.types import BATCH_KEYS
+from txjax.data.keys import BATCH_KEYS
 
 from made import on_jax, shapes, variables
 
