@@ -10,13 +10,13 @@ import jax
 import pytest
 
 from txjax import config, sharding, tree
+from txjax.data.keys import BATCH_KEYS
 from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
 from txjax.train.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
-from txjax.data.keys import BATCH_KEYS
 from txjax.types import UserError
 
 ROOT = Path(__file__).parents[1]

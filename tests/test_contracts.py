@@ -16,9 +16,9 @@ import pytest
 
 import txjax.models
 import txjax.objectives
+from txjax.data.keys import BATCH_KEYS
 from txjax.models.transformer import Transformer
 from txjax.objectives import Objective, missing_keys
-from txjax.data.keys import BATCH_KEYS
 
 from made import on_jax, shapes, variables
 

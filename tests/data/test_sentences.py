@@ -8,9 +8,9 @@ import pytest
 
 from txjax import tree
 from txjax.data import Bytes, Characters, LabelledText, Sentences, Subset, Trained, WordPiece
+from txjax.data.keys import BATCH_KEYS
 from txjax.data.records import Records
 from txjax.data.sentences import truncated
-from txjax.data.keys import BATCH_KEYS
 from txjax.types import UserError
 
 import made_sentences

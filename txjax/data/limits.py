@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from txjax.data.keys import part_of
 from txjax.types import UserError
 
-COUNTED_BY = {"tokens": "vocab", "targets": "vocab", "label": "classes", "other_label": "classes"}
+COUNTED_BY = {
+    "tokens": "vocab",
+    "targets": "vocab",
+    "source_tokens": "vocab",
+    "label": "classes",
+    "other_label": "classes",
+}
+
+
+INPUTS = ("tokens", "source_tokens")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +43,15 @@ class Limits:
           needs: the keys that the objective or evaluator needs. Other labels have no limit: an evaluation of features
             may have other classes than the model.
         """
-        label = {"label", "other_label"} if "label" in needs else set()
-        keys = {"tokens", "targets"} | label
-        ends = {key: getattr(model, counted, None) for key, counted in COUNTED_BY.items() if key in keys}
-        return cls(field, {key: end for key, end in ends.items() if isinstance(end, int)})
+        needed = {key for need in needs for key in need.split(" | ")}
+        ends = {}
+        for task in {"", *(part_of(key)[0] for key in needed)}:
+            own, prefix = for_task(model, task), task and f"{task}/"
+            for key, counted in COUNTED_BY.items():
+                end = getattr(own, counted, None)
+                if isinstance(end, int) and (counted == "vocab" or f"{prefix}label" in needed):
+                    ends[prefix + key] = end
+        return cls(field, ends)
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:
         """Checks some rows of a batch on the host. A target or label of weight 0 may be negative, since it is not used.
@@ -48,12 +63,19 @@ class Limits:
             # As unsigned numbers, negative ids are large.
             if key not in batch or batch[key].view(np.uint32).max(initial=0) < end:
                 continue
-            ids = batch[key]
+            task, name = part_of(key)
+            ids, prefix = batch[key], task and f"{task}/"
             outside = (ids < 0) | (ids >= end)
-            weights = batch.get("weights")
-            if key != "tokens" and weights is not None and weights.shape == ids.shape:
+            weights = batch.get(f"{prefix}weights")
+            if name not in INPUTS and weights is not None and weights.shape == ids.shape:
                 outside &= (weights != 0) | (ids >= end) | (ids < -end)
             if outside.any():
                 index = tuple(np.argwhere(outside)[0])
-                expected = f"{key} from 0 to {end - 1} (config.model.{COUNTED_BY[key]} is {end})"
-                raise UserError(self.field, expected, f"{ids[index]} in example {batch['id'][index[0]]}")
+                examples = batch[f"{prefix}id"]
+                expected = f"{key} from 0 to {end - 1} (config.model.{COUNTED_BY[name]} is {end})"
+                raise UserError(self.field, expected, f"{ids[index]} in example {examples[index[: examples.ndim]]}")
+
+
+def for_task(model: Any, task: str) -> Any:
+    """The model as a task calls it: another head, or other sizes; the model itself if it has one task, or no name."""
+    return model.for_task(task) if task and hasattr(model, "for_task") else model

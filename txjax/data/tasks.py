@@ -39,7 +39,9 @@ class Tasks(Dataset):
         found = {"id": spec((), "int32")}
         for name, part in self.parts.items():
             rows = self.rows.get(name, 1)
-            found |= {f"{name}/{key}": jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for key, x in part.spec().items()}
+            found |= {
+                f"{name}/{key}": jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for key, x in part.spec().items()
+            }
         return found
 
     def keys(self) -> dict[str, Key]:

@@ -1,6 +1,7 @@
 """The base of all models: what does not depend on how a model is built."""
 
 import dataclasses
+from typing import Any
 
 import flax.linen as nn
 
@@ -32,3 +33,11 @@ class Model(nn.Module, kw_only=True):
     def layer_scaling(self) -> Scaling:
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
+
+    @nn.nowrap
+    def for_task(self, task: str) -> Any:
+        """The model as one of several tasks calls it (`objectives.Several`): under the same paths, all its parameters.
+
+        A model whose tasks have heads of their own overrides this; here all tasks call it alike.
+        """
+        return self

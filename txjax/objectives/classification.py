@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from txjax.data import Dataset
 from txjax.objectives.base import AuxOutputs, Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
@@ -45,6 +46,12 @@ class Classification(_OfExamples):
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        classes, known = (getattr(part, "classes", None) for part in (data, model))
+        if classes is not None and known is not None and known < classes:
+            raise UserError("config.model.classes", f"at least {classes}, the classes of config.data", known)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = self.call(model, variables, batch, key, train)
