@@ -34,8 +34,13 @@ def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 def variables(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The variables of a module called with these arguments; no value is zero or one."""
+    return filled(shapes(module, *args, **kwargs))
+
+
+def filled(shapes: dict[str, Any]) -> dict[str, Any]:
+    """Variables of these shapes; no value is zero or one."""
     rng = np.random.default_rng(7)
-    return jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes(module, *args, **kwargs))
+    return jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes)
 
 
 def dense(tree: Any) -> Any:

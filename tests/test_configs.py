@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from txjax import config, sharding, tree
-from txjax.data.keys import BATCH_KEYS
+from txjax.data.keys import check_spec
 from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
@@ -58,7 +58,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     layout = checked_layout(experiment)
-    assert set(experiment.data.spec()) <= set(BATCH_KEYS)
+    check_spec("", experiment.data.spec(), {})
     spec = batch_spec(experiment.data, experiment.batch_size)
     with sharding.use_mesh(experiment.mesh):
         state, metrics = jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
@@ -67,7 +67,8 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         assert {"loss", "grad_norm", "lr", "skipped"} <= set(metrics)
         assert all(m.shape in ((), (2,)) for m in metrics.values())
         for evaluation in experiment.evals.values():
-            sums = sums_of(experiment.model, experiment.objective, experiment.seed)
+            model, objective, _ = evaluation.part(experiment.model, experiment.objective, experiment.data)
+            sums = sums_of(model, objective, experiment.seed)
             jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 

@@ -13,14 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core import meta
 
 import txjax.models
 import txjax.objectives
-from txjax.data.keys import BATCH_KEYS
+from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.transformer import Transformer
-from txjax.objectives import Objective, missing_keys
+from txjax.objectives import Classification, Objective, Several, missing_keys
 
-from made import on_jax, shapes, variables
+from made import filled, on_jax
 
 V = 13
 B = 3
@@ -37,7 +38,11 @@ FIELDS: dict[str, Any] = {
     "decoder_width": 8,
     "decoder_depth": 1,
     "decoder_heads": 2,
+    "tasks": {"images": 3, "texts": 3},
 }
+# What those for several tasks need instead; of which keys a task's rows have.
+OWN: dict[str, Any] = {"Several": {"tasks": {"images": Classification(), "texts": Classification()}}}
+OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
 
 
 def subclasses(package: ModuleType, base: type) -> list[type]:
@@ -62,7 +67,7 @@ def required(kind: type) -> set[str]:
 
 def build(kind: type, **more: Any) -> Any:
     names = {f.name for f in dataclasses.fields(kind)}
-    return kind(**{k: v for k, v in FIELDS.items() if k in names} | more)
+    return kind(**{k: v for k, v in FIELDS.items() if k in names} | OWN.get(kind.__name__, {}) | more)
 
 
 def batch(*examples: int) -> dict[str, jax.Array]:
@@ -86,9 +91,17 @@ def batch(*examples: int) -> dict[str, jax.Array]:
 def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Array]:
     """A batch for these two: of what the model takes; weights a token where each is a target, else an example."""
     whole = batch(*examples)
+    if isinstance(objective, Several):
+        rows = {task: {"id", "label", "weights"} | keys for task, keys in OF_TASK.items()}
+        return {"id": whole["id"]} | {f"{task}/{k}": whole[k][:, None] for task, keys in rows.items() for k in keys}
     by_token = whole.pop("weights_by_token")
     whole = {key: x for key, x in whole.items() if key in takes(model) or key not in takes(*MODELS)}
     return whole | {"weights": by_token} if "tokens" in objective.required_keys else whole
+
+
+def drawn(model: Any, objective: Objective, given: dict[str, jax.Array]) -> Any:
+    """The shapes of the model's variables, boxed with their axes."""
+    return jax.eval_shape(lambda: objective.init(model, {"params": jax.random.key(0, impl="rbg")}, given))
 
 
 def takes(*models: Any) -> set[str]:
@@ -106,7 +119,7 @@ def suits(model: Any, objective: Objective) -> bool:
     if missing_keys(objective.required_keys, given):
         return False
     try:
-        made = shapes(model, **objective.inputs(given))
+        made = meta.unbox(drawn(model, objective, given))
         jax.eval_shape(lambda: objective(model, jax.tree.map(jnp.zeros_like, made), given, jax.random.key(0), False))
     except (TypeError, ValueError, AttributeError):  # a pair that fails by a bug is missing in SUITED
         return False
@@ -134,6 +147,7 @@ SUITED = {
     "DecoderClassifier Classification",
     "DecoderClassifier Regression",
     "MAE MaskedPatch",
+    "SharedTrunk Several",
     "ViT Classification",
     "ViT Regression",
 }
@@ -152,18 +166,19 @@ def test_each_is_found_and_has_its_partners() -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
-    assert "id" in kind.required_keys and missing_keys(objective.required_keys, []) == list(kind.required_keys)
-    for keys in itertools.product(*(need.split(" | ") for need in kind.required_keys)):
-        assert set(keys) <= set(BATCH_KEYS) and not missing_keys(objective.required_keys, keys)
-        assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
+    needs = objective.required_keys
+    assert "id" in needs and missing_keys(needs, []) == list(needs)
+    for keys in itertools.product(*(need.split(" | ") for need in needs)):
+        assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
+        if not isinstance(objective, Several):
+            assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
 
 
 @on_models
 def test_parameters_are_float32_with_named_axes(kind: type) -> None:
     for (model, objective), dtype in itertools.product(pairs(kind), ("float32", "bfloat16")):
         built = model.clone(dtype=dtype)
-        inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
-        boxed = jax.eval_shape(lambda built=built, inputs=inputs: built.init(jax.random.key(0), **inputs))
+        boxed = drawn(built, objective, fitted(model, objective, 1, 2, 3))
         assert set(boxed) == {"params"}
         for box in jax.tree.leaves(boxed, is_leaf=lambda x: hasattr(x, "names")):
             assert box.value.dtype == jnp.float32 and len(box.names) == box.value.ndim and all(box.names)
@@ -178,7 +193,7 @@ def test_outcomes_are_sums_over_examples(kind: type) -> None:
 
 def check_sums(model: Any, objective: Objective) -> None:
     key = jax.random.key(5)
-    params = variables(model, **objective.inputs(fitted(model, objective, 1, 2, 3)))
+    params = filled(meta.unbox(drawn(model, objective, fitted(model, objective, 1, 2, 3))))
 
     def loss(params: Any, given: Any) -> tuple[jax.Array, Any]:
         outcome = objective(model, params, given, key, False)
