@@ -1,6 +1,7 @@
 """A classifier of images and of texts by one trunk."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -33,7 +34,7 @@ class SharedTrunk(Transformer, kw_only=True):
 
     vocab: int = config_field(at_least=1)
     patch: int = config_field(at_least=1)
-    tasks: dict[str, int] = config_field()
+    tasks: dict[str, int] | Mapping[str, int] = config_field()  # Flax freezes the dicts of a module that is called
     task: str | None = None
     positions: Positions = dataclasses.field(default_factory=Learned)
     image_positions: Positions = dataclasses.field(default_factory=Learned)
