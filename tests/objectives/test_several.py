@@ -20,6 +20,7 @@ from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
 from txjax.train.counting import flops_per_step
+from txjax.train.population import train_together
 from txjax.train.run_eval import shard_batch
 from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
@@ -50,6 +51,7 @@ def experiment(tmp_path_factory):
         optimizer=SGD(peak_lr=0.1, schedule=Constant()),
         num_steps=2,
         batch_size=B,
+        log_every_steps=1,
         trackers=(),
     )
 
@@ -165,10 +167,30 @@ def test_tasks_do_not_share_draws_and_pass_on_the_state():
     np.testing.assert_allclose(both, 0.5 * first + second, rtol=1e-6)
 
 
-def test_a_run_evaluates_each_task_on_its_own_data(experiment, tmp_path):
-    assert train(experiment, tmp_path) == 0
-    row = {key: value for row in read_metrics(tmp_path) for key, value in row.items()}
+@pytest.fixture(scope="module")
+def rows(experiment, tmp_path_factory):
+    """The log of a run, a row a step."""
+    workdir = tmp_path_factory.mktemp("run")
+    assert train(experiment, workdir) == 0
+    return list(read_metrics(workdir))
+
+
+def test_a_run_evaluates_each_task_on_its_own_data(rows):
+    row = {key: value for row in rows for key, value in row.items()}
     assert {"eval/images/accuracy", "eval/texts/loss", "train/texts/classification"} <= set(row)
+
+
+@pytest.mark.slow
+def test_members_of_a_population_are_runs_of_their_own(experiment, rows, tmp_path):
+    points = [dataclasses.replace(experiment, optimizer=SGD(peak_lr=rate, schedule=Constant())) for rate in (0.1, 0.2)]
+    points = [dataclasses.replace(point, evals={}) for point in points]
+    assert train_together(points, [tmp_path / "a", tmp_path / "b"]).code == 0
+    for row, other in zip(read_metrics(tmp_path / "a"), rows, strict=True):
+        names = [name for name in other if name.startswith("train/") and "batch_hash" not in name]
+        np.testing.assert_allclose([row[name] for name in names], [other[name] for name in names], rtol=1e-5)
+        assert row["train/batch_hash"] == other["train/batch_hash"]
+    first, second = (list(read_metrics(tmp_path / name))[-1]["train/loss"] for name in "ab")
+    assert first != second
 
 
 @pytest.mark.parametrize(
