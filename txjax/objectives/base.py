@@ -100,11 +100,11 @@ def apply_model(
       method: the method to call. If None, `__call__`.
     """
     state = {name: value for name, value in variables.items() if name != "params"}
+    inputs = inputs if method is None else inputs | {"method": method}
     if not train:
-        return model.apply(variables, **inputs, train=False, method=method), AuxOutputs(state)
+        return model.apply(variables, **inputs, train=False), AuxOutputs(state)
     rngs = {"dropout": jax.random.fold_in(key, batch["id"][0])}
-    mutable = [*state, *AUX_COLLECTIONS]
-    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=mutable, method=method)
+    output, changed = model.apply(variables, **inputs, train=True, rngs=rngs, mutable=[*state, *AUX_COLLECTIONS])
     changed = dict(changed)
     sown = [_by_name(changed.pop(kind, {})) for kind in AUX_COLLECTIONS]
     real = batch["weights"].reshape(len(batch["id"]), -1).max(1) > 0
