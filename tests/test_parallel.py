@@ -104,7 +104,7 @@ def made(exp: Experiment, step: int) -> Batch:
             "positions": lambda s: np.tile(np.arange(L), (B, 1)),
             "weights": lambda s: (draw.random(s) < 0.7).astype(np.float32),
             "image": lambda s: draw.normal(size=s),
-            "label": lambda s: draw.integers(0, 4, s),
+            "label": lambda s: draw.integers(0, 10 if len(s) == 1 else 4, s),
             "types": lambda s: draw.integers(0, 2, s),
         }.get(name, lambda s: draw.integers(0, V // 4, s))(shape).astype(x.dtype)
     return given

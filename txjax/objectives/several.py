@@ -55,7 +55,8 @@ class Several(Objective):
             try:
                 part.check(for_task(model, name), data.parts[name])
             except UserError as error:
-                raise error.inside(f"objective.tasks.{name}", "objective") from None
+                own = UserError(error.field, f"{error.expected} (task {name})", error.got, error.near, error.hint)
+                raise own.inside(f"objective.tasks.{name}", "objective") from None
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""

@@ -42,8 +42,8 @@ class SharedTrunk(Transformer, kw_only=True):
 
     @property
     def classes(self) -> int | None:
-        """The number of classes of the call's task; None if no task is set."""
-        return None if self.task is None else self.tasks[self.task]
+        """The number of classes of the call's task; None if there is no such task."""
+        return self.tasks.get(self.task or "")
 
     @nn.nowrap
     def for_task(self, task: str) -> Any:
@@ -69,9 +69,9 @@ class SharedTrunk(Transformer, kw_only=True):
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
           types: ignored: the two sentences of a pair are separated by tokens.
         """
-        if self.task is None:
-            hint = "objective Several(...) names it, or config.model.task"
-            raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", None, hint=hint)
+        if self.task is None or self.task not in self.tasks:
+            hint = "the objective Several(...) sets it"
+            raise UserError("config.model.task", f"one of {', '.join(self.tasks)}", self.task, hint=hint)
         initial, scaling = self.initial, self.layer_scaling()
         if tokens is None:
             assert image is not None, "an image or tokens"
