@@ -37,8 +37,13 @@ def shapes(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 def variables(module: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """The variables of a module called with these arguments; no value is zero or one, state is positive."""
+    return filled(shapes(module, *args, **kwargs))
+
+
+def filled(shapes: dict[str, Any]) -> dict[str, Any]:
+    """Variables of these shapes; no value is zero or one, state is positive."""
     rng = np.random.default_rng(7)
-    made = jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes(module, *args, **kwargs))
+    made = jax.tree.map(lambda s: rng.normal(0.1, 0.3, s.shape).astype(s.dtype), shapes)
     return {name: tree if name == "params" else jax.tree.map(np.abs, tree) for name, tree in made.items()}
 
 

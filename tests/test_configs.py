@@ -10,13 +10,14 @@ import jax
 import pytest
 
 from txjax import config, sharding, tree
+from txjax.data.keys import check_spec
 from txjax.eval.evaluation import sums_of
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
 from txjax.train.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
-from txjax.types import BATCH_KEYS, UserError
+from txjax.types import UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
@@ -57,7 +58,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     layout = checked_layout(experiment)
-    assert set(experiment.data.spec()) <= set(BATCH_KEYS)
+    check_spec("", experiment.data.spec(), {})
     spec = batch_spec(experiment.data, experiment.batch_size)
     with sharding.use_mesh(experiment.mesh):
         state, metrics = jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
@@ -66,7 +67,8 @@ def test_the_whole_step_traces(experiment, monkeypatch):
         assert {"loss", "grad_norm", "lr", "skipped"} <= set(metrics)
         assert all(m.shape in ((), (2,)) for m in metrics.values())
         for evaluation in experiment.evals.values():
-            sums = sums_of(experiment.model, experiment.objective, experiment.seed)
+            model, objective, _ = evaluation.part(experiment.model, experiment.objective, experiment.data)
+            sums = sums_of(model, objective, experiment.seed)
             jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 

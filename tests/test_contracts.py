@@ -13,16 +13,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core import meta
 
 import txjax.models
 import txjax.objectives
+from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.model import Model
 from txjax.models.transformer import Layers
 from txjax.nn import Classes, Head, MeanTokens, StartEnd, TokenClasses
-from txjax.objectives import Objective, missing_keys
-from txjax.types import BATCH_KEYS
+from txjax.objectives import Classification, Objective, Several, missing_keys
 
-from made import on_jax, shapes, variables
+from made import filled, on_jax
 
 V = 13
 B = 3
@@ -39,7 +40,11 @@ FIELDS: dict[str, Any] = {
     "decoder_width": 8,
     "decoder_depth": 1,
     "decoder_heads": 2,
+    "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
 }
+# What those for several tasks need instead; of which keys a task's rows have.
+OWN: dict[str, Any] = {"Several": {"tasks": {"images": Classification(), "texts": Classification()}}}
+OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
 
 
 # The heads of objectives that no model has by default.
@@ -73,7 +78,7 @@ def required(kind: type) -> set[str]:
 
 def build(kind: type, **more: Any) -> Any:
     names = {f.name for f in dataclasses.fields(kind)}
-    return kind(**{k: v for k, v in FIELDS.items() if k in names} | more)
+    return kind(**{k: v for k, v in FIELDS.items() if k in names} | OWN.get(kind.__name__, {}) | more)
 
 
 def batch(*examples: int) -> dict[str, jax.Array]:
@@ -101,10 +106,18 @@ def batch(*examples: int) -> dict[str, jax.Array]:
 def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Array]:
     """A batch for these two: of what the model takes; weights a token where each is a target, else an example."""
     whole = batch(*examples)
+    if isinstance(objective, Several):
+        rows = {task: {"id", "label", "weights"} | keys for task, keys in OF_TASK.items()}
+        return {"id": whole["id"]} | {f"{task}/{k}": whole[k][:, None] for task, keys in rows.items() for k in keys}
     by_token = whole.pop("weights_by_token")
     whole = {key: x for key, x in whole.items() if key in takes(model) or key not in takes(*MODELS)}
     needs = set(objective.required_keys)
     return whole | {"weights": by_token} if "tokens" in needs and not needs & BY_EXAMPLE else whole
+
+
+def drawn(model: Any, objective: Objective, given: dict[str, jax.Array]) -> Any:
+    """The shapes of the model's variables, boxed with their axes."""
+    return jax.eval_shape(lambda: objective.init(model, {"params": jax.random.key(0, impl="rbg")}, given))
 
 
 def takes(*models: Any) -> set[str]:
@@ -123,7 +136,7 @@ def suits(model: Any, objective: Objective) -> bool:
     if missing_keys(objective.required_keys, given):
         return False
     try:
-        made = shapes(model, **objective.inputs(given))
+        made = meta.unbox(drawn(model, objective, given))
         jax.eval_shape(lambda: objective(model, jax.tree.map(jnp.zeros_like, made), given, jax.random.key(0), False))
     except (TypeError, ValueError, AttributeError):  # a pair that fails by a bug is missing in SUITED
         return False
@@ -163,6 +176,7 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "SharedTrunk Several",
     "ViT Classification",
     "ViT Regression",
 }
@@ -181,18 +195,19 @@ def test_each_is_found_and_has_its_partners() -> None:
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
-    assert "id" in kind.required_keys and missing_keys(objective.required_keys, []) == list(kind.required_keys)
-    for keys in itertools.product(*(need.split(" | ") for need in kind.required_keys)):
-        assert set(keys) <= set(BATCH_KEYS) and not missing_keys(objective.required_keys, keys)
-        assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
+    needs = objective.required_keys
+    assert "id" in needs and missing_keys(needs, []) == list(needs)
+    for keys in itertools.product(*(need.split(" | ") for need in needs)):
+        assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
+        if not isinstance(objective, Several):
+            assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
 
 
 @on_models
 def test_parameters_are_float32_with_named_axes(kind: type) -> None:
     for (model, objective), dtype in itertools.product(pairs(kind), ("float32", "bfloat16")):
         built = model.clone(dtype=dtype)
-        inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
-        boxed = jax.eval_shape(lambda built=built, inputs=inputs: built.init(jax.random.key(0), **inputs))
+        boxed = drawn(built, objective, fitted(model, objective, 1, 2, 3))
         assert set(boxed) <= {"params", "batch_stats"}
         assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(boxed.get("batch_stats", {})))
         for box in jax.tree.leaves(boxed["params"], is_leaf=lambda x: hasattr(x, "names")):
@@ -208,7 +223,7 @@ def test_outcomes_are_sums_over_examples(kind: type) -> None:
 
 def check_sums(model: Any, objective: Objective) -> None:
     key = jax.random.key(5)
-    params = variables(model, **objective.inputs(fitted(model, objective, 1, 2, 3)))
+    params = filled(meta.unbox(drawn(model, objective, fitted(model, objective, 1, 2, 3))))
 
     def loss(params: Any, given: Any) -> tuple[jax.Array, Any]:
         outcome = objective(model, params, given, key, False)

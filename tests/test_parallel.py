@@ -6,6 +6,7 @@ The table of docs/parallelism.md: python -m pytest -n 0 -s -m "slow and mesh" te
 import dataclasses
 import functools
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,13 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.data import Images, NextTokenWindows, TextWindows
+from txjax.data import Images, LabelledText, NextTokenWindows, Tasks, TextWindows
+from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.models import MAE, Bert, ConvNet, Decoder
+from txjax.models.multimodal.shared_trunk import SharedTrunk
 from txjax.nn import Attention, BatchNorm, Classes, GatedExperts, Learned, MeanTokens, RingAttention, Stack
-from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
+from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken, Several
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
 from txjax.plan.program import compile_step, laid_out
@@ -77,27 +80,43 @@ def conv(**fields: Any) -> Experiment:
     return experiment(model, Classification(), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
 
 
+def trunk(**fields: Any) -> Experiment:
+    """Images and texts by one stack of blocks, two texts for every image."""
+    model = SharedTrunk(
+        vocab=V,
+        patch=2,
+        tasks={"images": Classes(10, MeanTokens()), "texts": Classes(4, MeanTokens())},
+        **SIZES,
+        **fields,
+    )
+    images = Images(name="txjax_digits", split="train", shape=(8, 8, 1))
+    data = Tasks(parts={"images": images, "texts": LabelledText(name="any", length=L)}, rows={"texts": 2})
+    return experiment(model, Several(tasks={"images": Classification(), "texts": Classification()}), data)
+
+
 MODELS: dict[str, Callable[..., Experiment]] = {
     "decoder": decoder,
     "bert": bert,
     "mae": mae,
     "mixture": mixture,
     "conv": conv,
+    "trunk": trunk,
 }
 
 
 def made(exp: Experiment, step: int) -> Batch:
     """A batch of the data's spec: uneven weights, two documents a window, a quarter of the tokens."""
     draw, given = np.random.default_rng(step), {}
-    for name, x in exp.data.spec().items():
-        shape = (B, *x.shape)
-        given[name] = {
-            "id": lambda s: np.arange(B) + B * step,
-            "segments": lambda s: np.sort(draw.integers(1, 3, s), axis=1),
+    for key, x in exp.data.spec().items():
+        shape, (_, name) = (B, *x.shape), part_of(key)
+        given[key] = {
+            "id": lambda s: np.arange(math.prod(s)).reshape(s) + math.prod(s) * step,
+            "segments": lambda s: np.sort(draw.integers(1, 3, s), axis=-1),
             "positions": lambda s: np.tile(np.arange(L), (B, 1)),
             "weights": lambda s: (draw.random(s) < 0.7).astype(np.float32),
             "image": lambda s: draw.normal(size=s),
             "label": lambda s: draw.integers(0, 3, s),
+            "types": lambda s: draw.integers(0, 2, s),
         }.get(name, lambda s: draw.integers(0, V // 4, s))(shape).astype(x.dtype)
     return given
 
@@ -164,7 +183,8 @@ def rows() -> list[tuple[str, str]]:
     found = [(name, title) for name in ("decoder", "bert", "mae") for title in single if "expert" not in title]
     found += [("decoder", title) for title in MESHES if title not in single and "expert" not in title]
     found += [("conv", title) for title in ("data 8", "fsdp 8")]
-    return found + [("mixture", title) for title in MESHES if "expert" in title]
+    found += [("mixture", title) for title in MESHES if "expert" in title]
+    return [*found, ("trunk", "data 2, fsdp 2, tensor 2")]
 
 
 @pytest.mark.slow

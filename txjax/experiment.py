@@ -74,12 +74,16 @@ def resolved(experiment: Experiment) -> Experiment:
     Raises:
       UserError: an evaluation names no data set, and none can be derived from the training data.
     """
-    evals = {name: _following(f"config.evals.{name}", each, experiment.data) for name, each in experiment.evals.items()}
+    evals = {name: _following(f"config.evals.{name}", each, experiment) for name, each in experiment.evals.items()}
     return dataclasses.replace(experiment, evals=evals)
 
 
-def _following(where: str, evaluator: Evaluator, train: Dataset) -> Evaluator:
+def _following(where: str, evaluator: Evaluator, experiment: Experiment) -> Evaluator:
     followed: dict[str, Any] = {}
+    try:
+        _, _, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
+    except UserError as error:
+        raise error.inside(where, "eval") from None
     for field in dataclasses.fields(evaluator):
         data = getattr(evaluator, field.name)
         if isinstance(data, Dataset):

@@ -18,26 +18,6 @@ import numpy as np
 Batch = dict[str, jax.Array]
 PyTree = Any
 
-# Every key that a batch may have: its shape, its dtype, and its meaning. A dataset's `spec` is checked against it.
-BATCH_KEYS: dict[str, tuple[str, str, str]] = {
-    "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
-    "tokens": ("B L", "int32", "input token ids"),
-    "targets": ("B L", "int32", "the token to predict at each position"),
-    "weights": ("B L | B", "float32", "weight of each target (or example) in the loss; 0 = ignore"),
-    "segments": ("B L", "int32", "document number inside the window, from 1; 0 = padding; attention stays inside"),
-    "positions": ("B L", "int32", "position of each token inside its document"),
-    "types": ("B L", "int32", "0 for the first, 1 for the second sentence of a pair"),
-    "next_sentence": ("B", "int32", "1 where the second sentence follows the first in the text, else 0"),
-    "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
-    "audio": ("B T", "float32", "samples at 16 kHz in [-1, 1]"),
-    "label": ("B", "int32", "class number"),
-    "other_label": ("B", "int32", "class of the example that was mixed in (mixup, cutmix)"),
-    "mix": ("B", "float32", "share of `label` in a mixed example; the rest is `other_label`'s"),
-    "start": ("B", "int32", "the first token of the span to find, such as an answer"),
-    "end": ("B", "int32", "its last token"),
-    "value": ("B", "float32", "the number to predict"),
-}
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

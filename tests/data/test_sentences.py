@@ -8,9 +8,10 @@ import pytest
 
 from txjax import tree
 from txjax.data import Bytes, Characters, LabelledText, Sentences, Subset, Trained, WordPiece
+from txjax.data.keys import BATCH_KEYS
 from txjax.data.records import Records
 from txjax.data.sentences import truncated
-from txjax.types import BATCH_KEYS, UserError
+from txjax.types import UserError
 
 import made_sentences
 
@@ -62,7 +63,7 @@ def test_examples_are_the_sets_sentences(data_dir, features, length):
         assert alone["weights"].tolist() == [float(token not in (CLS, SEP)) for token in expected] + padding
         assert all(np.array_equal(alone[key], example[key]) for key in ("tokens", "segments", "types"))
         assert "label" not in alone and alone["weights"].dtype == np.float32
-        assert source.lengths[i] == len(expected)
+        assert source.lengths[0].of[i] == len(expected)
         assert {k: (a.shape, a.dtype) for k, a in example.items()} == {
             k: (s.shape, s.dtype) for k, s in text.spec().items() if k != "id"
         }
@@ -98,7 +99,7 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
     for i, record in enumerate(made_sentences.records(60)):
         encoding, example = library.encode(record["first"], record["second"]), source.example(i, 0, None)
         size = len(encoding.ids)
-        assert example["tokens"][:size].tolist() == encoding.ids and source.lengths[i] == size
+        assert example["tokens"][:size].tolist() == encoding.ids and source.lengths[0].of[i] == size
         assert example["types"][:size].tolist() == encoding.type_ids
 
 
@@ -118,7 +119,7 @@ def test_a_subset_has_as_many_of_each_class_and_their_own_sentences(data_dir):
         next(i for i, all_ in enumerate(everything) if all(np.array_equal(all_[k], example[k]) for k in example))
         for example in examples
     ]
-    assert len(set(indices)) == 6 and few.lengths.tolist() == whole.lengths[indices].tolist()
+    assert len(set(indices)) == 6 and few.lengths[0].of.tolist() == whole.lengths[0].of[indices].tolist()
     assert few.fingerprint != whole.fingerprint
 
 

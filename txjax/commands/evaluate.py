@@ -34,7 +34,7 @@ def run(argv: list[str]) -> int:
         return 0
     sets = {name: names_and_splits(each.data) for name, each in experiment.evals.items()}
     for name, each in experiment.evals.items():
-        for difference in differences(each.data, experiment.data):
+        for difference in differences(each.data, each.trained_on(experiment.data)):
             print(f"{name} reads {difference}", file=sys.stderr)
     files = sorted(str(path) for path in flags.workdir.glob(f"*/*/{found.step}.*") if path.parent.name in scores)
     if flags.json:

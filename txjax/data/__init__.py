@@ -9,10 +9,12 @@ from txjax.data.loader import eval_batches, train_batches
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
+from txjax.data.pairs import Pairs
 from txjax.data.randaugment import RandAugment
 from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.sentences import LabelledText, Sentences
 from txjax.data.subset import Subset
+from txjax.data.tasks import Tasks
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.token_labels import TokenLabels
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
@@ -50,6 +52,7 @@ __all__ = [
     "OneOf",
     "PackedText",
     "PadCrop",
+    "Pairs",
     "RandAugment",
     "RandomErasing",
     "RandomResizedCrop",
@@ -60,6 +63,7 @@ __all__ = [
     "Source",
     "Subset",
     "TFDSDataset",
+    "Tasks",
     "TextWindows",
     "Tokenizer",
     "TokenizerFile",

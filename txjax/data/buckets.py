@@ -1,7 +1,9 @@
 """Bucketing by length: batches are cut to their longest example, and formed of examples of similar length."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,26 +12,68 @@ from txjax.data.index import GlobalIndex
 from txjax.data.rng import hash32
 from txjax.types import UserError
 
+Shown = Sequence[tuple[int, int]]  # (example, epoch) of the examples of a batch
+Cuts = dict[str, tuple[slice, ...]]  # what remains of an example's array, by key
 
-class Bucketed:
-    """A Source of padded examples; the loader cuts a batch to the shortest bucket that fits its longest example.
 
-    Only arrays with one axis are cut. All processes agree on a batch's length, since all know the examples' lengths.
+class Cut:
+    """Base of a Source of padded examples whose batches the loader cuts.
 
-    Attributes:
-      lengths: int32 [N], the number of positions of each example without padding.
-      buckets: the lengths that a batch may have, ascending; the last is the length of the arrays.
-      sort_batches: the number of batches whose examples are sorted by length together; 1 leaves the order as it is.
+    All processes agree on a batch's shapes, since all know the lengths of its examples.
     """
 
-    lengths: np.ndarray
-    buckets: tuple[int, ...]
+    @property
+    def whole(self) -> bool:
+        """Whether no batch is cut, so that all have the same shapes."""
+        raise NotImplementedError
+
+    def cuts(self, shown: Shown) -> Cuts:
+        """What a batch of these examples keeps of their arrays; arrays that are not named stay whole."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """One length of every example, and the arrays that it cuts.
+
+    Attributes:
+      of: int32 [N], the length of each example without padding.
+      axes: the axis of an example's array that it cuts, by key: 0 of `tokens` [L] or of `features` [T C].
+    """
+
+    of: np.ndarray
+    axes: Mapping[str, int]
+
+
+class Bucketed(Cut):
+    """A Source of padded examples; the loader cuts a batch to the smallest bucket that fits its longest example.
+
+    Attributes:
+      lengths: the lengths of the examples, such as that of a source and that of a target.
+      buckets: the sizes that a batch may have, one number for each of `lengths`; the last is that of whole arrays.
+        The step is compiled once for each.
+      sort_batches: the number of batches whose examples are sorted by length together (by the sum, if there are
+        several); 1 leaves the order as it is.
+    """
+
+    lengths: tuple[Lengths, ...]
+    buckets: tuple[tuple[int, ...], ...]
     sort_batches: int
 
-    def width(self, examples: list[int]) -> int:
-        """The length of a batch of these examples."""
-        longest = self.lengths[examples].max(initial=0)
-        return self.buckets[int(np.searchsorted(self.buckets, longest))]
+    @property
+    def whole(self) -> bool:
+        return len(self.buckets) == 1
+
+    def cuts(self, shown: Shown) -> Cuts:
+        examples = [example for example, _ in shown]
+        longest = [each.of[examples].max(initial=0) for each in self.lengths]
+        fitting = [sizes for sizes in self.buckets if all(map(int.__ge__, sizes, map(int, longest)))]
+        smallest = min(fitting, key=math.prod)
+        return {
+            key: (*[slice(None)] * axis, slice(size))
+            for each, size in zip(self.lengths, smallest, strict=True)
+            for key, axis in each.axes.items()
+        }
 
 
 class LengthSortedIndex:
@@ -68,9 +112,14 @@ class LengthSortedIndex:
 
 
 def check_buckets(buckets: tuple[int, ...], length: int, sort_batches: int) -> None:
-    """Raises UserError for invalid buckets."""
+    """Raises UserError for invalid buckets of one length."""
     if list(buckets) != sorted({*buckets}) or (buckets and not 0 < buckets[0] <= buckets[-1] <= length):
         raise UserError("data.buckets", f"ascending lengths, at most data.length = {length}", buckets)
+    check_sorted(buckets, sort_batches)
+
+
+def check_sorted(buckets: tuple[int, ...] | tuple[tuple[int, ...], ...], sort_batches: int) -> None:
+    """Raises UserError if batches are sorted by length and none is cut."""
     if sort_batches > 1 and not buckets:
         raise UserError("data.buckets", "lengths, if sort_batches is above 1", buckets)
 
@@ -79,5 +128,6 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        return LengthSortedIndex(index, source.lengths, batch_size, source.sort_batches)
+        lengths = sum(each.of for each in source.lengths)
+        return LengthSortedIndex(index, np.asarray(lengths), batch_size, source.sort_batches)
     return index

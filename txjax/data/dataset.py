@@ -6,6 +6,8 @@ from typing import Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from txjax.data.keys import Key
+
 Example = dict[str, np.ndarray]
 
 
@@ -36,8 +38,12 @@ class Dataset:
     """Base class of datasets: examples whose shapes and dtypes are known without data."""
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """The shapes and dtypes of one example, by `types.BATCH_KEYS`, without reading data."""
+        """The shapes and dtypes of one example, by `keys.BATCH_KEYS` or own `keys`, without reading data."""
         raise NotImplementedError
+
+    def keys(self) -> dict[str, Key]:
+        """The keys of its examples that `keys.BATCH_KEYS` lacks: their shape, B included, dtype and meaning."""
+        return {}
 
     def vocab(self) -> int | None:
         """The smallest vocabulary size that a model of this data needs; None if the data have no tokens."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from txjax.data.keys import part_of
 from txjax.types import UserError
 
+INPUTS = ("tokens", "source_tokens")
 _VOCAB, _CLASSES = "vocab", "head.classes"
 
 
-def counted_by(model: Any) -> dict[str, str]:
-    """The field of the model, by key of a batch, that is the number of ids; those of `targets` may be classes."""
-    targets = _VOCAB if size_of(model, _CLASSES) is None else _CLASSES
-    return {"tokens": _VOCAB, "targets": targets, "label": _CLASSES, "other_label": _CLASSES}
+def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:
+    """The field of the model, by key of a batch, that is the number of ids; needed `targets` may be classes."""
+    targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
+    labels = {"label": _CLASSES, "other_label": _CLASSES} if "label" in needs else {}
+    return {"tokens": _VOCAB, "source_tokens": _VOCAB, "targets": targets, **labels}
 
 
 def size_of(model: Any, field: str) -> int | None:
@@ -46,10 +49,14 @@ class Limits:
           needs: the keys that the objective or evaluator needs. Other labels have no limit: an evaluation of features
             may have other classes than the model.
         """
-        label = {"label", "other_label"} if "label" in needs else set()
-        keys = {"tokens", "targets"} | label
-        ends = {key: (name, size_of(model, name)) for key, name in counted_by(model).items() if key in keys}
-        return cls(field, {key: (name, end) for key, (name, end) in ends.items() if end is not None})
+        needed = [part_of(key) for need in needs for key in need.split(" | ")]
+        ends = {}
+        for task in {"", *(task for task, _ in needed)}:
+            own = for_task(model, task)
+            for key, counted in counted_by(own, {name for of, name in needed if of == task}).items():
+                if (end := size_of(own, counted)) is not None:
+                    ends[f"{task}/{key}" if task else key] = counted, end
+        return cls(field, ends)
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:
         """Checks some rows of a batch on the host. A target or label of weight 0 may be negative, since it is not used.
@@ -57,16 +64,23 @@ class Limits:
         Raises:
           UserError: an id is out of range; the message names the example.
         """
-        for key, (name, end) in self.ends.items():
+        for key, (counted, end) in self.ends.items():
             # As unsigned numbers, negative ids are large.
             if key not in batch or batch[key].view(np.uint32).max(initial=0) < end:
                 continue
-            ids = batch[key]
+            task, name = part_of(key)
+            ids, prefix = batch[key], task and f"{task}/"
             outside = (ids < 0) | (ids >= end)
-            weights = batch.get("weights")
-            if key != "tokens" and weights is not None and weights.shape == ids.shape:
+            weights = batch.get(f"{prefix}weights")
+            if name not in INPUTS and weights is not None and weights.shape == ids.shape:
                 outside &= (weights != 0) | (ids >= end) | (ids < -end)
             if outside.any():
                 index = tuple(np.argwhere(outside)[0])
-                expected = f"{key} from 0 to {end - 1} (config.model.{name} is {end})"
-                raise UserError(self.field, expected, f"{ids[index]} in example {batch['id'][index[0]]}")
+                examples = batch[f"{prefix}id"]
+                expected = f"{key} from 0 to {end - 1} (config.model.{counted} is {end})"
+                raise UserError(self.field, expected, f"{ids[index]} in example {examples[index[: examples.ndim]]}")
+
+
+def for_task(model: Any, task: str) -> Any:
+    """The model as a task calls it: another head, or other sizes; the model itself if it has one task, or no name."""
+    return model.for_task(task) if task and hasattr(model, "for_task") else model

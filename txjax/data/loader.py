@@ -12,14 +12,14 @@ from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
-from txjax.data.buckets import Bucketed, order
+from txjax.data.buckets import Cut, Cuts, Shown, order
 from txjax.data.dataset import Example, Source
 from txjax.data.limits import Limits
 from txjax.data.rng import example_rng
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
-Width = Callable[[range], int | None]  # the length of the batch at some positions
+CutsAt = Callable[[range], Cuts]  # what is kept of the examples of the batch at some positions
 THREADS = min(4, os.cpu_count() or 1)  # most of the work is Python under the GIL
 
 
@@ -56,8 +56,8 @@ def train_batches(
         example, epoch = index(position)
         return _example(source, example, epoch, seed)
 
-    width = _width(source, lambda positions: [index(position)[0] for position in positions])
-    return _batches(row, width, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch)
+    cuts = _cuts(source, lambda positions: [index(position) for position in positions])
+    return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch)
 
 
 def eval_batches(
@@ -75,13 +75,13 @@ def eval_batches(
     """
     count = len(source)
     padding = {key: np.zeros_like(value) for key, value in _example(source, 0, 0, 0).items()}
-    assert "weights" in padding, "padding needs weights, which are 0 there"
+    assert any(key.endswith("weights") for key in padding), "padding needs weights, which are 0 there"
 
     def row(position: int) -> Example:
         return _example(source, position, 0, 0) if position < count else padding
 
-    width = _width(source, lambda positions: [position for position in positions if position < count])
-    return _batches(row, width, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
+    cuts = _cuts(source, lambda positions: [(position, 0) for position in positions if position < count])
+    return _batches(row, cuts, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
 
 
 @dataclasses.dataclass(eq=False)
@@ -89,7 +89,7 @@ class _Rows:
     """A random-access source for Grain: item i has some rows of batch `start` + i."""
 
     row: Row
-    width: Width
+    cuts: CutsAt
     batch_size: int
     rows: Sequence[int]
     limits: Limits | None
@@ -102,8 +102,8 @@ class _Rows:
     def __getitem__(self, item: int) -> Batch:
         first = (self.start + item) * self.batch_size
         rows = [self.row(first + row) for row in self.rows]
-        width = self.width(range(first, first + self.batch_size))
-        batch = {key: np.stack([_cut(row[key], width) for row in rows]) for key in rows[0]}
+        cuts = self.cuts(range(first, first + self.batch_size))
+        batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
         if self.limits is not None:
             self.limits.check(batch)
@@ -114,20 +114,16 @@ def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
     return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
 
 
-def _width(source: Source, examples: Callable[[range], list[int]]) -> Width:
-    """Returns a function from positions to the length of their batch; None if no bucket cuts it."""
-    if not isinstance(source, Bucketed):
-        return lambda positions: None
-    return lambda positions: source.width(examples(positions))
-
-
-def _cut(array: np.ndarray, width: int | None) -> np.ndarray:
-    return array if width is None or array.ndim != 1 else array[:width]
+def _cuts(source: Source, shown: Callable[[range], Shown]) -> CutsAt:
+    """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
+    if not isinstance(source, Cut):
+        return lambda positions: {}
+    return lambda positions: source.cuts(shown(positions))
 
 
 def _batches(
     row: Row,
-    width: Width,
+    cuts: CutsAt,
     batch_size: int,
     rows: Sequence[int] | None,
     limits: Limits | None,
@@ -138,7 +134,7 @@ def _batches(
 ) -> Generator[Batch]:
     import grain  # slow to import, and not needed by configs
 
-    source = _Rows(row, width, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
+    source = _Rows(row, cuts, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
     batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
     try:

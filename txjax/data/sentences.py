@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from txjax.data import disk_cache, records
-from txjax.data.buckets import Bucketed, check_buckets
+from txjax.data.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
@@ -130,12 +130,14 @@ class SentenceSource(Bucketed):
         ]
         self.fingerprint = _hash([tokens.fingerprint for tokens in self._tokens])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
-        self.lengths = np.minimum(sizes, text.length).astype(np.int32)
-        self.buckets, self.sort_batches = (*text.buckets, text.length), text.sort_batches
+        cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
+        self.lengths = (Lengths(np.minimum(sizes, text.length).astype(np.int32), cut),)
+        self.buckets = tuple((length,) for length in (*text.buckets, text.length))
+        self.sort_batches = text.sort_batches
         self._start, self._separator = (text.tokenizer.special(name) for name in ("[CLS]", "[SEP]"))
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.lengths[0].of)
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         length = self._text.length
@@ -166,7 +168,7 @@ class LabelledSource(SentenceSource):
         self._numbers = np.arange(len(self._labels))
         if text.subset is not None and text.classes is not None:
             self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
-            self.lengths = self.lengths[self._numbers]
+            self.lengths = tuple(Lengths(each.of[self._numbers], each.axes) for each in self.lengths)
         parts = [self.fingerprint, text.label_feature]
         self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
 

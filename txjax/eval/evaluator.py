@@ -13,10 +13,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
+from txjax.data.limits import for_task
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
-from txjax.types import Batch, PyTree, config_field
+from txjax.types import Batch, PyTree, UserError, config_field, near_misses
 
 Program = Callable[[PyTree, Batch], PyTree]
 Programs = dict[Hashable, Program]
@@ -52,10 +53,10 @@ class Context:
     Attributes:
       name: the evaluator's name in `Experiment.evals`.
       evaluator: the evaluator itself.
-      model: the run's model.
-      objective: the run's objective.
+      model: the run's model; of several tasks, as the evaluator's calls it.
+      objective: the run's objective, or its task's.
       seed: the run's seed.
-      train: the run's training data.
+      train: the run's training data, or its task's.
       source: the evaluator's own data, opened.
       batch_size: examples in a global batch.
       sharding: the sharding of a batch's arrays.
@@ -154,15 +155,36 @@ class Evaluator:
       every_steps: training steps between two evaluations; the last step is always evaluated.
       batch_size: examples in a global batch. If None, the run's.
       max_batches: the number of batches to evaluate. If None, all.
+      task: the task that is evaluated, in a run of several (`objectives.Several`): with its objective, on its data set.
+        If None, the run has one.
     """
 
     data: Dataset
     every_steps: int = config_field(100, at_least=1)
     batch_size: int | None = config_field(None, at_least=1)
     max_batches: int | None = config_field(None, at_least=1)
+    task: str | None = None
+
+    def part(self, model: Any, objective: Objective, train: Dataset) -> tuple[Any, Objective, Dataset]:
+        """What it evaluates of a run's model, objective and training data: all of them, or those of `task`.
+
+        Raises:
+          UserError: the run has no such task; the field is `eval.task`.
+        """
+        if self.task is None:
+            return model, objective, train
+        tasks = getattr(objective, "tasks", {})
+        if self.task not in tasks:
+            expected = f"a task of config.objective: {', '.join(tasks) or 'it has none'}"
+            raise UserError("eval.task", expected, self.task, near_misses(self.task, tasks))
+        return for_task(model, self.task), tasks[self.task], self.trained_on(train)
+
+    def trained_on(self, train: Dataset) -> Dataset:
+        """The part of the run's training data that belongs to `task`; all of them without one."""
+        return train if self.task is None else getattr(train, "parts", {}).get(self.task, train)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        """Keys that a batch of `data` must have, "a | b" for one of two. `objective` is the run's."""
+        """Keys that a batch of `data` must have, "a | b" for one of two. `objective` is the run's, or its task's."""
         return objective.required_keys
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:

@@ -91,6 +91,14 @@ class Model(nn.Module, kw_only=True):
         """The scaling by the model's sizes, for its layers: the identity if nothing depends on them."""
         return self.scaling() or Scaling()
 
+    @nn.nowrap
+    def for_task(self, task: str) -> Any:
+        """The model as one of several tasks calls it (`objectives.Several`): under the same paths, all its parameters.
+
+        A model whose tasks have heads of their own overrides this; here all tasks call it alike.
+        """
+        return self
+
 
 def models_inside(model: Model) -> Iterator[tuple[str, Model]]:
     """The models among a model's fields, by the name that their parameters are under."""

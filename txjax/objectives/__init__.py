@@ -1,11 +1,12 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import Objective, apply_model, example_keys, missing_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, check_vocab, example_keys, missing_keys, select_keys
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
+from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
@@ -21,10 +22,12 @@ __all__ = [
     "SpanCorruption",
     "Spans",
     "TokenClassification",
+    "Several",
     "correct",
     "cross_entropy",
     "example_keys",
     "select_keys",
     "apply_model",
+    "check_vocab",
     "missing_keys",
 ]

@@ -2,28 +2,45 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from txjax.data import Dataset
+from txjax.data.limits import size_of
 from txjax.nn import AUX_COLLECTIONS
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, flat_paths
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
 
 
 @dataclasses.dataclass
 class Objective:
-    """The loss and metrics, as a pure function of a model, its variables and a batch.
+    """The loss and metrics, as a pure function of a model, its variables and a batch."""
 
-    Attributes:
-      required_keys: keys that a batch must have; "image | tokens" is one of them, or both.
-    """
-
-    required_keys: ClassVar[tuple[str, ...]] = ()
+    @property
+    def required_keys(self) -> tuple[str, ...]:
+        """Keys that a batch must have; "image | tokens" is one of them, or both. A class may set it as an attribute."""
+        raise NotImplementedError
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        """The model's arguments; `model.init(key, **inputs)` creates its variables."""
+        """The model's arguments."""
         raise NotImplementedError
+
+    def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
+        """The model's variables, drawn by one call with `inputs`.
+
+        An objective that calls other methods of the model, or several models, overrides it, so that the variables of
+        all of them are drawn.
+        """
+        return model.init(rngs, **self.inputs(batch))
+
+    def check(self, model: Any, data: Dataset) -> None:
+        """Checks the objective against the model and the training data, without tracing.
+
+        Raises:
+          UserError: it doesn't fit; the field's name begins with `config.` or, for the objective itself, `objective`.
+        """
+        check_vocab(model, data)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         """The losses and metrics of a batch, as sums and counts.
@@ -41,6 +58,20 @@ def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The required keys (`a`, or `a | b` for either) that are not among `keys`."""
     given = set(keys)
     return [need for need in needs if not given & set(need.split(" | "))]
+
+
+def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
+    """Raises UserError if the data has tokens outside the model's vocabulary."""
+    vocab, known = data.vocab(), getattr(model, "vocab", None)
+    if vocab is not None and known is not None and known < vocab:
+        raise UserError("config.model.vocab", f"at least {vocab}, the tokens of {field}", known)
+
+
+def check_classes(model: Any, data: Dataset) -> None:
+    """Raises UserError if the data has more classes than the model's head."""
+    classes, known = getattr(data, "classes", None), size_of(model, "head.classes")
+    if classes is not None and known is not None and known < classes:
+        raise UserError("config.model.head.classes", f"at least {classes}, the classes of config.data", known)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +94,21 @@ class AuxOutputs:
 
 
 def apply_model(
-    model: Any, variables: PyTree, inputs: dict[str, Any], batch: Batch, key: jax.Array, train: bool
+    model: Any,
+    variables: PyTree,
+    inputs: dict[str, Any],
+    batch: Batch,
+    key: jax.Array,
+    train: bool,
+    method: str | None = None,
 ) -> tuple[Any, AuxOutputs]:
-    """The output of a call of the model, and its auxiliary outputs (none if not `train`)."""
+    """The output of a call of the model, and its auxiliary outputs (none if not `train`).
+
+    Args:
+      method: the method to call. If None, `__call__`.
+    """
     state = {name: value for name, value in variables.items() if name != "params"}
+    inputs = inputs if method is None else inputs | {"method": method}
     if not train:
         return model.apply(variables, **inputs, train=False), AuxOutputs(state)
     rngs = {"dropout": jax.random.fold_in(key, batch["id"][0])}

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.objectives.base import AuxOutputs, Objective, apply_model, select_keys
+from txjax.data import Dataset
+from txjax.objectives.base import AuxOutputs, Objective, apply_model, check_classes, select_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
@@ -49,6 +50,10 @@ class Classification(OfExamples):
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "label", "weights")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        check_classes(model, data)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = self.call(model, variables, batch, key, train)

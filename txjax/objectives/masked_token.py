@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.data import Dataset
 from txjax.nn import Logits
 from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
@@ -38,6 +39,13 @@ class MaskedToken(Objective):
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        known = getattr(model, "vocab", None)
+        for field, least in {"mask_id": self.mask_id + 1, "vocab": self.vocab}.items():
+            if known is not None and known < least:
+                raise UserError(f"objective.{field}", f"ids below config.model.vocab = {known}", getattr(self, field))
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "tokens", "segments", "positions", "types")

@@ -5,6 +5,8 @@ from typing import Any, ClassVar
 
 import jax
 
+from txjax.data import Dataset
+from txjax.objectives.base import check_classes
 from txjax.objectives.classification import OfExamples
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree
@@ -23,6 +25,10 @@ class TokenClassification(OfExamples):
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
     output: ClassVar[tuple[str, ...]] = ("B", "L", "classes")
     heads: ClassVar[str] = "TokenClasses(...)"
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        check_classes(model, data)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = self.call(model, variables, batch, key, train)

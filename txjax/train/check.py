@@ -1,18 +1,20 @@
 """Everything that can be wrong with an experiment and be known before its layout is traced. Read-only."""
 
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
-from txjax.data import Dataset, Source
-from txjax.data.limits import size_of
+from txjax.data import Dataset, Source, Tasks
+from txjax.data.keys import check_spec
 from txjax.experiment import Experiment, resolved
-from txjax.objectives import missing_keys
+from txjax.objectives import check_vocab, missing_keys
 from txjax.train.shared_modules import check_shared_modules
 from txjax.tree import check_fields
-from txjax.types import BATCH_KEYS, UserError, near_misses
+from txjax.types import UserError, near_misses
 
 
 def check(experiment: Experiment) -> None:
@@ -23,15 +25,19 @@ def check(experiment: Experiment) -> None:
     """
     check_layout(experiment, jax.device_count())
     experiment = resolved(experiment)
-    _check_data("config.data", experiment, experiment.data, experiment.objective, experiment.objective.required_keys)
-    _check_classes(experiment)
+    model, objective, train = experiment.model, experiment.objective, experiment.data
+    with _inside("config.objective", "objective"):
+        _check_data("config.data", train, objective, objective.required_keys)
+        objective.check(model, train)
     for name, evaluator in experiment.evals.items():
-        needs = evaluator.required_keys(experiment.objective)
-        _check_data(f"config.evals.{name}.data", experiment, evaluator.data, evaluator, needs)
-        try:
-            evaluator.check(experiment.model, experiment.objective, experiment.data)
-        except UserError as error:
-            raise error.inside(f"config.evals.{name}", "eval") from None
+        with _inside(f"config.evals.{name}", "eval"):
+            of_model, goal, of_train = evaluator.part(model, objective, train)
+            field, needs = f"config.evals.{name}.data", evaluator.required_keys(goal)
+            _check_data(field, evaluator.data, evaluator, needs)
+            if isinstance(evaluator.data, Tasks):
+                raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
+            check_vocab(of_model, evaluator.data, field)
+            evaluator.check(of_model, goal, of_train)
     _check_best(experiment)
     check_shared_modules(experiment)
     for tracker in experiment.trackers:
@@ -45,13 +51,11 @@ def open_data(field: str, data: Dataset) -> Source:
     Raises:
       UserError: what `Dataset.open` finds, no example, or one with other arrays.
     """
-    try:
+    with _inside(field, "data"):
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)
         example = source.example(0, 0, np.random.default_rng(0))
-    except UserError as error:
-        raise error.inside(field, "data") from None
     spec = {key: x for key, x in data.spec().items() if key != "id"}
     found = {key: np.asarray(value) for key, value in example.items()}
     if set(spec) != set(found):
@@ -107,16 +111,20 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
             )
 
 
-def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:
+@contextlib.contextmanager
+def _inside(place: str, root: str) -> Iterator[None]:
+    """Errors inside name a component's fields by its place in the config."""
     try:
-        data.check()
+        yield
     except UserError as error:
-        raise error.inside(field, "data") from None
-    spec = data.spec()
-    for key in spec:
-        if key not in BATCH_KEYS:
-            expected = f"{type(data).__name__}.spec() with keys of txjax.types.BATCH_KEYS"
-            raise UserError(field, expected, key, near_misses(key, BATCH_KEYS) or list(BATCH_KEYS))
+        raise error.inside(place, root) from None
+
+
+def _check_data(field: str, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:
+    with _inside(field, "data"):
+        data.check()
+        spec = data.spec()
+        check_spec(type(data).__name__, spec, data.keys())
     if missing := missing_keys(needs, spec):
         raise UserError(
             field,
@@ -124,16 +132,6 @@ def _check_data(field: str, experiment: Experiment, data: Dataset, asker: Any, n
             f"{type(data).__name__} with {', '.join(spec)}",
             near_misses(missing[0], spec),
         )
-    vocab, known = data.vocab(), getattr(experiment.model, "vocab", None)
-    if vocab is not None and known is not None and known < vocab:
-        raise UserError("config.model.vocab", f"at least {vocab}, the tokens of {field}", known)
-
-
-def _check_classes(experiment: Experiment) -> None:
-    classes, known = getattr(experiment.data, "classes", None), size_of(experiment.model, "head.classes")
-    labelled = {"label", "targets"} & set(experiment.objective.required_keys)
-    if labelled and classes is not None and known is not None and known < classes:
-        raise UserError("config.model.head.classes", f"at least {classes}, the classes of config.data", known)
 
 
 def _check_best(experiment: Experiment) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
-from txjax.data.buckets import Bucketed
+from txjax.data.buckets import Cut
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
@@ -112,7 +112,7 @@ class Population(Trainer):
         self.experiments = [run.experiment for run in runs]
         mesh, built = self.experiment.mesh, self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
-        if any(isinstance(run.source, Bucketed) for run in runs):
+        if any(isinstance(run.source, Cut) and not run.source.whole for run in runs):
             raise UserError("config.data", "batches of one length where points train together", "buckets")
         self.sources = {id(run.source): run.source for run in runs}
         orders = [(id(run.source), run.experiment.seed) for run in runs]

@@ -31,24 +31,23 @@ def evaluator(
       programs: of runs with the same model, objective, seed and training data.
     """
     programs = {} if programs is None else programs
-    started = {
-        name: evaluator.start(
-            Context(
-                name=name,
-                evaluator=evaluator,
-                model=experiment.model,
-                objective=experiment.objective,
-                seed=experiment.seed,
-                train=experiment.data,
-                source=evaluator.data.open() if sources is None else sources[name],
-                batch_size=evaluator.batch_size or experiment.batch_size,
-                sharding=sharding,
-                folder=folder,
-                programs=programs,
-            )
+    started = {}
+    for name, each in experiment.evals.items():
+        model, objective, train = each.part(experiment.model, experiment.objective, experiment.data)
+        context = Context(
+            name=name,
+            evaluator=each,
+            model=model,
+            objective=objective,
+            seed=experiment.seed,
+            train=train,
+            source=each.data.open() if sources is None else sources[name],
+            batch_size=each.batch_size or experiment.batch_size,
+            sharding=sharding,
+            folder=folder,
+            programs=programs,
         )
-        for name, evaluator in experiment.evals.items()
-    }
+        started[name] = each.start(context)
     return lambda name, variables, step: started[name](variables, step)
 
 

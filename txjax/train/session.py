@@ -69,7 +69,7 @@ def session(
         for run in runs:
             on_primary("the config", functools.partial(write_config, run.workdir, run.experiment, allow_config_change))
         for name, evaluation in first.evals.items():
-            for difference in differences(evaluation.data, first.data):
+            for difference in differences(evaluation.data, evaluation.trained_on(first.data)):
                 log.info("eval/%s reads %s", name, difference)
         costs = step_costs(first, runs[0].layout)
         for run in runs:

@@ -91,7 +91,7 @@ def _key() -> PyTree:
 def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
     params_key, dropout_key = jax.random.split(key)
     rngs = {"params": params_key, "dropout": dropout_key}
-    return experiment.model.init(rngs, **experiment.objective.inputs(batch))
+    return experiment.objective.init(experiment.model, rngs, batch)
 
 
 def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:

@@ -10,10 +10,13 @@ import jax
 import numpy as np
 
 from txjax.chips import peak
+from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.train.counting import flops_per_step
 from txjax.train.goodput import Goodput
 from txjax.train.state import Layout, batch_spec
+
+TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
 
 class Work(NamedTuple):
@@ -36,8 +39,8 @@ def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], w
       batch: this process's rows.
       whole: FLOPs of a step on a batch that nothing was cut from.
     """
-    tokens = experiment.batch_size * math.prod(batch["tokens"].shape[1:]) if "tokens" in batch else 0
     spec = {key: jax.ShapeDtypeStruct((experiment.batch_size, *x.shape[1:]), x.dtype) for key, x in batch.items()}
+    tokens = sum(math.prod(x.shape) for key, x in spec.items() if part_of(key)[1] in TOKENS)
     if spec == batch_spec(experiment.data, experiment.batch_size):
         return Work(tokens, whole)
     with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants

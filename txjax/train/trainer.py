@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -105,7 +105,7 @@ class Trainer:
         if distributed.is_primary():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
-        self.compiled: dict[int, Work] = {}  # the work of a step, by the tokens of its batch
+        self.compiled: dict[Hashable, Work] = {}  # the work of a step, by the shapes of its batch
         self.pending: Pending | None = None
 
     def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
@@ -228,9 +228,9 @@ class Trainer:
     def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
         """Yields the work of the step inside. If None, the step compiles: its time is not counted as training."""
         own = self.batch_of_one_run(host_batch)
-        size = own["tokens"].size if "tokens" in own else 0
-        if size in self.compiled:
-            yield self.compiled[size]
+        shapes = frozenset((key, x.shape) for key, x in own.items())
+        if shapes in self.compiled:
+            yield self.compiled[shapes]
             return
         jax.block_until_ready(self.state)  # the time of the steps before is theirs
         if not self.compiled:
@@ -238,9 +238,9 @@ class Trainer:
         begun = time.perf_counter()
         with self._outside_step("compile", "compiling the step"):
             yield None
-            self.compiled[size] = work(self.experiment, self.layout, own, self.flops_per_step)
+            done = self.compiled[shapes] = work(self.experiment, self.layout, own, self.flops_per_step)
             jax.block_until_ready(self.state)
-        which, seconds = f" of {size} tokens" if size else "", time.perf_counter() - begun
+        which, seconds = f" of {done.tokens} tokens" if done.tokens else "", time.perf_counter() - begun
         log.info("first step%s after %.1f s (compilation included)", which, seconds)
 
     @contextlib.contextmanager

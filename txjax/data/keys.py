@@ -1,0 +1,73 @@
+"""The keys of a batch: their shapes, dtypes and meaning, and the check of a data set's spec against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+
+from txjax.types import UserError, near_misses
+
+Key = tuple[str, str, str]  # shape, dtype, meaning
+
+# B batch, L length, S length of a source, T samples or frames, N things in an image; H W height and width.
+BATCH_KEYS: dict[str, Key] = {
+    "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
+    "tokens": ("B L", "int32", "input token ids"),
+    "targets": ("B L", "int32", "the token to predict at each position"),
+    "weights": ("B L | B", "float32", "weight of each target (or example) in the loss; 0 = ignore"),
+    "segments": ("B L", "int32", "document number inside the window, from 1; 0 = padding; attention stays inside"),
+    "positions": ("B L", "int32", "position of each token inside its document"),
+    "types": ("B L", "int32", "0 for the first, 1 for the second sentence of a pair"),
+    "next_sentence": ("B", "int32", "1 where the second sentence follows the first in the text, else 0"),
+    "source_tokens": ("B S", "int32", "token ids of the source, which the encoder of an encoder-decoder reads"),
+    "source_segments": ("B S", "int32", "segments of the source; 0 = padding"),
+    "source_positions": ("B S", "int32", "position of each source token inside its document"),
+    "start": ("B", "int32", "index in `tokens` of an answer's first token"),
+    "end": ("B", "int32", "index in `tokens` of an answer's last token"),
+    "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
+    "boxes": ("B N 4", "float32", "top, left, bottom, right of each box, as fractions of the image's height and width"),
+    "box_labels": ("B N", "int32", "class of each box; -1 = padding"),
+    "masks": ("B N H W | B H W", "int32", "1 inside each object, else 0; or the class of each pixel, -1 = ignore"),
+    "points": ("B N 2", "float32", "row and column of each point, as fractions of the image's height and width"),
+    "point_labels": ("B N", "int32", "1 for a point on the object, 0 for one off it; -1 = padding"),
+    "audio": ("B T", "float32", "samples at 16 kHz in [-1, 1]; 0 = padding"),
+    "audio_length": ("B", "int32", "samples of `audio` that are not padding"),
+    "features": ("B T C", "float32", "frames of features, such as log mels; 0 = padding"),
+    "features_length": ("B", "int32", "frames of `features` that are not padding"),
+    "label": ("B", "int32", "class number"),
+    "other_label": ("B", "int32", "class of the example that was mixed in (mixup, cutmix)"),
+    "mix": ("B", "float32", "share of `label` in a mixed example; the rest is `other_label`'s"),
+    "value": ("B", "float32", "the number to predict"),
+    "teacher": ("B V | B L V", "float32", "logits of a teacher, stored with the example"),
+}
+
+
+def part_of(key: str) -> tuple[str, str]:
+    """The task of a key and its own name: `texts` and `tokens` of `texts/tokens`; `` and `tokens` of `tokens`."""
+    task, _, name = key.rpartition("/")
+    return task, name
+
+
+def check_spec(kind: str, spec: Mapping[str, jax.ShapeDtypeStruct], own: Mapping[str, Key]) -> None:
+    """Checks the spec of an example against `BATCH_KEYS` and the keys `own` of the data set.
+
+    A key `task/key` (`data.tasks`) has an axis of rows before those of the table.
+
+    Args:
+      kind: the data set's class, for messages.
+
+    Raises:
+      UserError: a key is unknown, or has another rank or dtype; the field is `data`.
+    """
+    known = BATCH_KEYS | dict(own)
+    for key, x in spec.items():
+        task, name = part_of(key)
+        if name not in known:
+            expected = f"{kind}.spec() with keys of txjax.data.keys.BATCH_KEYS or {kind}.keys()"
+            raise UserError("data", expected, key, near_misses(name, known) or list(known))
+        shapes, dtype, _ = known[name]
+        ranks = {len(shape.split()) - 1 for shape in shapes.split(" | ")}
+        if len(x.shape) - bool(task) not in ranks or str(x.dtype) != dtype:
+            expected = f"{kind}.spec() with {key} as {dtype} [{shapes}], B aside"
+            raise UserError("data", expected, f"{x.dtype}{list(x.shape)}")

@@ -1,0 +1,90 @@
+"""Several objectives at once, each on its own part of a batch."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+from flax import traverse_util
+
+from txjax.data import Dataset, Tasks
+from txjax.data.limits import for_task
+from txjax.data.rng import hash32
+from txjax.objectives.base import Objective
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, near_misses
+
+
+@dataclasses.dataclass
+class Several(Objective):
+    """The sum of the losses of several tasks, each on its rows of the batch (`data.Tasks`).
+
+    The task `texts` has the keys `texts/tokens`, `texts/label`, ... of the batch; its objective gets them as `tokens`,
+    `label`, ..., and calls the model as `model.for_task("texts")`. Its loss terms and metrics are `texts/NAME`. Each
+    term has its own count, so accumulation stays exact; the model's state (BatchNorm) goes through the tasks in order.
+    A task's random draws have a key of their own.
+
+    Attributes:
+      tasks: the objectives, by the name of their task.
+      weights: the factors of the tasks' losses; tasks that are not named have 1. The logged terms have these factors.
+    """
+
+    tasks: dict[str, Objective] = config_field(factory=dict)
+    weights: dict[str, float] = config_field(factory=dict)
+
+    @property
+    def required_keys(self) -> tuple[str, ...]:
+        needs = {task: [need.split(" | ") for need in part.required_keys] for task, part in self.tasks.items()}
+        return (
+            "id",
+            *(" | ".join(f"{task}/{key}" for key in keys) for task, own in needs.items() for keys in own),
+        )
+
+    def check(self, model: Any, data: Dataset) -> None:
+        if not self.tasks:
+            raise UserError("objective.tasks", "at least one objective", self.tasks)
+        for name, weight in self.weights.items():
+            if name not in self.tasks or not weight > 0 or not math.isfinite(weight):
+                expected = f"numbers above 0 for some of {', '.join(self.tasks)}"
+                raise UserError("objective.weights", expected, self.weights, near_misses(name, self.tasks))
+        if not isinstance(data, Tasks):
+            return
+        if set(data.parts) != set(self.tasks):
+            expected = f"a task for each of config.data.parts: {', '.join(data.parts)}"
+            raise UserError("objective.tasks", expected, ", ".join(self.tasks))
+        for name, part in self.tasks.items():
+            try:
+                part.check(for_task(model, name), data.parts[name])
+            except UserError as error:
+                own = UserError(error.field, f"{error.expected} (task {name})", error.got, error.near, error.hint)
+                raise own.inside(f"objective.tasks.{name}", "objective") from None
+
+    def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
+        """The variables of all tasks: those that several have are the first one's."""
+        drawn: dict[Any, Any] = {}
+        for number, (name, part) in enumerate(self.tasks.items()):
+            own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
+            made = part.init(for_task(model, name), own, part_of_batch(batch, name))
+            drawn = traverse_util.flatten_dict(made) | drawn
+        return traverse_util.unflatten_dict(drawn)
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        losses: dict[str, Mean] = {}
+        metrics: dict[str, Mean] = {}
+        state = {name: value for name, value in variables.items() if name != "params"}
+        for name, part in self.tasks.items():
+            own = {"params": variables["params"], **state}
+            seen = part(for_task(model, name), own, part_of_batch(batch, name), _key(key, name), train)
+            weight, state = self.weights.get(name, 1.0), seen.model_state
+            losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in seen.losses.items()}
+            metrics |= {f"{name}/{metric}": mean for metric, mean in seen.metrics.items()}
+        return ObjectiveOutput(losses, metrics, state)
+
+
+def part_of_batch(batch: Batch, task: str) -> Batch:
+    """The rows of a task in a batch, [B R ...] -> [B*R ...], by their keys without its name."""
+    own = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
+    return {key: x.reshape(-1, *x.shape[2:]) for key, x in own.items()}
+
+
+def _key(key: jax.Array, task: str) -> jax.Array:
+    return jax.random.fold_in(key, hash32("task", task))
