@@ -28,7 +28,6 @@ def get_config(kind: str = "bert") -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="squad_xquad_en", features=features)
     pairs: dict[str, Any] = dict(features=features, length=128, tokenizer=tokenizer)
     sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, head=StartEnd())
-    positions = Learned(max_length=192)
     return Experiment(
         model=Decoder(**sizes) if kind == "decoder" else Bert(**sizes, block=PreNorm(), positions=Rotary()),
         objective=Spans(),
