@@ -13,9 +13,9 @@ from txjax.types import UserError
 _VOCAB, _CLASSES = "vocab", "head.classes"
 
 
-def counted_by(model: Any) -> dict[str, str]:
-    """The field of the model, by key of a batch, that is the number of ids; those of `targets` may be classes."""
-    targets = _VOCAB if size_of(model, _CLASSES) is None else _CLASSES
+def counted_by(model: Any, needs: Sequence[str]) -> dict[str, str]:
+    """The field of the model, by key of a batch, that is the number of ids; those of needed `targets` may be classes."""
+    targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
     return {"tokens": _VOCAB, "targets": targets, "label": _CLASSES, "other_label": _CLASSES}
 
 
@@ -48,7 +48,7 @@ class Limits:
         """
         label = {"label", "other_label"} if "label" in needs else set()
         keys = {"tokens", "targets"} | label
-        ends = {key: (name, size_of(model, name)) for key, name in counted_by(model).items() if key in keys}
+        ends = {key: (name, size_of(model, name)) for key, name in counted_by(model, needs).items() if key in keys}
         return cls(field, {key: (name, end) for key, (name, end) in ends.items() if end is not None})
 
     def check(self, batch: Mapping[str, np.ndarray]) -> None:
