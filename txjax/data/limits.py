@@ -14,7 +14,7 @@ _VOCAB, _CLASSES = "vocab", "head.classes"
 
 
 def counted_by(model: Any, needs: Sequence[str]) -> dict[str, str]:
-    """The field of the model, by key of a batch, that is the number of ids; those of needed `targets` may be classes."""
+    """The field of the model that is the number of ids, by key of a batch; `targets` that are needed may be classes."""
     targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
     return {"tokens": _VOCAB, "targets": targets, "label": _CLASSES, "other_label": _CLASSES}
 
