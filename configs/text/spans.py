@@ -3,10 +3,10 @@
     txjax train --config=configs/text/spans.py --workdir=runs/spans
 
 Variants: bert (the default) and decoder. `squad_xquad_en`, with SQuAD's features (as `squad` has), must be prepared in
-TFDS_DATA_DIR (docs/data.md): a thousand questions, too few to learn to read. The score shows that the parts fit.
+TFDS_DATA_DIR (docs/data.md): a thousand questions, too few to learn to read: the score shows that a model can learn them by heart.
 
 Cost: under a minute on two CPU cores.
-Score: SCORE
+Score: eval/train/exact_match 0.992, of 200 training questions, by either model; below 0.01 of the held-out ones.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
-from txjax.nn import PreNorm, Rotary, StartEnd
+from txjax.nn import Init, PreNorm, Rotary, StartEnd
 from txjax.objectives import Spans
 from txjax.optim import AdamW, Linear
 
@@ -27,8 +27,7 @@ def get_config(kind: str = "bert") -> Experiment:
     features = ("question", "context")
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="squad_xquad_en", features=features)
     pairs: dict[str, Any] = dict(features=features, length=128, tokenizer=tokenizer)
-    sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, head=StartEnd())
-    positions = Learned(max_length=192)
+    sizes: dict[str, Any] = dict(vocab=2000, width=64, depth=2, heads=4, initial=Init(), head=StartEnd())
     return Experiment(
         model=Decoder(**sizes) if kind == "decoder" else Bert(**sizes, block=PreNorm(), positions=Rotary()),
         objective=Spans(),

@@ -6,7 +6,8 @@ Variants: bert (the default) and decoder, which sees the words before alone. `ud
 `tags`, must be prepared in TFDS_DATA_DIR (docs/data.md).
 
 Cost: under a minute on two CPU cores.
-Score: SCORE
+Score: eval/test/accuracy 0.916, of the words; 0.895 by the decoder. The most frequent class of each word in the
+training set is right for 0.861.
 """
 
 from typing import Any

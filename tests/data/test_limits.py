@@ -12,9 +12,9 @@ from wrong_ids import WRONG, WrongIds
 from txjax.__main__ import main
 from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
 from txjax.data import records as tfds_records
-from txjax.models import ViT
-from txjax.nn import Classes, FirstToken
-from txjax.objectives import Classification, MaskedPatch
+from txjax.models import Bert, ViT
+from txjax.nn import Classes, FirstToken, TokenClasses
+from txjax.objectives import Classification, MaskedPatch, TokenClassification
 from txjax.types import UserError
 
 import made_sentences
@@ -98,6 +98,9 @@ def test_limits_are_those_of_the_model():
     model, seven = ViT(head=Classes(7, FirstToken()), **sizes), ("head.classes", 7)
     assert Limits.of("data", model, Classification.required_keys).ends == {"label": seven, "other_label": seven}
     assert Limits.of("data", model, MaskedPatch.required_keys).ends == {}
+    tagger = Bert(head=TokenClasses(7), vocab=11, width=8, depth=1, heads=1)
+    ends = Limits.of("data", tagger, TokenClassification.required_keys).ends
+    assert ends == {"tokens": ("vocab", 11), "targets": seven}
     assert Limits.of("data", ViT(**sizes), Classification.required_keys).ends == {}
 
 

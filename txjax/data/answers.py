@@ -13,7 +13,7 @@ from txjax.data.tokenizers import as_string
 from txjax.data.tokens import BATCH
 from txjax.types import UserError, spec
 
-NONE = -1  # the token of the end of an answer that there is not
+ABSENT = -1  # the token of the end of an answer that there is not
 
 
 @dataclasses.dataclass
@@ -67,7 +67,7 @@ class AnswerSource(SentenceSource):
         context = np.flatnonzero(example["types"])[:-1]  # without the last [SEP]
         start, end = self._ends[index].tolist()
         known = end < len(context)
-        start, end = (context[[start, end]].tolist() if known else (0, 0)) if end != NONE else (0, 0)
+        start, end = (context[[start, end]].tolist() if known else (0, 0)) if end != ABSENT else (0, 0)
         numbers = {"start": start, "end": end}
         return (
             example
@@ -95,7 +95,7 @@ def open_ends(text: Answers) -> np.ndarray:
     def ends(number: int, record: dict) -> tuple[int, int]:
         answers = record[text.answer_feature]
         if not len(answers["text"]):
-            return NONE, NONE
+            return ABSENT, ABSENT
         whole, answer, start = (
             as_string(record[context]),
             as_string(answers["text"][0]),

@@ -72,7 +72,7 @@ class HeadContext:
 
     def linear(self, name: str, size: int, axis: str) -> Linear:
         """A dense layer from the width to `size` outputs, whose logical name is `axis`."""
-        drawn = {"initial": self.initial, "scaling": self.scaling}
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         return Linear((size,), (axis,), **drawn, name=name, parent=self.module)
 
     def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
