@@ -74,8 +74,21 @@ class Slot:
                 warnings.simplefilter("ignore")  # of a pattern's backslashes
                 node = ast.parse(text.strip(), mode="eval").body
         except _UNREADABLE:
-            raise self._invalid(text) from None
+            node = None
+        if str in _options(self.kind) and not isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Constant):
+            return self._text(text)
+        if node is None:
+            raise self._invalid(text)
         return self._value(node)
+
+    def _text(self, text: str) -> Any:
+        """A text where a component may be, too: of the component that is there, it is the field declared for it."""
+        if dataclasses.is_dataclass(self.now):
+            name = next((field.name for field in config_fields(self.now) if field.metadata.get("text")), None)
+            return dataclasses.replace(self.now, **{name: text}) if name else text  # type: ignore[type-var]
+        if isinstance(self.now, tuple | list):
+            raise self._invalid(text)
+        return text
 
     def offers(self) -> list[str]:
         """Names of the allowed classes in the package of the declared (or the present) one."""
@@ -92,7 +105,7 @@ class Slot:
             value = self._dict(node)
         elif not isinstance(node, ast.Call):
             value = self._plain(node)
-        elif kinds:  # one component for a tuple of components
+        elif kinds and not any(map(dataclasses.is_dataclass, _options(self.kind))):  # one component for a tuple of them
             value = self._tuple([node], kinds)
         else:
             value = self._component(node)
@@ -134,9 +147,10 @@ class Slot:
         cls = self._class(ast.unparse(node.func))
         fields = {field.name: field for field in config_fields(cls)}
         said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
-        if len(node.args) > len(fields):
-            raise UserError(self.where, f"at most {len(fields)} arguments", len(node.args), hint=said)
-        given = dict(zip(fields, node.args, strict=False))
+        places = [name for name, field in fields.items() if not field.kw_only]
+        if len(node.args) > len(places):
+            raise UserError(self.where, f"at most {len(places)} arguments", len(node.args), hint=said)
+        given = dict(zip(places, node.args, strict=False))
         for keyword in node.keywords:
             name = keyword.arg or "**"
             if name not in fields:

@@ -17,7 +17,7 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import Learned
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
-from txjax.transfer import Bicubic, Transfer
+from txjax.transfer import Bicubic, From
 
 
 def get_config() -> Experiment:
@@ -43,7 +43,7 @@ def get_config() -> Experiment:
         ),
         evals={"test": Evaluation(data=held_out, every_steps=100, batch_size=99)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
-        transfer=Transfer(prefixes={"head": None}, resample=Bicubic(prefix=0)),
+        init_from=From(omit=("head",), resize=(Bicubic(prefix=0),)),
         num_steps=300,
         batch_size=50,
         log_every_steps=25,

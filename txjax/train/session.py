@@ -74,10 +74,8 @@ def session(
         costs = step_costs(first, runs[0].layout)
         for run in runs:
             counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
-            on_primary(
-                "the manifest",
-                functools.partial(write_manifest, run.workdir, run.fingerprints, counts, backend.compiler_options()),
-            )
+            facts = (run.fingerprints, counts, backend.compiler_options(), run.init_source and run.init_source.facts)
+            on_primary("the manifest", functools.partial(write_manifest, run.workdir, *facts))
         with Watchdog(paths[0], first.step_timeout_seconds) as watchdog:
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
             with trainer:
