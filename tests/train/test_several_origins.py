@@ -1,0 +1,143 @@
+"""Two towers that start from two runs of their own, with equal names in both."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import sharding, tree
+from txjax.checkpoint import Checkpoints, Store
+from txjax.checkpoint.origins import recorded
+from txjax.experiment import Experiment
+from txjax.models.model import Model
+from txjax.models.vision.vit import ViT
+from txjax.optim import AdamW, Constant, Group
+from txjax.sharding import Mesh
+from txjax.train.init_from import find_init_source
+from txjax.train.state import build_layout, variables
+from txjax.transfer import Every, From
+from txjax.types import UserError, flat_paths
+
+import tiny_experiments
+from made import numbers
+
+IMAGE = numbers(2, 8, 8, 1)
+FSDP = Mesh(data=1, fsdp=8)
+
+
+class Towers(Model, kw_only=True):
+    """The sum of the logits of two classifiers."""
+
+    left: ViT
+    right: ViT
+
+    def __call__(self, image, train: bool = False):
+        return self.left(image, train=train) + self.right(image, train=train)
+
+
+def vit(depth: int = 2) -> ViT:
+    return ViT(patch=4, classes=10, width=16, depth=depth, heads=2)
+
+
+def towers(**fields) -> Experiment:
+    groups = (Group("right/head/.*"), Group("(?!right/head/).*", trainable=False))
+    own = dict(model=Towers(left=vit(), right=vit()), mesh=FSDP, seed=9)
+    return tiny_experiments.vit(**own | {"optimizer": AdamW(schedule=Constant(), groups=groups)} | fields)
+
+
+def save(workdir: Path, experiment: Experiment) -> Path:
+    """A run of which one step is saved: what its seed draws."""
+    with sharding.use_mesh(experiment.mesh) as built:
+        store = Store(workdir, experiment.checkpoint)
+        store.save(1, build_layout(experiment, built).create(experiment.seed), {})
+        store.wait()
+    (workdir / "config.json").write_text(json.dumps(tree.to_json(experiment)))
+    return workdir
+
+
+def drawn(experiment: Experiment):
+    with sharding.use_mesh(experiment.mesh) as built:
+        return jax.device_get(variables(build_layout(experiment, built).create(experiment.seed)))
+
+
+@pytest.fixture(scope="module")
+def origins(tmp_path_factory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("towers")
+    deep = tiny_experiments.vit(model=vit(4), seed=2)
+    return save(folder / "a", tiny_experiments.vit(model=vit(), seed=1)), save(folder / "b", deep)
+
+
+@pytest.mark.mesh
+def test_each_tower_computes_what_its_run_does(origins, tmp_path, capsys):
+    one, other = origins
+    exp = towers(
+        init_from=(From(str(one), here="left"), From(str(other), here="right", resize=(Every(2),))),
+        checkpoint=Checkpoints(frozen="origin"),
+    )
+    with sharding.use_mesh(exp.mesh) as built:
+        layout = build_layout(exp, built)
+        source = find_init_source(exp, layout)
+        state = source.begin(exp, layout)
+        for path, place in flat_paths((layout.abstract.params, layout.abstract.frozen)).items():
+            x = flat_paths((state.params, state.frozen))[path]
+            assert x.sharding.is_equivalent_to(place.sharding, place.ndim), path
+        found = jax.device_get(variables(state))
+        # A checkpoint without the left tower, and without what is not resized of the right one.
+        store = Store(tmp_path / "run", exp.checkpoint)
+        store.origins = source.frozen()
+        store.save(1, state, {})
+        store.wait()
+        again = jax.device_get(variables(Store(tmp_path / "run", exp.checkpoint).restore(layout.abstract)[0]))
+    jax.tree.map(np.testing.assert_array_equal, found, again)
+    left, right = recorded(store.record(1))
+    assert (left.run, right.run) == (str(one), str(other))
+    assert {at.split("/")[2] for at in left.arrays} == {"left"} and not any("layers" in at for at in right.arrays)
+
+    expected = [drawn(tiny_experiments.vit(model=vit(depth), seed=seed)) for depth, seed in ((2, 1), (4, 2))]
+    half = jax.tree.map(lambda x: x[::2], expected[1]["params"]["layers"])
+    expected[1]["params"] = expected[1]["params"] | {"layers": half}
+    outputs = [vit().apply(each, IMAGE) for each in expected]
+    for name, output in zip(("left", "right"), outputs, strict=True):
+        np.testing.assert_array_equal(exp.model.apply(found, IMAGE, method=lambda m, x, n=name: getattr(m, n)(x)), output)
+    np.testing.assert_allclose(exp.model.apply(found, IMAGE), sum(outputs), rtol=1e-6)
+
+    source.show(tmp_path)
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"from {one} at step 1" in out and f"from {other} at step 1" in out and "resized from layers" in out, out
+    written = json.loads((tmp_path / "transfer.json").read_text())["origins"]
+    assert [(each["run"], each["here"]) for each in written] == [(str(one), "left"), (str(other), "right")]
+
+
+def test_both_towers_from_one_run_and_the_whole_from_a_run_of_towers(origins, tmp_path):
+    one, _ = origins
+    own = Mesh()
+    exp = towers(init_from=(From(str(one), here="left"), From(str(one), here="right")), mesh=own)
+    whole = save(tmp_path / "whole", towers(seed=4, mesh=own))
+    with sharding.use_mesh(own) as built:
+        layout = build_layout(exp, built)
+        twice = jax.device_get(variables(find_init_source(exp, layout).begin(exp, layout)))["params"]
+        part = tiny_experiments.vit(model=vit(), init_from=From(str(whole), there="right"))
+        layout = build_layout(part, built)
+        tower = jax.device_get(variables(find_init_source(part, layout).begin(part, layout)))["params"]
+    jax.tree.map(np.testing.assert_array_equal, twice["left"], twice["right"])
+    jax.tree.map(np.testing.assert_array_equal, tower, drawn(towers(seed=4, mesh=own))["params"]["right"])
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((dict(here="left"), dict(here="lef")), ["init_from[1].here", "did you mean left"]),
+        ((dict(here="left"), dict(here="left", there="layers")), ["init_from[1]", "expected a run with parameters of"]),
+        ((dict(here="left"), dict(here="left")), ["one origin of left/", "init_from[0]", "init_from[1]", "omit="]),
+    ],
+    ids=str,
+)
+def test_user_errors_name_the_origin(origins, parts, words, monkeypatch):
+    exp = towers(init_from=tuple(From(str(origins[0]), **part) for part in parts), mesh=Mesh())
+    monkeypatch.setattr(jax, "jit", None)
+    with sharding.use_mesh(exp.mesh) as built, pytest.raises(UserError) as error:
+        find_init_source(exp, build_layout(exp, built))
+    for word in words:
+        assert word in str(error.value)
