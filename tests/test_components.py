@@ -65,7 +65,11 @@ def test_a_class_of_the_config_file_itself(config, tmp_path):
 
 
 def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
-    flags = ["--config.model.positions=Rotary(theta=500)", '--config.mesh.rules={"vocab": ()}', "--config.init_from=From(omit=('head',))"]
+    flags = [
+        "--config.model.positions=Rotary(theta=500)",
+        '--config.mesh.rules={"vocab": ()}',
+        "--config.init_from=From(omit=('head',))",
+    ]
     written = json.loads(json.dumps(tree.to_json(load(config, *flags))))
     assert tree.to_json(tree.from_json(written)) == written
     points = "\ndef sweep():\n    return [{'model.positions.theta': 700}, {'seed': 1}]\n"

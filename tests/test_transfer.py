@@ -55,7 +55,9 @@ def test_the_empty_prefix_is_all_and_omitted_paths_are_not_taken():
 
 def test_equal_names_in_two_towers_do_not_collide():
     tower = stored_variables(arrays(weights_params_a=(2,), weights_params_b=(3,)))
-    here = stored_variables({f"weights/params/{t}/{x}": (s, "float32") for t in "lr" for x, s in (("a", (2,)), ("b", (3,)))})
+    here = stored_variables(
+        {f"weights/params/{t}/{x}": (s, "float32") for t in "lr" for x, s in (("a", (2,)), ("b", (3,)))}
+    )
     found = rows((From(here="l"), tower), (From(here="r", omit=("r/b",)), tower), here=here)
     assert [(row.action, row.path, row.source) for row in found] == [
         ("loaded", "l/a", 0),

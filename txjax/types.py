@@ -196,7 +196,12 @@ def config_field(
       text: whether a text in place of the component is the value of this field (`--config.init_from=runs/mae`).
     """
     limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
-    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "traced": traced, "off": off, "text": text}
+    metadata = {
+        "limits": {k: v for k, v in limits.items() if v is not None},
+        "traced": traced,
+        "off": off,
+        "text": text,
+    }
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Checkpoints without the frozen parameters that came unchanged from another run: small, exact, and refused without it."""
+"""Checkpoints without the frozen parameters that came unchanged from another run: small, exact, useless without it."""
 
 import json
 import shutil

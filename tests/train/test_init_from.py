@@ -24,7 +24,7 @@ from txjax.train.state import build_layout, merge
 from txjax.transfer import Bicubic, Every, From
 from txjax.types import UserError, flat_paths
 
-from made import numbers
+from made import fill
 
 DATA = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 SIZES = dict(width=16, depth=2, heads=2)
@@ -51,13 +51,6 @@ def tuning(workdir: Path | str, patch: int = 2, **fields) -> Experiment:
     model = ViT(patch=patch, classes=10, positions=Learned(max_length=(8 // patch) ** 2 + 1), **SIZES)
     defaults = dict(model=model, objective=Classification(), data=DATA, init_from=str(workdir), batch_size=8, seed=5)
     return Experiment(**defaults | fields)
-
-
-def fill(abstract, seed: int):
-    """The state with these shapes and made-up numbers, where `abstract` says."""
-    leaves, structure = jax.tree.flatten(abstract)
-    made = [numbers(*x.shape, seed=seed + i).astype(x.dtype) for i, x in enumerate(leaves)]
-    return jax.tree.unflatten(structure, [jax.device_put(n, x.sharding) for n, x in zip(made, leaves, strict=True)])
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Ma
 
 
 def leave_out(parts: dict[str, PyTree], origins: Sequence[Origin], workdir: Path) -> tuple[dict[str, PyTree], Any]:
-    """The parts of a state without the arrays of these origins, and the entry of the record that says where they are."""
+    """The parts of a state without the arrays of these origins, and the record's entry that says where they are."""
     if not origins:
         return parts, {}
     own, _ = _split(parts, {at for origin in origins for at in origin.arrays})
@@ -121,7 +121,7 @@ def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str
       UserError: an origin is not as it was. RunError: a file is unreadable.
     """
     own, elsewhere = _split(abstract, {at for origin in origins for at in origin.arrays})
-    found = {}
+    found: dict[str, Any] = {}
     for origin in origins:
         wanted = {there: elsewhere[here] for here, there in origin.arrays.items() if here in elsewhere}
         if not wanted:

@@ -45,16 +45,11 @@ def join(parts: dict[str, PyTree]) -> TrainState:
 
 
 class Store(Steps):
-    """Saves and restores checkpoints. One save runs at a time, in the background; the next one waits for it.
-
-    Attributes:
-      origins: where frozen parameters of the state lie unchanged, in other runs; set by whoever begins a run, and by
-        loading a step.
-    """
+    """Saves and restores checkpoints. One save runs at a time, in the background; the next one waits for it."""
 
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         super().__init__(workdir, options)
-        self.origins: list[origins.Origin] = []
+        self.origins: list[origins.Origin] = []  # where frozen parameters lie unchanged; known once a step is loaded
         self._saving: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -78,8 +73,8 @@ class Store(Steps):
     ) -> None:
         """Saves some of the parts of a state; `init_from` needs only `weights`."""
         self.wait()
-        record = {"step": step, **record}
-        record["arrays"] = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
+        arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
+        record = {"step": step, **record, "arrays": arrays}
         if self.options.frozen == "origin":
             parts, elsewhere = origins.leave_out(parts, self.origins, self.folder.parent)
             record |= elsewhere
@@ -172,7 +167,8 @@ class Store(Steps):
         Raises:
           UserError: an array is missing or unexpected, or has another shape or dtype; none is dropped or cast.
         """
-        return self._load(step, abstract, all_of_them=True)
+        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
+        return self.load_some(step, abstract)
 
     def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
         """Restores those arrays of one step that are in `abstract`, sharded as there; reads no others.
@@ -180,11 +176,8 @@ class Store(Steps):
         Raises:
           UserError: an array is missing, or has another shape or dtype.
         """
-        return self._load(step, abstract, all_of_them=False)
-
-    def _load(self, step: int, abstract: dict[str, PyTree], all_of_them: bool) -> dict[str, PyTree]:
         record = self.record(step)
-        check_arrays(step, record["arrays"], abstract, all_of_them)
+        check_arrays(step, record["arrays"], abstract, all_of_them=False)
         self.origins = origins.recorded(record)
         return origins.read(step, self.folder.parent, self.origins, abstract)
 

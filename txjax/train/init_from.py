@@ -52,6 +52,12 @@ class SourceStep:
         return f"{self.workdir} at step {self.step}"
 
     @property
+    def title(self) -> str:
+        """What is taken from where: `left/ from encoder/ of runs/a at step 3`."""
+        here, there = (f"{prefix}/" if prefix else "" for prefix in (self.origin.here, self.origin.there))
+        return " ".join(word for word in (here, "from", there, "of" * bool(there), self.name) if word)
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What `transfer.json` and the manifest say of it."""
         prefixes = {"here": self.origin.here, "there": self.origin.there}
@@ -113,7 +119,7 @@ class InitSource:
         for i, each in enumerate(self.steps):
             rows = [row for row in self.rows if row.source == i]
             averaged = any(row.there and row.there.at.startswith("weights/ema/") for row in rows)
-            _table(f"from {each.name}" + ", averaged weights" * averaged, rows)
+            _table(each.title + ", averaged weights" * averaged, rows)
         if numbers["new"]:
             _table("initialised", [row for row in self.rows if row.action == "new"])
         names = " and ".join(dict.fromkeys(each.name for each in self.steps))
@@ -131,13 +137,11 @@ class InitSource:
 
 
 def _table(title: str, rows: list[Row]) -> None:
-    lines = [
-        [row.path, str(list(row.array.shape)), _described(row)]
-        for action in ACTIONS
-        for row in rows
-        if row.action == action
-    ]
-    table(title, ["array", "shape", ""], lines)
+    def done(row: Row) -> str:
+        return f"resized from {list(row.there.shape)}" if row.there and row.resizes else row.action
+
+    ordered = [row for action in ACTIONS for row in rows if row.action == action]
+    table(title, ["array", "shape", ""], [[row.path, str(list(row.array.shape)), done(row)] for row in ordered])
 
 
 def _weights(state: TrainState) -> dict[str, PyTree]:
@@ -153,15 +157,6 @@ def _wanted(row: Row, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
         spec[number] = None
     here = NamedSharding(sharding.mesh, PartitionSpec(*spec)) if row.resizes else sharding
     return jax.ShapeDtypeStruct(row.there.shape, row.there.dtype, sharding=here)
-
-
-def _described(row: Row) -> str:
-    """The action of a row, and where it comes from if that is not the same path and shape."""
-    if row.here is None or row.there is None:
-        return row.action
-    path = row.there.at.removeprefix("weights/").partition("/")[2]
-    other = [path] * (path != row.path) + [str(list(row.there.shape))] * (row.action == "resized")
-    return " ".join([row.action, "from", *other] if other else [row.action])
 
 
 def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | None:

@@ -78,7 +78,7 @@ class Bicubic(ResizeAxis):
             if count <= self.prefix or math.prod(self._grid(count, columns)) != count - self.prefix:
                 raise UserError(
                     f"resize.{field}",
-                    f"a grid of the {count - self.prefix} patches (of {count} {self.axis}, {self.prefix} are the prefix)",
+                    f"a grid of the {count - self.prefix} patches ({self.prefix} of {count} {self.axis} are the prefix)",
                     "a square grid" if columns is None else f"rows of {columns}",
                 )
 
@@ -90,7 +90,7 @@ class Bicubic(ResizeAxis):
 
 @dataclasses.dataclass
 class Every(ResizeAxis):
-    """Every n-th layer, as DistilBERT (Sanh et al. 2019, arXiv:1910.01108) starts from every second one of its teacher's.
+    """Every n-th layer, as DistilBERT starts from every second one of its teacher (Sanh et al. 2019, arXiv:1910.01108).
 
     Attributes:
       step: layers from one that is taken to the next.
@@ -106,9 +106,8 @@ class Every(ResizeAxis):
 
     def check(self, rows: int, there: int) -> None:
         if (count := len(range(self.start, there, self.step))) != rows:
-            raise UserError(
-                "resize", f"{rows} of the {there} {self.axis}", f"every {self.step}. from {self.start}, which are {count}"
-            )
+            taken = f"every {self.step}. from {self.start}, which are {count}"
+            raise UserError("resize", f"{rows} of the {there} {self.axis}", taken)
 
 
 @dataclasses.dataclass
