@@ -145,9 +145,9 @@ def test_positions_of_another_size_are_resized_where_asked_for():
         actions(From(), here, there, table)
     with pytest.raises(UserError, match="omit=.* leaves it out"):  # no table of positions
         actions(From(resize=(Bicubic(),)), here, there)
-    with pytest.raises(UserError, match="resize.columns: expected a grid of the 17 patches .*got 'a square grid'"):
+    with pytest.raises(UserError, match="resize.columns: expected a grid of 17 patches .*got 'a square grid'"):
         actions(From(resize=(Bicubic(prefix=0),)), here, there, table)
-    with pytest.raises(UserError, match="resize.columns_there: expected a grid of the 4 patches .*got 'rows of 3'"):
+    with pytest.raises(UserError, match="resize.columns_there: expected a grid of 4 patches .*got 'rows of 3'"):
         actions(From(resize=(Bicubic(columns_there=3),)), here, there, table)
 
 

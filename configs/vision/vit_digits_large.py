@@ -2,7 +2,7 @@
 
     txjax train --config=configs/vision/vit_digits_large.py --workdir=runs/digits --config.init_from=runs/small
 
-The other half is `vit_fashion_small.py`: its 7x7 learned positions are resampled to 8x8, its head is dropped. Without
+The other half is `vit_fashion_small.py`: its 7x7 learned positions are resized to 8x8, its head is dropped. Without
 `init_from` the same model learns from scratch.
 
 Cost: about 1 minute on two CPU cores.

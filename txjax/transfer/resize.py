@@ -78,7 +78,7 @@ class Bicubic(ResizeAxis):
             if count <= self.prefix or math.prod(self._grid(count, columns)) != count - self.prefix:
                 raise UserError(
                     f"resize.{field}",
-                    f"a grid of the {count - self.prefix} patches ({self.prefix} of {count} {self.axis} are the prefix)",
+                    f"a grid of {count - self.prefix} patches ({self.prefix} of {count} {self.axis} are the prefix)",
                     "a square grid" if columns is None else f"rows of {columns}",
                 )
 
