@@ -147,10 +147,10 @@ class Slot:
         cls = self._class(ast.unparse(node.func))
         fields = {field.name: field for field in config_fields(cls)}
         said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
-        places = [name for name, field in fields.items() if not field.kw_only]
-        if len(node.args) > len(places):
-            raise UserError(self.where, f"at most {len(places)} arguments", len(node.args), hint=said)
-        given = dict(zip(places, node.args, strict=False))
+        positional = [name for name, field in fields.items() if not field.kw_only]
+        if len(node.args) > len(positional):
+            raise UserError(self.where, f"at most {len(positional)} arguments", len(node.args), hint=said)
+        given = dict(zip(positional, node.args, strict=False))
         for keyword in node.keywords:
             name = keyword.arg or "**"
             if name not in fields:
