@@ -11,6 +11,7 @@ from txjax.models.text.bert import Bert
 from txjax.nn.positions import Alibi, Rotary
 from txjax.optim import LARS, Group
 from txjax.optim.schedules import Linear
+from txjax.overrides import set_field
 from txjax.sweep.resolve import resolve
 from txjax.transfer import Every, First, From
 from txjax.types import UserError
@@ -56,6 +57,8 @@ def test_a_text_where_a_component_may_be_too(config):
     with pytest.raises(UserError, match=r"got 'runs/a'.*or set config.init_from\[0\]"):
         load(config, several, "--config.init_from=runs/a")
     assert load(config, how, "--config.init_from=None").init_from is None
+    set_field(run := load(config, how), "init_from", "runs/a")  # as a sweep's point does
+    assert run.init_from == From("runs/a", omit=("head",), resize=(Every(2),))
 
 
 def test_a_class_of_the_config_file_itself(config, tmp_path):

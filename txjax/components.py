@@ -76,19 +76,24 @@ class Slot:
         except _UNREADABLE:
             node = None
         if str in _options(self.kind) and not isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Constant):
-            return self._text(text)
+            return text
         if node is None:
             raise self._invalid(text)
         return self._value(node)
 
-    def _text(self, text: str) -> Any:
-        """A text where a component may be, too: of the component that is there, it is the field declared for it."""
-        if dataclasses.is_dataclass(self.now):
-            name = next((field.name for field in config_fields(self.now) if field.metadata.get("text")), None)
-            return dataclasses.replace(self.now, **{name: text}) if name else text  # type: ignore[type-var]
+    def merged(self, value: Any) -> Any:
+        """A value to set. A text is the field of the present component that is declared for it (`config_field(text=True)`).
+
+        Raises:
+          UserError: a text in place of several components.
+        """
+        if not isinstance(value, str) or str not in _options(self.kind):
+            return value
         if isinstance(self.now, tuple | list):
-            raise self._invalid(text)
-        return text
+            raise self._invalid(value)
+        fields = config_fields(self.now) if dataclasses.is_dataclass(self.now) else []
+        name = next((field.name for field in fields if field.metadata.get("text")), None)
+        return dataclasses.replace(self.now, **{name: value}) if name else value
 
     def offers(self) -> list[str]:
         """Names of the allowed classes in the package of the declared (or the present) one."""

@@ -23,7 +23,7 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     slot, parent = _find(tree, _steps(path))
     if parent is None or isinstance(parent, tuple):
         raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
-    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, value))
+    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, slot.merged(value)))
 
 
 def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:

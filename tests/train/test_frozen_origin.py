@@ -4,12 +4,14 @@ import json
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from flax import traverse_util
 
 from txjax import config as configs
 from txjax.__main__ import main
-from txjax.checkpoint import Store
+from txjax.checkpoint import Checkpoints, Store
 from txjax.checkpoint.origins import recorded
 from txjax.commands.export import weights
 from txjax.io import digest
@@ -51,7 +53,7 @@ def refused(*words: str) -> str:
 def folder(config, tmp_path_factory) -> Path:
     """A run `base`, and two that train its norms only: `saved` saves everything in every step, `small` does not."""
     folder = tmp_path_factory.mktemp("runs")
-    train(config, folder / "base")
+    train(config, folder / "base", "--config.num_steps=2")
     for name, flags in (("saved", ()), ("small", (ORIGIN,))):
         train(config, folder / name, f"--config.init_from={folder / 'base'}@2", *NORMS, *flags)
     return folder
@@ -86,13 +88,6 @@ def test_it_resumes_exactly_and_stays_small(config, folder, moved):
     assert runs.rows(workdir) == runs.rows(folder / "saved")
     assert size(workdir, 4) < 0.1 * size(folder / "saved", 4)
     assert json.loads((workdir / "manifest.json").read_text())["init_from"][0]["step"] == 2
-
-
-def test_resumed_with_saved_it_needs_its_origin_no_more(config, folder, moved):
-    workdir = moved / "small"
-    shutil.rmtree(workdir / "checkpoints" / "4")
-    train(config, workdir, f"--config.init_from={folder / 'base'}@2", *NORMS)
-    assert not recorded(Store(workdir).record(4)) and size(workdir, 4) > 0.9 * size(folder / "saved", 4)
 
 
 def test_a_chain_leads_to_where_the_bytes_are(config, folder, moved):
@@ -171,6 +166,28 @@ def changed(workdir: Path, **facts: str) -> None:
         found["origins"][0] |= facts
         record.write_text(json.dumps(found, indent=1))
         digest.commit(record.parent)
+
+
+def test_when_a_step_has_everything(moved, caplog):
+    """With `saved` from now on, and with `origin` once the origin is gone."""
+    workdir = moved / "small"
+    changed(workdir, run=str(moved / "base"))
+    store = Store(workdir, Checkpoints(frozen="origin", keep=9))
+    arrays = store.record(4)["arrays"]
+    one = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    abstract = {path: jax.ShapeDtypeStruct(*spec, sharding=one) for path, spec in arrays.items() if "weights" in path}
+    wanted = traverse_util.unflatten_dict(abstract, sep="/")
+    parts = store.load_some(4, wanted)
+    for step, frozen in ((6, "origin"), (8, "saved"), (10, "origin")):
+        store.options.frozen = frozen
+        if step == 10:
+            step_removed(moved / "base")
+        store.save_parts(step, parts, {})
+        store.wait()
+    assert [bool(recorded(store.record(step))) for step in (6, 8, 10)] == [True, False, False]
+    assert [record.getMessage()[:35] for record in caplog.records] == ["frozen parameters are saved too: st"]
+    for again in (flat_paths(store.load(step, wanted)) for step in (8, 10)):
+        assert all(x.tobytes() == again[path].tobytes() for path, x in flat_paths(parts).items())
 
 
 def test_folders_that_move_together_find_each_other(folder, moved):

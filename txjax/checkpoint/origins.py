@@ -5,6 +5,7 @@ read from a step with another digest.
 """
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,9 @@ from txjax.checkpoint.arrays import read_arrays
 from txjax.checkpoint.steps import FOLDER, unreadable
 from txjax.distributed import on_primary
 from txjax.io import digest
-from txjax.types import PyTree, UserError, flat_paths
+from txjax.types import PyTree, RunError, UserError, flat_paths
 
+log = logging.getLogger("txjax")
 _FROZEN = "weights/frozen/"
 
 
@@ -54,6 +56,14 @@ class Origin:
             if run.is_dir():
                 problem = "another checkpoint" if found else "that step was removed"
         raise self._gone(problem)
+
+    def is_there(self, workdir: Path) -> bool:
+        """Whether there is such a folder; if not, warns."""
+        try:
+            return self.folder(workdir) is not None
+        except (UserError, RunError) as error:
+            log.warning("frozen parameters are saved too: %s", error)
+            return False
 
     def verified(self, workdir: Path) -> Path:
         """The same folder, all of whose files are as they were. Raises UserError if one is not."""
@@ -106,7 +116,12 @@ def unchanged(source: Path, record: Mapping[str, Any], digested: str, arrays: Ma
 
 
 def leave_out(parts: dict[str, PyTree], origins: Sequence[Origin], workdir: Path) -> tuple[dict[str, PyTree], Any]:
-    """The parts of a state without the arrays of these origins, and the record's entry that says where they are."""
+    """The parts of a state without the arrays of these origins, and the record's entry that says where they are.
+
+    An origin that is gone by now is none: its arrays stay in the parts, with a warning.
+    """
+    kept = on_primary("the origins of frozen parameters", lambda: [origin.is_there(workdir) for origin in origins])
+    origins = [origin for origin, there in zip(origins, kept, strict=True) if there]
     if not origins:
         return parts, {}
     own, _ = _split(parts, {at for origin in origins for at in origin.arrays})
