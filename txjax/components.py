@@ -82,7 +82,7 @@ class Slot:
         return self._value(node)
 
     def merged(self, value: Any) -> Any:
-        """A value to set. A text is the field of the present component that is declared for it (`config_field(text=True)`).
+        """A value to set. A text is the present component with the field of `config_field(text=True)` set to it.
 
         Raises:
           UserError: a text in place of several components.
