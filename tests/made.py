@@ -90,3 +90,10 @@ class Echo:
             if mutable is False
             else (self.output, {name: "changed" for name in mutable if name in variables})
         )
+
+
+def fill(abstract, seed: int):
+    """The state with these shapes and made-up numbers, where `abstract` says."""
+    leaves, structure = jax.tree.flatten(abstract)
+    made = [numbers(*x.shape, seed=seed + i).astype(x.dtype) for i, x in enumerate(leaves)]
+    return jax.tree.unflatten(structure, [jax.device_put(n, x.sharding) for n, x in zip(made, leaves, strict=True)])

@@ -11,7 +11,9 @@ from txjax.models.text.bert import Bert
 from txjax.nn.positions import Alibi, Rotary
 from txjax.optim import LARS, Group
 from txjax.optim.schedules import Linear
+from txjax.overrides import set_field
 from txjax.sweep.resolve import resolve
+from txjax.transfer import Every, First, From
 from txjax.types import UserError
 
 import runs
@@ -30,13 +32,33 @@ def test_a_component_takes_the_place_of_another_and_later_flags_set_its_fields(c
 
 
 def test_dicts_and_optional_components(config):
-    run = load(config, '--config.transfer.prefixes={"head": None, "encoder": "layers"}', "--config.evals={}")
-    assert run.transfer.prefixes == {"head": None, "encoder": "layers"} and run.evals == {}
+    run = load(config, '--config.mesh.rules={"vocab": (), "mlp": ("fsdp",)}', "--config.evals={}")
+    assert run.mesh.rules == {"vocab": (), "mlp": ("fsdp",)} and run.evals == {}
     assert load(config, "--config.ema=EMA(decay=0.5)", "--config.ema=None").ema is None
     assert load(config, "--config.ema=EMA()", "--config.ema.decay=0.5").ema.decay == 0.5
     run = load(config, "--config.evals.valid=Perplexity(NextTokenWindows(split='validation', length=8))")
     assert type(run.evals["valid"]).__name__ == "Perplexity"
     assert load(config, "--config.trackers=()").trackers == ()
+
+
+def test_a_text_where_a_component_may_be_too(config):
+    """It is the run of a `From` that the config has; a component replaces it, and its fields can be set after it."""
+    assert load(config, "--config.init_from=runs/mae 1@best").init_from == "runs/mae 1@best"
+    assert load(config, "--config.init_from=runs/a", "--config.init_from=/runs/b").init_from == "/runs/b"
+    how = "--config.init_from=From(omit=('head',), resize=(Every(2),))"
+    run = load(config, how, "--config.init_from=runs/a@15")
+    assert run.init_from == From("runs/a@15", omit=("head",), resize=(Every(2),))
+    assert load(config, how, "--config.init_from.run=runs/a", "--config.init_from.resize=First(3)").init_from == From(
+        "runs/a", omit=("head",), resize=(First(3),)
+    )
+    several = "--config.init_from=(From(here='image'), From(here='text'))"
+    run = load(config, several, "--config.init_from.0.run=runs/a", "--config.init_from[1].run=runs/b@best")
+    assert run.init_from == (From("runs/a", here="image"), From("runs/b@best", here="text"))
+    with pytest.raises(UserError, match=r"got 'runs/a'.*or set config.init_from\[0\]"):
+        load(config, several, "--config.init_from=runs/a")
+    assert load(config, how, "--config.init_from=None").init_from is None
+    set_field(run := load(config, how), "init_from", "runs/a")  # as a sweep's point does
+    assert run.init_from == From("runs/a", omit=("head",), resize=(Every(2),))
 
 
 def test_a_class_of_the_config_file_itself(config, tmp_path):
@@ -46,7 +68,11 @@ def test_a_class_of_the_config_file_itself(config, tmp_path):
 
 
 def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
-    flags = ["--config.model.positions=Rotary(theta=500)", '--config.transfer.prefixes={"head": None}']
+    flags = [
+        "--config.model.positions=Rotary(theta=500)",
+        '--config.mesh.rules={"vocab": ()}',
+        "--config.init_from=From(omit=('head',))",
+    ]
     written = json.loads(json.dumps(tree.to_json(load(config, *flags))))
     assert tree.to_json(tree.from_json(written)) == written
     points = "\ndef sweep():\n    return [{'model.positions.theta': 700}, {'seed': 1}]\n"
@@ -69,8 +95,11 @@ def test_config_json_and_sweeps_hold_such_a_component(config, tmp_path):
         ("model.positions=Rotary(theta=10**9**9)", ["config.model.positions.theta: expected a number"]),
         ("model.positions=Rotary(**{})", ["a field of Rotary"]),
         ("model.positions=(((", ["config.model.positions", "'((('"]),
-        ("transfer.prefixes={'head': 3}", ["config.transfer.prefixes.head: expected a text or None, got 3"]),
-        ("transfer.prefixes={3: 'head'}", ["keys that are texts"]),
+        ("mesh.rules={'head': 3}", ["config.mesh.rules.head: expected tuple", "got 3"]),
+        ("mesh.rules={3: ()}", ["keys that are texts"]),
+        ("init_from=Frm('runs/a')", ["config.init_from: expected a class of txjax", "did you mean From?"]),
+        ("init_from=From('a', resize=(Evry(2),))", ["config.init_from.resize[0]", "did you mean Every?"]),
+        ("init_from=5", ["config.init_from: expected a text or From", "got 5"]),
         ("trackers=(1,)", ["config.trackers[0]: expected Tracker, got 1", "TensorBoard"]),
         ("num_steps=None", ["config.num_steps"]),
     ],

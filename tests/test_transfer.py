@@ -1,10 +1,12 @@
-"""Transfer of parameters by path, and resampling of positions, on shapes and small tables."""
+"""Transfer of parameters by path from several origins, and other sizes of axes, on shapes and small tables."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.transfer import Bicubic, Linear1D, Transfer, plan, stored_variables
+from txjax.transfer import Bicubic, Every, First, From, Linear1D
+from txjax.transfer.match import Row, Source, match, stored_variables
+from txjax.transfer.origin import origins
 from txjax.types import UserError
 
 from made import numbers
@@ -19,30 +21,59 @@ HERE = stored_variables(arrays(weights_params_enc_a=(2, 3), weights_params_enc_b
 THERE = stored_variables(arrays(weights_params_body_a=(2, 3), weights_frozen_body_b=(4,), weights_params_old_k=(3, 7)))
 
 
-def actions(transfer: Transfer, here=HERE, there=THERE, tables=()) -> dict[str, tuple[str, str]]:
-    found = plan(transfer, here, there, tables, "W")
+def rows(*sources: tuple[From, dict], here=HERE, axes=None) -> list[Row]:
+    """Each source is a run of its own: `W0`, `W1`, ..."""
+    found = [Source(f"init_from[{i}]", origin, f"W{i}", there) for i, (origin, there) in enumerate(sources)]
+    return match(found, here, axes or {})
+
+
+def actions(origin: From, here=HERE, there=THERE, axes=None) -> dict[str, tuple[str, str]]:
+    found = rows((origin, there), here=here, axes=axes)
     return {row.path: (row.action, row.there.at if row.there else "") for row in found}
 
 
-def test_prefixes_lead_from_here_to_there_whatever_was_frozen():
-    assert actions(Transfer({"enc": "body"})) == {
+def test_a_prefix_here_is_a_prefix_there_whatever_was_frozen():
+    assert actions(From(here="enc", there="body")) == {
         "enc/a": ("loaded", "weights/params/body/a"),
         "enc/b": ("loaded", "weights/frozen/body/b"),
         "head/k": ("new", ""),
-        "old/k": ("dropped", "weights/params/old/k"),
     }
 
 
-def test_the_longest_prefix_applies_and_the_empty_one_is_all():
+def test_the_empty_prefix_is_all_and_omitted_paths_are_not_taken():
     there = stored_variables(
-        arrays(weights_params_m_enc_a=(2, 3), weights_params_m_enc_b=(4,), weights_params_x=(3, 5))
+        arrays(weights_params_m_enc_a=(2, 3), weights_params_m_enc_b=(4,), weights_params_m_head_k=(3, 5))
     )
-    assert actions(Transfer({"": "m", "enc/b": None, "head/k": "x"}), there=there) == {
+    assert actions(From(there="m", omit=("enc/b", "head")), there=there) == {
         "enc/a": ("loaded", "weights/params/m/enc/a"),
         "enc/b": ("new", ""),
-        "head/k": ("loaded", "weights/params/x"),
+        "head/k": ("new", ""),
         "m/enc/b": ("dropped", "weights/params/m/enc/b"),
+        "m/head/k": ("dropped", "weights/params/m/head/k"),
     }
+
+
+def test_equal_names_in_two_towers_do_not_collide():
+    tower = stored_variables(arrays(weights_params_a=(2,), weights_params_b=(3,)))
+    here = stored_variables(
+        {f"weights/params/{t}/{x}": (s, "float32") for t in "lr" for x, s in (("a", (2,)), ("b", (3,)))}
+    )
+    found = rows((From(here="l"), tower), (From(here="r", omit=("r/b",)), tower), here=here)
+    assert [(row.action, row.path, row.source) for row in found] == [
+        ("loaded", "l/a", 0),
+        ("loaded", "l/b", 0),
+        ("loaded", "r/a", 1),
+        ("new", "r/b", None),
+        ("dropped", "b", 1),
+    ]
+
+
+def test_an_array_of_two_origins_names_both():
+    with pytest.raises(UserError) as error:
+        rows((From(), HERE), (From(here="enc", there="body"), THERE))
+    for word in ("one origin of enc/a", "init_from[0]", "enc/a of W0", "init_from[1]", "body/a of W1", "omit=('enc',)"):
+        assert word in str(error.value), error.value
+    assert len(rows((From(omit=("enc",)), HERE), (From(here="enc", there="body"), THERE))) == 5
 
 
 def test_averages_and_state_of_the_model():
@@ -53,51 +84,112 @@ def test_averages_and_state_of_the_model():
     here = stored_variables(
         arrays(weights_params_a=(2,), weights_params_b=(3,)) | {"weights/model_state/batch_stats/a": ((4,), "float32")}
     )
-    found = [row.there.at for row in plan(Transfer(), here, there, (), "W") if row.there]
+    found = [row.there.at for row in rows((From(), there), here=here) if row.there]
     assert found == ["weights/ema/a", "weights/frozen/b", "weights/model_state/batch_stats/a"]
 
 
 @pytest.mark.parametrize(
-    ("prefixes", "words"),
+    ("origin", "words"),
     [
-        ({}, ["not one path is the same", "such as enc/a", "transfer.prefixes"]),
-        ({"enk": "body"}, ["config.transfer.prefixes['enk']", "this model", "did you mean enc"]),
-        ({"enc": "bodi"}, ["config.transfer.prefixes['enc']", "in W", "did you mean body"]),
-        ({"enc": 3}, ["a prefix of paths, or None", "3"]),
+        (From(), ["init_from[0]", "not one path is the same", "such as enc/a"]),
+        (From(here="enk"), ["init_from[0].here", "this model", "did you mean enc"]),
+        (From(here="enc", there="bodi"), ["init_from[0].there", "in W0", "did you mean body"]),
+        (From(omit=("hed",)), ["init_from[0].omit[0]", "this model", "did you mean head"]),
         (
-            {"enc": "body", "head": "old"},
-            [
-                "head/k to be float32[3, 5], got 'float32[3, 7] in W'",
-                "transfer.prefixes={'head': None} starts it fresh",
-            ],
+            From(here="head", there="old"),
+            ["head/k to be float32[3, 5], got 'float32[3, 7] in W0'", "omit=('head',) leaves it out"],
         ),
     ],
     ids=str,
 )
-def test_user_errors(prefixes, words):
+def test_user_errors(origin, words):
     with pytest.raises(UserError) as error:
-        actions(Transfer(prefixes))
+        actions(origin)
     for word in words:
         assert word in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("init_from", "words"),
+    [
+        (5, ["config.init_from: expected a text such as WORKDIR@best", "int"]),
+        (("a", 5), ["config.init_from[1]", "int"]),
+        (From("a", omit="head"), ["config.init_from.omit: expected a tuple, such as ('head',)"]),
+        ((From("a", resize=Bicubic()),), ["config.init_from[0].resize: expected a tuple"]),
+    ],
+    ids=str,
+)
+def test_what_is_no_origin(init_from, words):
+    with pytest.raises(UserError) as error:
+        origins(init_from)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_origins_without_a_run_are_none():
+    assert origins(None) == origins(From(omit=("head",))) == origins(()) == []
+    assert [field for field, _ in origins((From(), "runs/a@best"))] == ["config.init_from[1]"]
+
+
 def test_nothing_is_cast():
     there = {"params": {path: array._replace(dtype="bfloat16") for path, array in HERE["params"].items()}}
-    with pytest.raises(UserError, match=r"enc/a to be float32\[2, 3\], got 'bfloat16\[2, 3\] in W'"):
-        actions(Transfer(), there=there)
+    with pytest.raises(UserError, match=r"enc/a to be float32\[2, 3\], got 'bfloat16\[2, 3\] in W0'"):
+        actions(From(), there=there)
 
 
-def test_positions_of_another_size_are_resampled_where_asked_for():
+def test_positions_of_another_size_are_resized_where_asked_for():
     here, there = (stored_variables({"weights/params/table": ((n, 6), "float32")}) for n in (17, 5))
-    assert actions(Transfer(resample=Bicubic()), here, there, ["table"])["table"][0] == "resampled"
-    with pytest.raises(UserError, match=r"float32\[17, 6\], got 'float32\[5, 6\] in W'; transfer.resample=Bicubic"):
-        actions(Transfer(), here, there, ["table"])
-    with pytest.raises(UserError, match="starts it fresh"):  # no table of positions
-        actions(Transfer(resample=Bicubic()), here, there)
-    with pytest.raises(UserError, match="resample.columns: expected a grid of the 17 patches .*got 'a square grid'"):
-        actions(Transfer(resample=Bicubic(prefix=0)), here, there, ["table"])
-    with pytest.raises(UserError, match="resample.columns_there: expected a grid of the 4 patches .*got 'rows of 3'"):
-        actions(Transfer(resample=Bicubic(columns_there=3)), here, there, ["table"])
+    table = {"table": ("positions", "width")}
+    assert actions(From(resize=(Bicubic(),)), here, there, table)["table"][0] == "resized"
+    with pytest.raises(UserError, match=r"float32\[17, 6\], got 'float32\[5, 6\] in W0'; resize=Bicubic"):
+        actions(From(), here, there, table)
+    with pytest.raises(UserError, match="omit=.* leaves it out"):  # no table of positions
+        actions(From(resize=(Bicubic(),)), here, there)
+    with pytest.raises(UserError, match="resize.columns: expected a grid of 17 patches .*got 'a square grid'"):
+        actions(From(resize=(Bicubic(prefix=0),)), here, there, table)
+    with pytest.raises(UserError, match="resize.columns_there: expected a grid of 4 patches .*got 'rows of 3'"):
+        actions(From(resize=(Bicubic(columns_there=3),)), here, there, table)
+
+
+def test_axes_are_found_by_name_wherever_they_are():
+    """Offsets of windows in a stack, of half as many layers: [layers offsets heads], as in Swin."""
+    table = numbers(4, 9, 2)
+    here, there = (stored_variables({"weights/params/bias": (s, "float32")}) for s in ((2, 25, 2), (4, 9, 2)))
+    ways = (Every(2, start=1), Bicubic(prefix=0, axis="offsets"))
+    (row,) = rows((From(resize=ways), there), here=here, axes={"bias": ("layers", "offsets", "heads")})
+    resized = row.resized(jnp.asarray(table))
+    for layer in range(2):
+        expected = Bicubic(prefix=0)(jnp.asarray(table[1 + 2 * layer]), 25)
+        np.testing.assert_allclose(resized[layer], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("way", "depth", "there", "taken"),
+    [
+        (Every(2), 3, 6, [0, 2, 4]),
+        (Every(2, start=1), 3, 6, [1, 3, 5]),
+        (Every(3), 2, 4, [0, 3]),
+        (First(2), 2, 6, [0, 1]),
+        (First(2), 2, 2, [0, 1]),
+        (Every(2), 4, 6, "4 of the 6 layers, got 'every 2. from 0, which are 3'"),
+        (Every(2), 6, 6, "6 of the 6 layers, got 'every 2. from 0, which are 3'"),
+        (First(2), 3, 6, "3 of the 6 layers, got 'the first 2'"),
+        (First(3), 3, 2, "3 of the 2 layers, got 'the first 3'"),
+        (None, 3, 6, "resize=Every(2) or First(2) fits it"),
+    ],
+    ids=str,
+)
+def test_layers_of_a_stack(way, depth, there, taken):
+    sizes = [stored_variables({"weights/params/layers/k": ((n, 2), "float32")}) for n in (depth, there)]
+    axes, origin = {"layers/k": ("layers", "width")}, From(resize=(way,) if way else ())
+    if isinstance(taken, str):
+        with pytest.raises(UserError) as error:
+            rows((origin, sizes[1]), here=sizes[0], axes=axes)
+        assert taken in str(error.value) and "init_from[0]" in str(error.value)
+        return
+    (row,) = rows((origin, sizes[1]), here=sizes[0], axes=axes)
+    stack = numbers(there, 2)
+    np.testing.assert_array_equal(row.resized(jnp.asarray(stack)), stack[taken])
 
 
 def keys(x: np.ndarray) -> np.ndarray:

@@ -74,8 +74,26 @@ class Slot:
                 warnings.simplefilter("ignore")  # of a pattern's backslashes
                 node = ast.parse(text.strip(), mode="eval").body
         except _UNREADABLE:
-            raise self._invalid(text) from None
+            node = None
+        if str in _options(self.kind) and not isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Constant):
+            return text
+        if node is None:
+            raise self._invalid(text)
         return self._value(node)
+
+    def merged(self, value: Any) -> Any:
+        """A value to set. A text is the present component with the field of `config_field(text=True)` set to it.
+
+        Raises:
+          UserError: a text in place of several components.
+        """
+        if not isinstance(value, str) or str not in _options(self.kind):
+            return value
+        if isinstance(self.now, tuple | list):
+            raise self._invalid(value)
+        fields = config_fields(self.now) if dataclasses.is_dataclass(self.now) else []
+        name = next((field.name for field in fields if field.metadata.get("text")), None)
+        return dataclasses.replace(self.now, **{name: value}) if name else value
 
     def offers(self) -> list[str]:
         """Names of the allowed classes in the package of the declared (or the present) one."""
@@ -92,7 +110,7 @@ class Slot:
             value = self._dict(node)
         elif not isinstance(node, ast.Call):
             value = self._plain(node)
-        elif kinds:  # one component for a tuple of components
+        elif kinds and not any(map(dataclasses.is_dataclass, _options(self.kind))):  # one component for a tuple of them
             value = self._tuple([node], kinds)
         else:
             value = self._component(node)
@@ -134,9 +152,10 @@ class Slot:
         cls = self._class(ast.unparse(node.func))
         fields = {field.name: field for field in config_fields(cls)}
         said = f"{cls.__name__} has " + (", ".join(fields) if fields else "no fields")
-        if len(node.args) > len(fields):
-            raise UserError(self.where, f"at most {len(fields)} arguments", len(node.args), hint=said)
-        given = dict(zip(fields, node.args, strict=False))
+        positional = [name for name, field in fields.items() if not field.kw_only]
+        if len(node.args) > len(positional):
+            raise UserError(self.where, f"at most {len(positional)} arguments", len(node.args), hint=said)
+        given = dict(zip(positional, node.args, strict=False))
         for keyword in node.keywords:
             name = keyword.arg or "**"
             if name not in fields:

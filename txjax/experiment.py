@@ -11,7 +11,7 @@ from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
-from txjax.transfer import Transfer
+from txjax.transfer import From
 from txjax.types import UserError, config_field
 
 
@@ -40,9 +40,8 @@ class Experiment:
         times as long for what takes longer: compiling, evaluating, saving.
       heartbeat_timeout_seconds: if a process sends no heartbeat for so long, the others stop.
       trackers: where the log is written besides metrics.jsonl.
-      init_from: the run whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best" or
-        "WORKDIR@1500". If None, parameters are initialised.
-      transfer: which of them, under which paths, and how learned positions are resized.
+      init_from: the runs whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best",
+        "WORKDIR@1500", or `From` with paths and sizes. What none has is initialised.
     """
 
     model: Any
@@ -64,8 +63,7 @@ class Experiment:
     step_timeout_seconds: float = config_field(600.0, above=0)
     heartbeat_timeout_seconds: int = config_field(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
-    init_from: str | None = None
-    transfer: Transfer = dataclasses.field(default_factory=Transfer)
+    init_from: str | From | tuple[From, ...] | None = None
 
 
 def resolved(experiment: Experiment) -> Experiment:

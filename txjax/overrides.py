@@ -23,7 +23,7 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     slot, parent = _find(tree, _steps(path))
     if parent is None or isinstance(parent, tuple):
         raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
-    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, value))
+    _set(tree, f"config.{path}", fitted(slot.where, slot.kind, slot.merged(value)))
 
 
 def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
@@ -33,11 +33,12 @@ def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
       known: classes outside txjax that the flag may name.
     """
     path, slot = check_override(tree, flag)
-    value = flag.partition("=")[2]
+    name, equals, value = flag.partition("=")
     if slot.holds_components or value == "None":
         set_field(tree, path, dataclasses.replace(slot, known=known).read(value))
         return tree
-    values, argv = flags.FlagValues(), ["txjax", flag]
+    indexed = re.sub(r"\.(\d+)(?=[.\[]|$)", r"[\1]", name)  # ml_collections reads groups[0], not groups.0
+    values, argv = flags.FlagValues(), ["txjax", indexed + equals + value]
     config_flags.DEFINE_config_dataclass("config", tree, flag_values=values, sys_argv=argv)
     try:
         values(argv)

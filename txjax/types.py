@@ -167,6 +167,7 @@ def config_field(
     choices: tuple[Any, ...] | None = None,
     traced: bool = False,
     off: float | None = None,
+    text: bool = False,
 ) -> Any:
     """A dataclass field with the range of its values, which `tree.check_fields` validates.
 
@@ -174,9 +175,15 @@ def config_field(
       traced: whether the train step can be traced with the number as an argument, so that runs which differ in it can
         share one program (`train.traced`).
       off: the number at which the program omits an operation, so that it differs from the program for other numbers.
+      text: whether a text in place of the component is the value of this field (`--config.init_from=runs/mae`).
     """
     limits = dict(above=above, at_least=at_least, at_most=at_most, below=below, choices=choices)
-    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "traced": traced, "off": off}
+    metadata = {
+        "limits": {k: v for k, v in limits.items() if v is not None},
+        "traced": traced,
+        "off": off,
+        "text": text,
+    }
     if factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)

@@ -18,7 +18,7 @@ from txjax.models.text.bert import Bert
 from txjax.nn import Classes, Learned, MeanTokens, PreNorm
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Linear
-from txjax.transfer import Transfer
+from txjax.transfer import From
 
 
 def get_config() -> Experiment:
@@ -40,7 +40,7 @@ def get_config() -> Experiment:
         data=LabelledText(name="banking77", split="train", buckets=buckets, subset=Subset(per_class=10), **common),
         evals={"test": Evaluation(data=LabelledText(split="test", buckets=buckets, **common), every_steps=200)},
         optimizer=AdamW(peak_lr=2e-3, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        transfer=Transfer(prefixes={"head": None}),  # of `init_from`: its head predicts tokens, this one classes
+        init_from=From(omit=("head",)),  # its head predicts tokens, this one classes
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
         num_steps=400,
         batch_size=32,

@@ -19,7 +19,7 @@ from txjax.models.text.bert import Bert
 from txjax.nn import Classes, Learned, MeanTokens, PreNorm
 from txjax.objectives import Classification, Objective, Regression
 from txjax.optim import AdamW, Linear
-from txjax.transfer import Transfer
+from txjax.transfer import From
 
 SINGLE, PAIR = ("sentence",), ("sentence1", "sentence2")
 FEATURES = {
@@ -65,5 +65,5 @@ def get_config(task: str = "cola") -> Experiment:
         num_steps=400,
         batch_size=32,
         log_every_steps=50,
-        transfer=Transfer(prefixes={"head": None}),  # a Bert's head has a bias a word
+        init_from=From(omit=("head",)),  # a Bert's head has a bias a word
     )

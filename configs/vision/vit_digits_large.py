@@ -2,7 +2,7 @@
 
     txjax train --config=configs/vision/vit_digits_large.py --workdir=runs/digits --config.init_from=runs/small
 
-The other half is `vit_fashion_small.py`: its 7x7 learned positions are resampled to 8x8, its head is dropped. Without
+The other half is `vit_fashion_small.py`: its 7x7 learned positions are resized to 8x8, its head is dropped. Without
 `init_from` the same model learns from scratch.
 
 Cost: about 1 minute on two CPU cores.
@@ -16,7 +16,7 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
-from txjax.transfer import Bicubic, Transfer
+from txjax.transfer import Bicubic, From
 
 
 def get_config() -> Experiment:
@@ -42,7 +42,7 @@ def get_config() -> Experiment:
         ),
         evals={"test": Evaluation(data=held_out, every_steps=100, batch_size=99)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
-        transfer=Transfer(prefixes={"head": None}, resample=Bicubic(prefix=0)),
+        init_from=From(omit=("head",), resize=(Bicubic(prefix=0),)),
         num_steps=300,
         batch_size=50,
         log_every_steps=25,

@@ -1,6 +1,5 @@
 """Parameters that come from another run: the right ones, at the right paths, and user errors before a compile."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -22,10 +21,10 @@ from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_init_source
 from txjax.train.state import build_layout, merge
-from txjax.transfer import Bicubic, Transfer
+from txjax.transfer import Bicubic, Every, From
 from txjax.types import UserError, flat_paths
 
-from made import numbers
+from made import fill
 
 DATA = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 SIZES = dict(width=16, depth=2, heads=2)
@@ -54,13 +53,6 @@ def tuning(workdir: Path | str, patch: int = 2, **fields) -> Experiment:
     )
     defaults = dict(model=model, objective=Classification(), data=DATA, init_from=str(workdir), batch_size=8, seed=5)
     return Experiment(**defaults | fields)
-
-
-def fill(abstract, seed: int):
-    """The state with these shapes and made-up numbers, where `abstract` says."""
-    leaves, structure = jax.tree.flatten(abstract)
-    made = [numbers(*x.shape, seed=seed + i).astype(x.dtype) for i, x in enumerate(leaves)]
-    return jax.tree.unflatten(structure, [jax.device_put(n, x.sharding) for n, x in zip(made, leaves, strict=True)])
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +90,8 @@ def saved(workdir: Path, step: int) -> dict[str, np.ndarray]:
 @pytest.mark.mesh
 def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, tmp_path, capsys):
     copy = shutil.copytree(source, tmp_path / "copy")
-    exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), transfer=Transfer({"patch_embed": None}, Bicubic()))
+    origin = From(str(copy), omit=("patch_embed",), resize=(Bicubic(),))
+    exp = tuning(copy, patch=1, mesh=Mesh(data=1, fsdp=8), init_from=origin)
     with sharding.use_mesh(exp.mesh) as built:
         layout = build_layout(exp, built)
         found = find_init_source(exp, layout)
@@ -118,18 +111,18 @@ def test_a_classifier_starts_from_a_masked_autoencoder_on_another_mesh(source, t
 
     found.show(tmp_path)
     out = " ".join(capsys.readouterr().out.split())
-    for words in ("at step 30", "resampled from [17, 16]", "head/kernel", "[16, 10]", "new", "decoder/embed/kernel"):
+    for words in ("at step 30", "resized from [17, 16]", "head/kernel", "[16, 10]", "new", "decoder/embed/kernel"):
         assert words in out, out
     written = json.loads((tmp_path / "transfer.json").read_text())
-    assert written["step"] == 30 and written["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
-    assert sum(written["numbers"][action] for action in ("loaded", "resampled", "new")) == layout.parameters
+    assert written["origins"][0]["step"] == 30 and written["numbers"]["new"] == 1 * 16 + 16 + 16 * 10 + 10
+    assert sum(written["numbers"][action] for action in ("loaded", "resized", "new")) == layout.parameters
     dropped = [row["path"] for row in written["arrays"] if row["action"] == "dropped"]
     assert dropped and all(path.startswith(("decoder/", "patch_embed/")) for path in dropped)
 
 
 @pytest.mark.parametrize(("which", "step"), [("", 30), ("@last", 30), ("@best", 10), ("@30", 30)])
 def test_a_step_by_name(source, which, step):
-    assert init_source(tuning(f"{source}{which}")).step == step
+    assert init_source(tuning(f"{source}{which}")).steps[0].step == step
 
 
 def test_what_was_frozen_there_is_trained_here(source):
@@ -141,21 +134,22 @@ def test_what_was_frozen_there_is_trained_here(source):
     [
         (dict(which="@11"), ["config.init_from: expected last, best", "[10, 30]", "11"]),
         (dict(which="@bset"), ["WORKDIR@best or WORKDIR@STEP", "@bset"]),
-        (dict(patch=4), ["patch_embed/kernel", "[16, 16]", "[4, 16]", "transfer.prefixes={'patch_embed': None}"]),
+        (dict(patch=4), ["patch_embed/kernel", "[16, 16]", "[4, 16]", "omit=('patch_embed',)"]),
         (
-            dict(patch=1, transfer=Transfer({"patch_embed": None})),
-            ["positions/table/embedding to be float32[65, 16]", "float32[17, 16] in", "transfer.resample=Bicubic"],
+            dict(patch=1, omit=("patch_embed",)),
+            ["positions/table/embedding to be float32[65, 16]", "float32[17, 16] in", "resize=Bicubic"],
         ),
-        (dict(transfer=Transfer({"hed": None})), ["config.transfer.prefixes['hed']", "did you mean head"]),
-        (dict(transfer=Transfer({"": "decoder"})), ["layers/block", "to be float32[2, ", "[1, "]),
+        (dict(omit=("hed",)), ["config.init_from.omit[0]", "did you mean head"]),
+        (dict(there="decoder"), ["layers/block", "to be float32[2, ", "[1, "]),
     ],
     ids=lambda v: str(list(v.values())[-1])[:30] if isinstance(v, dict) else "",
 )
 def test_user_errors_come_before_anything_compiles(source, change, words, monkeypatch):
     monkeypatch.setattr(jax, "jit", None)
-    which = change.pop("which", "")
+    change = {"which": "", "patch": 2} | change
+    which, patch = change.pop("which"), change.pop("patch")
     with pytest.raises(UserError) as error:
-        init_source(tuning(f"{source}{which}", **change))
+        init_source(tuning(source, patch, init_from=From(f"{source}{which}", **change)))
     for word in words:
         assert word in str(error.value)
 
@@ -164,7 +158,7 @@ def test_a_damaged_step(source, tmp_path):
     copy = shutil.copytree(source, tmp_path / "copy")
     largest = max((copy / "checkpoints" / "30").rglob("*"), key=lambda p: p.stat().st_size if p.is_file() else 0)
     largest.write_bytes(largest.read_bytes()[:-1])
-    assert init_source(tuning(copy)).step == 10  # the newest good one
+    assert init_source(tuning(copy)).steps[0].step == 10  # the newest good one
     with pytest.raises(UserError, match="undamaged files"):
         init_source(tuning(f"{copy}@30"))
 
@@ -188,7 +182,7 @@ def test_a_checkpoint_of_weights_starts_a_run_and_resumes_none(tmp_path, capsys)
     assert main(["checkpoint", "verify", f"--workdir={tmp_path}"]) == 0 and "good" in capsys.readouterr().out
 
 
-def test_the_transfer_is_part_of_the_config():
-    exp = tuning("somewhere", transfer=Transfer({"head": None, "enc": "layers"}, Bicubic(prefix=0)))
-    back = tree.from_json(json.loads(json.dumps(tree.to_json(exp))))
-    assert dataclasses.asdict(back.transfer) == dataclasses.asdict(exp.transfer)
+def test_the_origins_are_part_of_the_config():
+    parts = From("a", here="enc", omit=("enc/x",), resize=(Bicubic(prefix=0), Every(2))), From("b@best")
+    back = tree.from_json(json.loads(json.dumps(tree.to_json(tuning("somewhere", init_from=parts)))))
+    assert back.init_from == parts

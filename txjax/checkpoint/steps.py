@@ -28,12 +28,15 @@ class Checkpoints:
       keep: how many of the newest steps are kept.
       best: a metric such as `eval/valid/loss` whose best step is kept too; if None, only the newest.
       best_mode: whether the smallest or the largest value is best.
+      frozen: whether frozen parameters that came unchanged from `init_from` are "saved" in every step, or stay in their
+        "origin", the run that they came from, which must then be kept as long as this one.
     """
 
     every_steps: int = config_field(1000, at_least=1)
     keep: int = config_field(2, at_least=1)
     best: str | None = None
     best_mode: str = config_field("min", choices=("min", "max"))
+    frozen: str = config_field("saved", choices=("saved", "origin"))
 
 
 class Steps:

@@ -19,7 +19,8 @@ from typing import Any
 import jax
 
 from txjax import distributed
-from txjax.checkpoint.arrays import check_arrays, orbax, read_arrays
+from txjax.checkpoint import origins
+from txjax.checkpoint.arrays import check_arrays, orbax
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.distributed import on_primary
 from txjax.io import digest, disk
@@ -48,6 +49,7 @@ class Store(Steps):
 
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         super().__init__(workdir, options)
+        self.origins: list[origins.Origin] = []  # where frozen parameters lie unchanged; known once a step is loaded
         self._saving: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -72,6 +74,10 @@ class Store(Steps):
         """Saves some of the parts of a state; `init_from` needs only `weights`."""
         self.wait()
         arrays = {path: [list(x.shape), str(x.dtype)] for path, x in flat_paths(parts).items()}
+        record = {"step": step, **record, "arrays": arrays}
+        if self.options.frozen == "origin":
+            parts, elsewhere = origins.leave_out(parts, self.origins, self.folder.parent)
+            record |= elsewhere
         on_primary(f"the save of step {step}", lambda: self._make_room(step, parts))
         with jax.transfer_guard_host_to_device("allow"):  # Orbax synchronizes its processes by it
             folder = self.path(step) / "arrays"
@@ -82,7 +88,7 @@ class Store(Steps):
                 self._guarded(step, response.result)
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
-                    self._guarded(step, lambda: self._commit(step, {"step": step, **record, "arrays": arrays}))
+                    self._guarded(step, lambda: self._commit(step, record))
                     if _all_saved(meet):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
@@ -162,7 +168,7 @@ class Store(Steps):
           UserError: an array is missing or unexpected, or has another shape or dtype; none is dropped or cast.
         """
         check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
-        return read_arrays(step, self.path(step), abstract)
+        return self.load_some(step, abstract)
 
     def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
         """Restores those arrays of one step that are in `abstract`, sharded as there; reads no others.
@@ -170,8 +176,10 @@ class Store(Steps):
         Raises:
           UserError: an array is missing, or has another shape or dtype.
         """
-        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=False)
-        return read_arrays(step, self.path(step), abstract)
+        record = self.record(step)
+        check_arrays(step, record["arrays"], abstract, all_of_them=False)
+        self.origins = origins.recorded(record)
+        return origins.read(step, self.folder.parent, self.origins, abstract)
 
 
 def _all_saved(meet: threading.Barrier | None) -> bool:

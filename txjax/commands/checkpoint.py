@@ -3,9 +3,12 @@
 import datetime
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txjax.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from txjax.checkpoint import Store
 
 SUMMARY = "list a run's checkpoints, or verify every file of them"
 
@@ -31,7 +34,7 @@ def run(argv: list[str]) -> int:
             "saved": datetime.datetime.fromtimestamp(max(p.stat().st_mtime for p in files)).isoformat(" ", "seconds"),
             "best": step == best,
         }
-        rows.append(row | ({"faults": store.faults(step)} if flags.action == "verify" else {}))
+        rows.append(row | ({"faults": _faults(store, step)} if flags.action == "verify" else {}))
     bad = [row for row in rows if row.get("faults")]
     if flags.json:
         print(json.dumps(rows))
@@ -45,3 +48,16 @@ def run(argv: list[str]) -> int:
                 line.append("; ".join(row["faults"]) or "good")
         table(f"checkpoints of {flags.workdir}", columns, lines)
     return 1 if bad else 0
+
+
+def _faults(store: "Store", step: int) -> list[str]:
+    """The faults of a step's files, and of what it has in other runs."""
+    from txjax.checkpoint.origins import verify
+    from txjax.types import RunError, UserError
+
+    found = store.faults(step)
+    try:
+        verify(store.folder.parent, {} if found else store.record(step))
+    except (UserError, RunError) as error:
+        return [str(error)]
+    return found

@@ -14,6 +14,7 @@ SUMMARY = "explain why two runs differ"
 MANIFEST = {
     "code": ["git"],
     "data": ["data"],
+    "origins": ["init_from"],
     "versions": ["python", "versions"],
     "devices": ["devices"],
     "environment": ["environment"],

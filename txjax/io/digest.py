@@ -85,6 +85,20 @@ def commit(folder: Path) -> None:
     replace_text(folder / NAME, _text(_digests(folder)))
 
 
+def of_all(folder: Path) -> str | None:
+    """One digest of a folder's digests, and so of every bit at `commit`; None if there are none.
+
+    Raises:
+      Unavailable: they can't be read for now.
+    """
+    try:
+        return _digest(folder / NAME)
+    except OSError as error:
+        if outage := unavailable(error):
+            raise outage from error
+        return None
+
+
 def is_complete(folder: Path) -> bool:
     """Whether `commit` finished for this folder. True if that can't be checked: `faults` reports the reason."""
     try:

@@ -41,6 +41,7 @@ class RunRecorder:
         self.eval_fn = eval_fn
         self.name = name
         self.store = Store(run.workdir, run.experiment.checkpoint)
+        self.store.origins = run.init_source.frozen() if run.init_source else []
         self.failure: NotFinite | None = None
         self._scores: tuple[int, dict[str, float]] = (0, {})
 

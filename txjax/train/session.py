@@ -74,10 +74,9 @@ def session(
         costs = step_costs(first, runs[0].layout)
         for run in runs:
             counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
-            on_primary(
-                "the manifest",
-                functools.partial(write_manifest, run.workdir, run.fingerprints, counts, backend.compiler_options()),
-            )
+            origins = run.init_source.facts if run.init_source else None
+            facts = (run.fingerprints, counts, backend.compiler_options(), origins)
+            on_primary("the manifest", functools.partial(write_manifest, run.workdir, *facts))
         with Watchdog(paths[0], first.step_timeout_seconds) as watchdog:
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
             with trainer:

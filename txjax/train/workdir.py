@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,14 +140,19 @@ def _read_json(workdir: Path) -> dict[str, Any]:
 
 
 def write_manifest(
-    workdir: Path, data: dict[str, str], counts: Mapping[str, int], options: Mapping[str, Any] | None = None
+    workdir: Path,
+    data: dict[str, str],
+    counts: Mapping[str, int],
+    options: Mapping[str, Any] | None = None,
+    origins: Sequence[Mapping[str, Any]] | None = None,
 ) -> None:
     """Notes what runs here: code, versions, devices, environment, data, and `counts` of what it computes.
 
-    A run that resumes from a checkpoint keeps its first date and its data.
+    A run that resumes from a checkpoint keeps its first date, its data and its origins.
 
     Args:
       options: of the compiler, for the step.
+      origins: the steps of other runs whose parameters it starts from.
 
     Raises:
       UserError: the data are not those that the run began with.
@@ -178,6 +183,7 @@ def write_manifest(
         "environment": environment.noted(),
         "compiler_options": dict(options or {}),
         "data": known | data,
+        "init_from": before.get("init_from", []) if origins is None else list(origins),
         **counts,
     }
     with dispensable(path):

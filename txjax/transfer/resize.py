@@ -1,0 +1,129 @@
+"""Ways to bring one axis of an array of another run to its size here, such as positions or layers."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+from txjax.types import UserError, config_field
+
+
+@dataclasses.dataclass(kw_only=True)
+class ResizeAxis:
+    """Base of ways to bring an axis to another size. A subclass gives `axis` its default.
+
+    Attributes:
+      axis: the logical axis that it applies to, wherever a parameter has it: `positions`, `layers`, ...
+    """
+
+    axis: str
+
+    def __call__(self, table: Shaped[Array, "P D"], rows: int) -> Shaped[Array, "{rows} D"]:
+        """The table with `rows` rows along the axis, in its own dtype."""
+        raise NotImplementedError
+
+    def check(self, rows: int, there: int) -> None:
+        """Raises UserError if an axis of size `there` can't be brought to size `rows`."""
+
+    def along(self, array: Shaped[Array, "..."], number: int, rows: int) -> Shaped[Array, "..."]:
+        """The array with its axis of this number brought to size `rows`."""
+        first = jnp.moveaxis(array, number, 0)
+        table = self(first.reshape(len(first), -1), rows)
+        return jnp.moveaxis(table.reshape(rows, *first.shape[1:]), 0, number)
+
+
+@dataclasses.dataclass
+class Linear1D(ResizeAxis):
+    """Linear interpolation of positions along a line, such as a text's, between their centres.
+
+    The centres of both tables coincide. A shorter table averages rows (antialias), so no old row is skipped.
+    """
+
+    axis: str = dataclasses.field(default="positions", kw_only=True)
+
+    def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
+        return jax.image.resize(table, (rows, table.shape[1]), "linear").astype(table.dtype)
+
+
+@dataclasses.dataclass
+class Bicubic(ResizeAxis):
+    """Bicubic interpolation of positions of image patches, row by row, after `prefix` positions that are unchanged.
+
+    Keys's cubic kernel (1981, a = -1/2) between the centres of patches, weights normalised at the border; for a smaller
+    grid the kernel is widened by the ratio (antialias), so no old row is skipped.
+
+    Attributes:
+      prefix: positions before the first patch (1 for a class token).
+      columns: patches in a row here. If None, the grid is square.
+      columns_there: the same in the source run.
+    """
+
+    prefix: int = config_field(1, at_least=0)
+    columns: int | None = config_field(None, at_least=1)
+    columns_there: int | None = config_field(None, at_least=1)
+    axis: str = dataclasses.field(default="positions", kw_only=True)
+
+    def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
+        before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
+        own, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
+        resized = jax.image.resize(patches, (*after, table.shape[1]), "cubic").reshape(-1, table.shape[1])
+        return jnp.concatenate([own, resized.astype(table.dtype)])
+
+    def check(self, rows: int, there: int) -> None:
+        if rows == there:
+            return
+        for count, columns, field in ((rows, self.columns, "columns"), (there, self.columns_there, "columns_there")):
+            if count <= self.prefix or math.prod(self._grid(count, columns)) != count - self.prefix:
+                raise UserError(
+                    f"resize.{field}",
+                    f"a grid of {count - self.prefix} patches ({self.prefix} of {count} {self.axis} are the prefix)",
+                    "a square grid" if columns is None else f"rows of {columns}",
+                )
+
+    def _grid(self, count: int, columns: int | None) -> tuple[int, int]:
+        patches = count - self.prefix
+        columns = math.isqrt(patches) if columns is None else columns
+        return patches // columns, columns
+
+
+@dataclasses.dataclass
+class Every(ResizeAxis):
+    """Every n-th layer, as DistilBERT starts from every second one of its teacher (Sanh et al. 2019, arXiv:1910.01108).
+
+    Attributes:
+      step: layers from one that is taken to the next.
+      start: the first one that is taken.
+    """
+
+    step: int = config_field(2, at_least=1)
+    start: int = config_field(0, at_least=0)
+    axis: str = dataclasses.field(default="layers", kw_only=True)
+
+    def __call__(self, table: Shaped[Array, "P D"], rows: int) -> Shaped[Array, "{rows} D"]:
+        return table[self.start :: self.step]
+
+    def check(self, rows: int, there: int) -> None:
+        if (count := len(range(self.start, there, self.step))) != rows:
+            taken = f"every {self.step}. from {self.start}, which are {count}"
+            raise UserError("resize", f"{rows} of the {there} {self.axis}", taken)
+
+
+@dataclasses.dataclass
+class First(ResizeAxis):
+    """The first layers.
+
+    Attributes:
+      count: how many.
+    """
+
+    count: int = config_field(at_least=1)
+    axis: str = dataclasses.field(default="layers", kw_only=True)
+
+    def __call__(self, table: Shaped[Array, "P D"], rows: int) -> Shaped[Array, "{rows} D"]:
+        return table[: self.count]
+
+    def check(self, rows: int, there: int) -> None:
+        if not self.count == rows <= there:
+            raise UserError("resize", f"{rows} of the {there} {self.axis}", f"the first {self.count}")
