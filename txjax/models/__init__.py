@@ -2,7 +2,7 @@
 
 from txjax.models.text.bert import Bert, NextSentence
 from txjax.models.text.classifier import BertClassifier, DecoderClassifier
-from txjax.models.text.decoder import Decoder, empty_cache, gpt, llama
+from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.vision.encoder import ClassToken, MeanPool, PooledToken
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.vit import ViT
@@ -18,7 +18,6 @@ __all__ = [
     "NextSentence",
     "PooledToken",
     "ViT",
-    "empty_cache",
     "gpt",
     "llama",
 ]

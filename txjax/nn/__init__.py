@@ -4,7 +4,7 @@ from txjax.nn.attention import Attention, LayerContext, head_size, rotate
 from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
-from txjax.nn.cache import Window, causal_window, update_cache
+from txjax.nn.cache import Window, cached, causal_window, update_cache
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.embed import Embed, Head, Tied, TiedBias, Untied
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
@@ -79,6 +79,7 @@ __all__ = [
     "Xavier",
     "align",
     "dot_product_attention",
+    "cached",
     "causal_window",
     "set_model_fields",
     "head_size",

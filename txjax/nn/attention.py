@@ -133,8 +133,8 @@ class Attention(nn.Module):
         else:
             query, key = (rotate(part, context.rotation) for part in (query, key))
             if context.index is not None:
-                key = update_cache(self, "keys", key, context.index)
-                value = update_cache(self, "values", value, context.index)
+                key = update_cache(self, "keys", key, context.index, "kv_heads")
+                value = update_cache(self, "values", value, context.index, "kv_heads")
             mask = context.mask
             if self.window is not None:
                 assert mask.window is None

@@ -4,8 +4,6 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from txjax.models.text.encoder import mean_of_real
@@ -28,7 +26,7 @@ from txjax.nn import (
     Untied,
     causal_window,
 )
-from txjax.types import PyTree, config_field
+from txjax.types import config_field
 
 
 class CausalText(Transformer, kw_only=True):
@@ -69,7 +67,7 @@ class Decoder(CausalText, kw_only=True):
     Parameters: those of `CausalText`, and `head`. Sows `features` [B D], the mean over the real tokens.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow the tokens of the calls before.
-    Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
+    Start with `decoding.empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
 
     Attributes:
       head: how features become logits: `Tied`, `TiedBias`, `Untied`.
@@ -89,13 +87,6 @@ class Decoder(CausalText, kw_only=True):
         x, embed = self.encode(tokens, segments, positions, train)
         self.sow("intermediates", "features", mean_of_real(x, segments))
         return self.head(x, embed, self.initial, self.layer_scaling())
-
-
-def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:
-    """The empty cache of a decoder for `length` tokens of `batch` sequences."""
-    tokens = jax.ShapeDtypeStruct((batch, length), jnp.int32)
-    _, state = jax.eval_shape(lambda p, t: model.apply({"params": p}, t, mutable=["cache"]), params, tokens)
-    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), state["cache"])
 
 
 def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 1024, **fields: Any) -> Decoder:
