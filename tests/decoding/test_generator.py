@@ -1,5 +1,7 @@
 """Generators: inputs beside the text, cost of a token, and decoding on a mesh."""
 
+import re
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -25,7 +27,9 @@ class Captions(nn.Module):
     @nn.compact
     def __call__(self, tokens, image=None, train=False):
         total = jnp.cumsum(nn.Embed(7, 8)(tokens), axis=1)
-        shown = 0.0 if image is None else nn.Dense(8, use_bias=False, name="look")(image.reshape(len(image), -1))[:, None]
+        shown = (
+            0.0 if image is None else nn.Dense(8, use_bias=False, name="look")(image.reshape(len(image), -1))[:, None]
+        )
         if self.is_mutable_collection("cache") and not self.is_initializing():
             before = cached(self, "sum", total[:, 0], *self.axes)
             total = total + shown + before.value[:, None]
@@ -90,26 +94,25 @@ def test_of_what_was_prefilled_only_attention_costs() -> None:
 
 
 @pytest.mark.mesh
-def test_eight_devices_give_the_tokens_of_one() -> None:
-    model = Decoder(vocab=16, width=16, depth=2, heads=4, kv_heads=2)
+def test_eight_devices_give_the_tokens_of_one_with_a_sharded_cache() -> None:
+    model = Decoder(vocab=16, width=16, depth=1, heads=4, kv_heads=2)
     given = {"tokens": np.random.default_rng(0).integers(0, 16, (4, 3)).astype(np.int32)}
     params, generator = variables(model, given["tokens"]), Cached(model)
 
     def decode(variables, inputs):
-        logits, state = generator.start(variables, inputs, 4)
-        picked = generator.select(state, jnp.tile(jnp.arange(2)[::-1] * 0, (4, 1)))
-        _, state = generator.step(variables, picked, jnp.zeros(8, jnp.int32))
-        searches = (Sampling(temperature=0.7), Beam(3, end=5))
-        return state, [search(generator, variables, inputs, 6, KEY) for search in searches]
+        sampled = Sampling(temperature=0.7)(generator, variables, inputs, 6, KEY)
+        return sampled, Beam(3, end=5).hypotheses(generator, variables, inputs, 6)
 
-    _, alone = jax.jit(decode)(params, given)
+    alone = jax.jit(decode)(params, given)
     mesh = sharding.Mesh(data=2, fsdp=2, tensor=2)
     with sharding.use_mesh(mesh) as built:
         boxed = jax.eval_shape(lambda: model.init(KEY, jnp.asarray(given["tokens"])))
         names = jax.tree.map(lambda box: tuple(box.names), boxed, is_leaf=lambda box: hasattr(box, "names"))
         split = jax.device_put(params, sharding.shardings(names, shapes(model, given["tokens"]), mesh, built))
-        state, together = jax.jit(decode)(split, given)
-    keys = state["layers"]["block"]["attention"]["keys"].value
-    assert keys.shape == (2, 8, 7, 2, 4)
-    assert keys.addressable_shards[0].data.shape == (2, 2, 7, 1, 4)  # of rows a quarter, of heads a half
-    jax.tree.map(np.testing.assert_array_equal, jax.device_get(together), jax.device_get(alone))
+        program = jax.jit(decode).lower(split, given).compile()
+    sampled, found = program(split, given)
+    np.testing.assert_array_equal(sampled, alone[0])
+    np.testing.assert_array_equal(found.tokens, alone[1].tokens)
+    np.testing.assert_allclose(found.scores, alone[1].scores, rtol=1e-5)
+    caches = set(re.findall(r"f32\[(?:1,)?(\d+),9,(\d),4\]", program.as_text()))
+    assert caches == {("1", "1"), ("3", "1")}  # of the 4 rows and the 12 of the beams a quarter, of the heads a half

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from txjax.decoding.generator import Inputs
 
 
-def padded(prompts: Sequence[Int[np.ndarray, "_"]]) -> Inputs:
+def padded(prompts: Sequence[Int[np.ndarray, "P"]]) -> Inputs:
     """The inputs of a model for some prompts, each of at least one token.
 
     Shorter ones are padded on the left, so that all texts continue at the same index: `segments` are 0 there and 1 in
@@ -24,7 +24,7 @@ def padded(prompts: Sequence[Int[np.ndarray, "_"]]) -> Inputs:
     return {name: jnp.asarray(x) for name, x in whole.items()}
 
 
-def until(tokens: Int[np.ndarray, "T"], end: int | None) -> Int[np.ndarray, "_"]:
+def until(tokens: Int[np.ndarray, "L"], end: int | None) -> Int[np.ndarray, "N"]:
     """A row's tokens before the first `end`. If None, all."""
     ends = np.flatnonzero(tokens == end) if end is not None else ()
     return tokens[: ends[0]] if len(ends) else tokens

@@ -27,9 +27,7 @@ def cached(module: nn.Module, name: str, like: jax.Array, *axes: str | None) -> 
     return module.variable("cache", name, nn.with_logical_partitioning(jnp.zeros_like, names), like)
 
 
-def update_cache(
-    module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""], *axes: str | None
-) -> jax.Array:
+def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""], *axes: str | None) -> jax.Array:
     """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
 
     A cache that doesn't exist yet is created as long as the rows.
@@ -79,7 +77,7 @@ def causal_window(
     index, counter.value = counter.value, counter.value + shape[1]
 
     def last(name: str, before: int) -> jax.Array:
-        """That of the token before this call's, [B 1], or `before`."""
+        """The cached value of the token before this call's, [B 1]; if there is none, `before`."""
         if not module.has_variable("cache", name):
             return jnp.full((shape[0], 1), before)
         rows = nn.unbox(module.get_variable("cache", name))

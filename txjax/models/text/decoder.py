@@ -67,7 +67,7 @@ class Decoder(CausalText, kw_only=True):
     Parameters: those of `CausalText`, and `head`. Sows `features` [B D], the mean over the real tokens.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow the tokens of the calls before.
-    Start with `decoding.empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
+    Start with `decoding.empty_cache`, pass `{"params": ..., "cache": ...}`, and the returned cache to the next call.
 
     Attributes:
       head: how features become logits: `Tied`, `TiedBias`, `Untied`.
