@@ -78,14 +78,15 @@ def test_samples_are_not_written_through_a_link_out_of_the_workdir(tmp_path, cap
     assert "a link leads out of the workdir" in caplog.text and not list(outside.iterdir())
 
 
-def test_greedy_samples_follow_the_table(tmp_path):
-    evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, search=Sampling(temperature=0))
-    measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)
+def test_greedy_samples_follow_the_table_until_their_end(tmp_path):
     ids = [ord("a")]
     for _ in range(5):
         ids.append(int(TABLE[ids[-1]].argmax()))
-    text = "a" + TEXT.tokenizer.decode(ids[1:])
-    assert (tmp_path / "samples" / "x" / "7.txt").read_bytes() == f"{heading(0, 0)}\n{text}\n".encode()
+    for search, tokens in ((Sampling(temperature=0), ids[1:]), (Beam(1, end=ids[4]), ids[1:4])):
+        evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, search=search)
+        measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)
+        text = "a" + TEXT.tokenizer.decode(tokens)
+        assert (tmp_path / "samples" / "x" / "7.txt").read_bytes() == f"{heading(0, 0)}\n{text}\n".encode()
 
 
 def test_user_errors_before_compilation():
@@ -95,6 +96,8 @@ def test_user_errors_before_compilation():
 
     hidden = MaskedToken(mask_id=0, vocab=257)
     refuse("config.evals.x: expected a run that predicts the next token", Samples(data=TEXT), hidden)
+    beyond = Samples(data=TEXT, search=Beam(end=257))
+    refuse("config.evals.x.search.end: expected a token below 257, got 257", beyond, NextToken())
     refuse("config.evals.x.data: expected examples with id, tokens, targets", Perplexity(data=Pictures()), NextToken())
     with pytest.raises(UserError, match="config.evals.x.prompts: expected at least one token"):
         measure(Bigrams(), NextToken(), Samples(data=TEXT, prompts=("",)), {})

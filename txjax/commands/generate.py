@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txjax.cli.load_run import opened, parser, read
@@ -20,9 +21,10 @@ SUMMARY = "write text with a trained decoder"
 
 def run(argv: list[str]) -> int:
     flag_parser = parser("generate", __doc__)
-    flag_parser.add_argument("--prompt", default="\n", help="the text to continue")
+    flag_parser.add_argument("--prompt", help="the text to continue; default a line feed")
+    flag_parser.add_argument("--prompts", type=Path, metavar="FILE", help="continue every line of a file, in one batch")
     flag_parser.add_argument("--length", type=int, default=256, help="tokens to write")
-    flag_parser.add_argument("--samples", type=int, default=1, help="how many texts; with --beam, the best")
+    flag_parser.add_argument("--samples", type=int, default=1, help="how many texts of a prompt; with --beam, the best")
     flag_parser.add_argument("--temperature", type=float, help="0 = greedy; default 0.8")
     flag_parser.add_argument("--top_k", type=int, help="only the k likeliest tokens")
     flag_parser.add_argument("--top_p", type=float, help="only the likeliest tokens with this total probability")
@@ -33,11 +35,10 @@ def run(argv: list[str]) -> int:
     flags = flag_parser.parse_args(argv)
 
     import jax
-    import jax.numpy as jnp
     import numpy as np
 
     from txjax import backend
-    from txjax.decoding import Beam, Recomputed, generator_for, stream, until
+    from txjax.decoding import Beam, Recomputed, generator_for, padded, stream, until
     from txjax.types import UserError
 
     search = search_of(flags)
@@ -50,41 +51,57 @@ def run(argv: list[str]) -> int:
     tokenizer = getattr(experiment.data, "tokenizer", None)
     if tokenizer is None or "targets" not in experiment.data.spec():
         raise UserError("--workdir", "a run of a decoder on text", type(experiment.model).__name__)
-    prompt = tokenizer.encode(flags.prompt)
-    if len(prompt) == 0:
-        hint = "a decoder continues a text, such as --prompt='The '"
-        raise UserError("--prompt", "at least one token", flags.prompt, hint=hint)
+    prompts = prompts_of(flags)
+    encoded = [np.asarray(tokenizer.encode(prompt), np.int32) for prompt in prompts]
+    for prompt, ids in zip(prompts, encoded, strict=True):
+        if len(ids) == 0:
+            hint = "a decoder continues a text, such as --prompt='The '"
+            raise UserError("--prompt", "at least one token", prompt, hint=hint)
     search.end = None if flags.end is None else token(tokenizer, flags.end)
 
     def text(row: Any) -> str:
         return str(tokenizer.decode(until(np.asarray(row), search.end)))
 
     with opened(flags, experiment) as found:
-        rows = 1 if isinstance(search, Beam) else flags.samples
-        inputs = {"tokens": jnp.tile(jnp.asarray(prompt, jnp.int32), (rows, 1))}
+        inputs = padded([ids for ids in encoded for _ in range(1 if isinstance(search, Beam) else flags.samples)])
         (window,) = experiment.data.spec()["tokens"].shape
         generator = generator_for(experiment.model, found.variables, inputs, window)
         if isinstance(generator, Recomputed):
             name = type(experiment.model).__name__
             print(f"{name} has no cache: each token is computed from the last {window} anew", file=sys.stderr)
-        record = {"step": found.step, "prompt": flags.prompt}
         if isinstance(search, Beam):
             program = backend.jit(lambda v, given: search.hypotheses(generator, v, given, flags.length))
             hypotheses = jax.device_get(program(found.variables, inputs))
-            tokens = hypotheses.tokens[hypotheses.exist][: flags.samples]
-            record["scores"] = hypotheses.scores[0, : len(tokens)].tolist()
+            tokens, scores = hypotheses.tokens, hypotheses.scores
         else:
             parts = stream(generator, found.variables, inputs, flags.length, jax.random.key(flags.seed), search)
-            if flags.samples == 1 and not flags.json:
-                show(flags.prompt, text, parts)
+            if len(prompts) == flags.samples == 1 and not flags.json:
+                show(prompts[0], text, parts)
                 return 0
-            tokens = np.concatenate(list(parts), axis=1)
-    texts = [text(row) for row in tokens]
-    if flags.json:
-        print(json.dumps(record | {"texts": texts}))
-    else:
-        print(printable("\n\n".join(flags.prompt + text for text in texts)))
+            written = np.concatenate(list(parts), axis=1)
+            tokens, scores = written.reshape(len(prompts), flags.samples, -1), None
+    for i, prompt in enumerate(prompts):
+        record: dict[str, Any] = {"step": found.step, "prompt": prompt}
+        record["texts"] = [text(row) for row in tokens[i, : flags.samples]]
+        if scores is not None:
+            record["scores"] = scores[i, : flags.samples].tolist()
+        shown = printable(("\n" if i else "") + "\n\n".join(prompt + text for text in record["texts"]))
+        print(json.dumps(record) if flags.json else shown)
     return 0
+
+
+def prompts_of(flags: argparse.Namespace) -> list[str]:
+    """The prompts that the flags name: one, or the lines of a file that are not empty."""
+    from txjax.types import UserError
+
+    if flags.prompts is None:
+        return ["\n" if flags.prompt is None else flags.prompt]
+    if flags.prompt is not None:
+        raise UserError("--prompts", "no --prompt too", flags.prompt)
+    lines = flags.prompts.read_text().splitlines() if flags.prompts.is_file() else []
+    if not any(lines):
+        raise UserError("--prompts", "a file with a prompt in each line", str(flags.prompts))
+    return [line for line in lines if line]
 
 
 def search_of(flags: argparse.Namespace) -> "Beam | Sampling":
