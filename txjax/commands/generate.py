@@ -72,20 +72,21 @@ def run(argv: list[str]) -> int:
         if isinstance(search, Beam):
             program = backend.jit(lambda v, given: search.hypotheses(generator, v, given, flags.length))
             hypotheses = jax.device_get(program(found.variables, inputs))
-            tokens, scores = hypotheses.tokens, hypotheses.scores
+            pairs = zip(hypotheses.tokens, hypotheses.scores, hypotheses.exist, strict=True)
+            answers = [(tokens[exist], scores[exist].tolist()) for tokens, scores, exist in pairs]
         else:
             parts = stream(generator, found.variables, inputs, flags.length, jax.random.key(flags.seed), search)
             if len(prompts) == flags.samples == 1 and not flags.json:
                 show(prompts[0], text, parts)
                 return 0
             written = np.concatenate(list(parts), axis=1)
-            tokens, scores = written.reshape(len(prompts), flags.samples, -1), None
-    for i, prompt in enumerate(prompts):
-        record: dict[str, Any] = {"step": found.step, "prompt": prompt}
-        record["texts"] = [text(row) for row in tokens[i, : flags.samples]]
+            answers = [(tokens, None) for tokens in written.reshape(len(prompts), flags.samples, -1)]
+    for i, (prompt, (tokens, scores)) in enumerate(zip(prompts, answers, strict=True)):
+        texts = [text(row) for row in tokens[: flags.samples]]
+        record = {"step": found.step, "prompt": prompt, "texts": texts}
         if scores is not None:
-            record["scores"] = scores[i, : flags.samples].tolist()
-        shown = printable(("\n" if i else "") + "\n\n".join(prompt + text for text in record["texts"]))
+            record["scores"] = scores[: flags.samples]
+        shown = printable(("\n" if i else "") + "\n\n".join(prompt + text for text in texts))
         print(json.dumps(record) if flags.json else shown)
     return 0
 

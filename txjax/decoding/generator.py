@@ -120,7 +120,7 @@ def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, .
     axis, (groups, size) = axes.index("batch"), rows.shape
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
-    x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1)
+    x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")
     names = tuple(None if name == "layers" else name for name in axes)  # as inside a layer: "batch" takes its devices
     return constrain(x.reshape(*before, groups * size, *after), *names)
 
