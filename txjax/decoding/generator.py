@@ -132,7 +132,7 @@ def generator_for(model: Any, variables: PyTree, inputs: Inputs, window: int) ->
       inputs: the first call's, as arrays or as shapes.
       window: the number of tokens that a model without a cache reads, as in training.
     """
-    _, cache = _outline(model, variables, inputs, window)
+    cache = _cache_shapes(model, variables, inputs, window)
     return Cached(model) if cache else Recomputed(model, window)
 
 
@@ -142,12 +142,12 @@ def empty_cache(model: Any, variables: PyTree, inputs: Inputs, length: int) -> P
     Raises:
       UserError: the text is longer than the model's positions.
     """
-    _, cache = _outline(model, variables, inputs, inputs["tokens"].shape[1] + length)
+    cache = _cache_shapes(model, variables, inputs, inputs["tokens"].shape[1] + length)
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), cache)
 
 
-def _outline(model: Any, variables: PyTree, inputs: Inputs, length: int) -> tuple[Any, PyTree]:
-    """The shapes of the model's output and of its cache, {} without one, in a call with `length` tokens a row."""
+def _cache_shapes(model: Any, variables: PyTree, inputs: Inputs, length: int) -> PyTree:
+    """The shapes of the cache that a call with `length` tokens a row makes, {} without one."""
     rows = inputs["tokens"].shape[0]
     others = {name: x for name, x in inputs.items() if name not in TEXT}
 
@@ -155,8 +155,8 @@ def _outline(model: Any, variables: PyTree, inputs: Inputs, length: int) -> tupl
         return model.apply(variables, **inputs, train=False, mutable=["cache"])
 
     tokens = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    output, changed = jax.eval_shape(call, variables, {"tokens": tokens, **others})
-    return output, changed.get("cache", {})
+    _, changed = jax.eval_shape(call, variables, {"tokens": tokens, **others})
+    return changed.get("cache", {})
 
 
 def _is_boxed(leaf: Any) -> bool:
