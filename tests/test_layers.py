@@ -10,7 +10,7 @@ LAYERS = [
     {"io", "chips"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
-    {"overrides", "models", "objectives", "checkpoint", "transfer"},
+    {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},
     {"config", "eval"},
     {"experiment"},
     {"train", "interop"},

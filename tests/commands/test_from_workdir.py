@@ -101,10 +101,39 @@ def test_mistakes_are_one_line(capsys, words, said):
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1
 
 
+def test_generate_by_beam_search_for_a_file_of_prompts(straight_run, tmp_path, capsys):
+    def answers(*more: str) -> list[dict]:
+        code, out, err = ask(capsys, "generate", f"--workdir={straight_run}", "--length=12", "--json", *more)
+        assert code == 0, err
+        return [json.loads(line) for line in out.splitlines()]
+
+    prompts = ["def ", "import jax"]
+    (tmp_path / "prompts.txt").write_text("\n\n".join(prompts))
+    greedy = answers("--temperature=0", f"--prompts={tmp_path}/prompts.txt")
+    assert [record["prompt"] for record in greedy] == prompts
+    for record in greedy:
+        (text,) = record["texts"]
+        (cut,) = answers("--beam=1", f"--prompt={record['prompt']}", f"--end={text[5]}")
+        assert cut["texts"] == [text[: text.index(text[5])]]
+    best = answers("--beam=3", "--samples=3", f"--prompts={tmp_path}/prompts.txt")
+    for record in best:
+        assert len(set(record["texts"])) == 3 and record["scores"] == sorted(record["scores"], reverse=True)
+
+
 def test_bad_values_of_generate(straight_run, capsys):
-    for flag, said in (("--temperature=-1", "temperature"), ("--length=0", "--length"), ("--step=7", "--step")):
-        code, _, err = ask(capsys, "generate", f"--workdir={straight_run}", flag)
-        assert code == 2 and said in err
+    for flags, said in (
+        ("--temperature=-1", "temperature"),
+        ("--length=0", "--length"),
+        ("--step=7", "--step"),
+        ("--beam=0", "--beam: expected at least 1, got 0"),
+        ("--beam=2 --top_k=3", "--top_k: expected no --beam"),
+        ("--beam=2 --samples=3", "--samples: expected at most the 2 texts of the beam, got 3"),
+        ("--prompts=nowhere", "--prompts: expected a file with a prompt in each line, got 'nowhere'"),
+        ("--length_penalty=1", "--length_penalty: expected --beam too"),
+        ("--end=ab", "--end: expected a special token's name or a text of one token, got 'ab'"),
+    ):
+        code, _, err = ask(capsys, "generate", f"--workdir={straight_run}", *flags.split())
+        assert code == 2 and said in err, flags
 
 
 def test_help_lists_every_command(capsys):

@@ -7,8 +7,8 @@ import pytest
 from evaluated import Bigrams, Pictures, measure
 
 from txjax.data import Bytes, Characters, NextTokenWindows
-from txjax.eval import Perplexity, Samples, Sampling
-from txjax.eval.generate import generate
+from txjax.decoding import Beam, Cached, Sampling
+from txjax.eval import Perplexity, Samples
 from txjax.eval.samples import heading
 from txjax.experiment import Experiment
 from txjax.objectives import MaskedToken, NextToken
@@ -57,12 +57,12 @@ def test_bits_per_byte_counts_bytes_and_not_tokens(monkeypatch):
 
 def test_samples_are_what_generate_writes(tmp_path):
     sampling = Sampling(temperature=1.0, top_k=5)
-    evaluation = Samples(data=TEXT, prompts=("def ", "cla"), texts=2, length=9, sampling=sampling)
+    evaluation = Samples(data=TEXT, prompts=("def ", "cla"), texts=2, length=9, search=sampling)
     assert measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path) == {}
     written = (tmp_path / "samples" / "x" / "7.txt").read_text()
     prompt = jnp.asarray(np.tile(Bytes().encode("cla"), (2, 1)), jnp.int32)
     key = jax.random.fold_in(jax.random.key(0), 1)
-    rows = jax.jit(lambda v, p: generate(Bigrams(), v, p, 9, key, sampling))(HELD, prompt)
+    rows = jax.jit(lambda v, p: sampling(Cached(Bigrams()), v, {"tokens": p}, 9, key))(HELD, prompt)
     a, b = ("cla" + TEXT.tokenizer.decode(row) for row in jax.device_get(rows))
     assert written.startswith(heading(0, 0) + "\ndef ") and a != b
     assert written.split(heading(1, 0))[1] == f"\n{a}\n\n{heading(1, 1)}\n{b}\n"
@@ -73,19 +73,20 @@ def test_samples_are_not_written_through_a_link_out_of_the_workdir(tmp_path, cap
     (run / "samples").mkdir(parents=True)
     outside.mkdir()
     (run / "samples" / "x").symlink_to(outside)
-    evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=1, sampling=Sampling(temperature=0))
+    evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=1, search=Sampling(temperature=0))
     assert measure(Bigrams(), NextToken(), evaluation, HELD, folder=run) == {}
     assert "a link leads out of the workdir" in caplog.text and not list(outside.iterdir())
 
 
-def test_greedy_samples_follow_the_table(tmp_path):
-    evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, sampling=Sampling(temperature=0))
-    measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)
+def test_greedy_samples_follow_the_table_until_their_end(tmp_path):
     ids = [ord("a")]
     for _ in range(5):
         ids.append(int(TABLE[ids[-1]].argmax()))
-    text = "a" + TEXT.tokenizer.decode(ids[1:])
-    assert (tmp_path / "samples" / "x" / "7.txt").read_bytes() == f"{heading(0, 0)}\n{text}\n".encode()
+    for search, tokens in ((Sampling(temperature=0), ids[1:]), (Beam(1, end=ids[4]), ids[1:4])):
+        evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, search=search)
+        measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)
+        text = "a" + TEXT.tokenizer.decode(tokens)
+        assert (tmp_path / "samples" / "x" / "7.txt").read_bytes() == f"{heading(0, 0)}\n{text}\n".encode()
 
 
 def test_user_errors_before_compilation():
@@ -95,6 +96,8 @@ def test_user_errors_before_compilation():
 
     hidden = MaskedToken(mask_id=0, vocab=257)
     refuse("config.evals.x: expected a run that predicts the next token", Samples(data=TEXT), hidden)
+    beyond = Samples(data=TEXT, search=Beam(end=257))
+    refuse("config.evals.x.search.end: expected a token below 257, got 257", beyond, NextToken())
     refuse("config.evals.x.data: expected examples with id, tokens, targets", Perplexity(data=Pictures()), NextToken())
     with pytest.raises(UserError, match="config.evals.x.prompts: expected at least one token"):
         measure(Bigrams(), NextToken(), Samples(data=TEXT, prompts=("",)), {})

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.models import Decoder, empty_cache, gpt, llama
+from txjax.decoding import empty_cache
+from txjax.models import Decoder, gpt, llama
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
 
@@ -46,7 +47,7 @@ def test_cached_steps_give_the_logits_of_the_whole(positions: Positions) -> None
     model = decoder(positions=positions)
     params = variables(model, TOKENS)["params"]
     whole = forward(model)({"params": params}, TOKENS)
-    cache = empty_cache(model, params, *TOKENS.shape)
+    cache = empty_cache(model, {"params": params}, {"tokens": TOKENS[:, :1]}, L - 1)
     step = jax.jit(lambda cache, tokens: model.apply({"params": params, "cache": cache}, tokens, mutable=["cache"]))
     pieces = []
     for piece in (TOKENS[:, :3], *(TOKENS[:, i : i + 1] for i in range(3, L))):
@@ -64,9 +65,9 @@ def test_prompts_of_different_lengths_are_padded_on_the_left() -> None:
     segments = np.asarray([[1, 1, 1, 1], [0, 0, 1, 1]], np.int32)
     indices = np.asarray([[0, 1, 2, 3], [0, 0, 0, 1]], np.int32)
     step = jax.jit(lambda cache, *args: model.apply({"params": params, "cache": cache}, *args, mutable=["cache"]))
-    _, state = step(empty_cache(model, params, 2, L), padded, segments, indices)
+    _, state = step(empty_cache(model, {"params": params}, {"tokens": padded}, 2), padded, segments, indices)
     following = np.asarray([[TOKENS[0, 4]], [TOKENS[1, 2]]])
-    logits, _ = step(state["cache"], following, np.ones((2, 1), np.int32), np.asarray([[4], [2]], np.int32))
+    logits, _ = step(state["cache"], following)  # positions and segments continue each row's
     whole = forward(model)({"params": params}, TOKENS)
     np.testing.assert_allclose(logits[:, 0].dense(), [whole[0, 4], whole[1, 2]], atol=1e-5)
 
@@ -79,8 +80,8 @@ def test_bfloat16_is_of_activations_alone() -> None:
     model = decoder(dtype="bfloat16")
     layout = shapes(model, TOKENS)
     assert {leaf.dtype for leaf in jax.tree.leaves(layout)} == {np.dtype("float32")}
-    cache = empty_cache(model, layout["params"], 2, L)
-    assert cache["layers"]["block"]["attention"]["keys"].dtype == jnp.bfloat16
+    keys = empty_cache(model, layout, {"tokens": TOKENS}, 0)["layers"]["block"]["attention"]["keys"]
+    assert keys.value.dtype == jnp.bfloat16 and keys.names == ("layers", "batch", None, "kv_heads", None)
     params = variables(model, TOKENS)
     logits = forward(model)(params, TOKENS)
     assert logits.dtype == jnp.float32

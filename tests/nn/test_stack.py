@@ -213,7 +213,8 @@ def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
     assert (maps[0::2, ..., 2, 0] == 0).all() and (maps[1::2, ..., 2, 0] > 0).all()
     np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)
     _, changed = stack.apply(params, X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"])
-    assert changed["cache"]["block"]["attention"]["keys"].shape == (4, 2, 3, 2, 2)
+    keys = changed["cache"]["block"]["attention"]["keys"]
+    assert keys.names == ("layers", "batch", None, "kv_heads", None) and keys.value.shape == (4, 2, 3, 2, 2)
     noisy = [
         stack.apply(params, X, LayerContext(train=True), every=True, rngs={"dropout": jax.random.key(seed)})[1]
         for seed in (1, 1, 2)

@@ -2,7 +2,6 @@
 
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.eval.generate import Sampling
 from txjax.eval.linear_probe import LinearProbe
 from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
@@ -22,5 +21,4 @@ __all__ = [
     "Predictions",
     "Reconstructions",
     "Samples",
-    "Sampling",
 ]

@@ -8,8 +8,8 @@ import numpy as np
 
 from txjax import backend
 from txjax.data import Dataset
+from txjax.decoding import Sampling, Search, generator_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.eval.generate import Sampling, generate
 from txjax.objectives import Objective
 from txjax.types import PyTree, UserError, config_field
 
@@ -24,15 +24,15 @@ class Samples(Evaluator):
 
     Attributes:
       prompts: the prompts.
-      texts: the number of texts per prompt.
-      length: the number of tokens to generate.
-      sampling: how tokens are drawn.
+      texts: the number of texts per prompt; equal ones if the search draws nothing.
+      length: the number of tokens to generate, at most.
+      search: how tokens are chosen: `Sampling`, `Beam`.
     """
 
     prompts: tuple[str, ...] = ("\n",)
     texts: int = config_field(2, at_least=1)
     length: int = config_field(256, at_least=1)
-    sampling: Sampling = config_field(factory=lambda: Sampling(temperature=0.8))
+    search: Search = config_field(factory=lambda: Sampling(temperature=0.8))
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return ("tokens", "targets")
@@ -40,8 +40,11 @@ class Samples(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
-        if getattr(self.data, "tokenizer", None) is None:
+        tokenizer = getattr(self.data, "tokenizer", None)
+        if tokenizer is None:
             raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
+        if (self.search.end or 0) >= tokenizer.vocab():
+            raise UserError("eval.search.end", f"a token below {tokenizer.vocab()}", self.search.end)
 
     def start(self, context: Context) -> Evaluate:
         model, tokenizer = context.model, self.data.tokenizer  # type: ignore[attr-defined]
@@ -54,7 +57,9 @@ class Samples(Evaluator):
         def write(variables: PyTree, prompt: tuple[jax.Array, jax.Array]) -> jax.Array:
             tokens, number = prompt
             key = jax.random.fold_in(jax.random.key(context.seed), number)
-            return generate(model, variables, tokens, self.length, key, self.sampling, window)
+            inputs = {"tokens": tokens}
+            generator = generator_for(model, variables, inputs, window)
+            return self.search(generator, variables, inputs, self.length, key)
 
         program = backend.jit(write, out_shardings=context.whole)
 
@@ -63,7 +68,7 @@ class Samples(Evaluator):
             for i, (prompt, ids) in enumerate(zip(self.prompts, prompts, strict=True)):
                 given = context.put((np.tile(ids, (self.texts, 1)), np.int32(i)))
                 for j, row in enumerate(jax.device_get(program(variables, given))):
-                    parts.append(f"{heading(i, j)}\n{prompt}{tokenizer.decode(row)}\n")
+                    parts.append(f"{heading(i, j)}\n{prompt}{tokenizer.decode(until(row, self.search.end))}\n")
             context.write("samples", step, "txt", "\n".join(parts).encode())
             return {}
 

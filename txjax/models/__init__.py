@@ -1,7 +1,7 @@
 """Models: a model's fields are its config."""
 
 from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder, empty_cache, gpt, llama
+from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.mae import MAE
@@ -16,7 +16,6 @@ __all__ = [
     "Decoder",
     "EncoderDecoder",
     "ViT",
-    "empty_cache",
     "gpt",
     "llama",
 ]

@@ -5,7 +5,7 @@ from txjax.nn.attention_dispatch import dot_product_attention
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
-from txjax.nn.cache import Window, causal_window, keep_in_cache, update_cache
+from txjax.nn.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.conv import Conv
@@ -114,6 +114,7 @@ __all__ = [
     "Xavier",
     "align",
     "dot_product_attention",
+    "cached",
     "causal_window",
     "set_model_fields",
     "head_size",

@@ -134,8 +134,8 @@ class Attention(Mixer):
         )
         query, key = (rotate(part, context.rotation) for part in (query, key))
         if context.index is not None:
-            key = update_cache(self, "keys", key, context.index)
-            value = update_cache(self, "values", value, context.index)
+            key = update_cache(self, "keys", key, context.index, "kv_heads")
+            value = update_cache(self, "values", value, context.index, "kv_heads")
         return query, key, value
 
     @nn.nowrap
@@ -208,7 +208,9 @@ class CrossAttention(Attention):
 
         def memory(name: str) -> jax.Array:
             rows = None if source is None else self.project(name, source)
-            return rows if rows is not None and context.index is None else keep_in_cache(self, f"memory_{name}", rows)
+            if rows is not None and context.index is None:
+                return rows
+            return keep_in_cache(self, f"memory_{name}", rows, "batch", None, "kv_heads")
 
         return self.project("query", x), memory("key"), memory("value")
 

@@ -12,25 +12,47 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from txjax.nn.mask import NO_MASK, Mask
+from txjax.sharding import constrain
 
 
-def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""]) -> jax.Array:
+def cached(module: nn.Module, name: str, like: jax.Array, *axes: str | None) -> nn.Variable:
+    """The module's cache array `name`: zeros of the shape and dtype of `like` if it doesn't exist yet.
+
+    Every array of the cache with a part for each sequence is created here, so that its axis "batch" has its name.
+
+    Args:
+      axes: logical names of the first dimensions; the others have none.
+    """
+    names = (*axes, *(None,) * (like.ndim - len(axes)))
+    return module.variable("cache", name, nn.with_logical_partitioning(jnp.zeros_like, names), like)
+
+
+def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""], *axes: str | None) -> jax.Array:
     """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
 
     A cache that doesn't exist yet is created as long as the rows.
+
+    Args:
+      axes: logical names of the dimensions after S.
     """
-    cache = module.variable("cache", name, jnp.zeros_like, rows)
-    cache.value = jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis=1)
+    axes = ("batch", None, *axes)
+    cache = cached(module, name, rows, *axes)
+    cache.value = constrain(jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis=1), *axes)
     return cache.value
 
 
-def keep_in_cache(module: nn.Module, name: str, array: jax.Array | None) -> jax.Array:
-    """Writes an array [B ...] to the module's cache `name`. If None, returns the one that an earlier call wrote."""
+def keep_in_cache(module: nn.Module, name: str, array: jax.Array | None, *axes: str | None) -> jax.Array:
+    """Writes an array to the module's cache `name`, as a whole. If None, returns the one that an earlier call wrote.
+
+    Args:
+      axes: logical names of the first dimensions.
+    """
     if array is None:
         assert module.has_variable("cache", name), f"{name} of an earlier call"
-        return module.get_variable("cache", name)
-    module.variable("cache", name, jnp.zeros_like, array).value = array
-    return array
+        return jnp.asarray(nn.unbox(module.get_variable("cache", name)))
+    cache = cached(module, name, array, *axes)
+    cache.value = constrain(array, *axes, *(None,) * (array.ndim - len(axes)))
+    return cache.value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +81,7 @@ def causal_window(
     """The window of a causal `module`'s call on tokens of `shape` [B L]: no token sees a later one, or another segment.
 
     If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
+    With a cache, later calls continue their rows: positions count from the last token's, and segments are its segment.
     """
     indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
     if not module.is_mutable_collection("cache") or module.is_initializing():
@@ -66,9 +89,16 @@ def causal_window(
         return Window(positions, positions, Mask.within(segments, causal=True))
     counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
     index, counter.value = counter.value, counter.value + shape[1]
-    indices = index + indices
-    positions = jnp.broadcast_to(indices if positions is None else positions, shape)
-    segments = jnp.ones(shape, jnp.int32) if segments is None else segments
+
+    def last(name: str, before: int) -> jax.Array:
+        """The cached value of the token before this call's, [B 1]; if there is none, `before`."""
+        if not module.has_variable("cache", name):
+            return jnp.full((shape[0], 1), before)
+        rows = nn.unbox(module.get_variable("cache", name))
+        return jnp.where(index > 0, jax.lax.dynamic_slice_in_dim(rows, index - 1, 1, axis=1), before)
+
+    positions = jnp.broadcast_to(last("key_positions", -1) + 1 + indices if positions is None else positions, shape)
+    segments = jnp.broadcast_to(last("key_segments", 1), shape) if segments is None else segments
     key_positions = update_cache(module, "key_positions", positions, index)
     key_segments = update_cache(module, "key_segments", segments, index)
     mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index)

@@ -6,12 +6,14 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.core import meta
 
 from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
 from txjax.nn.remat import Policy
 from txjax.types import PyTree, UserError
 
+_STACKED = {nn.PARTITION_NAME: "layers"}
 _BY_LAYER = ("cache", "intermediates", "attention_maps", *AUX_COLLECTIONS)  # what each layer has for itself
 
 
@@ -39,6 +41,7 @@ def take_turns(
     depth, count = stack.depth, len(kinds)
     blocks = [kind.clone(parent=None, name=None, _deep_clone=True) for kind in kinds]
     given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
+    given = meta.remove_axis(given, 0, _STACKED)
     params = given.pop("params")
     if state := sorted(set(given) - set(_BY_LAYER)):
         raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
@@ -92,6 +95,6 @@ def take_turns(
         x, results = jax.lax.scan(several, x, xs, unroll=min(unroll, turns))
     lead = 3 if shared else 2
     streams, changed = jax.tree.map(lambda a: a.reshape(depth, *a.shape[lead:]), results)
-    for name, tree in changed.items():
+    for name, tree in meta.add_axis(changed, 0, _STACKED).items():
         stack.put_variable(name, "block", tree)
     return x if streams is None else (x, streams)

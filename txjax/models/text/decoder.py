@@ -4,8 +4,6 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from txjax.models.transformer import Transformer
@@ -27,7 +25,7 @@ from txjax.nn import (
     Untied,
     causal_window,
 )
-from txjax.types import PyTree, config_field
+from txjax.types import config_field
 
 
 class Decoder(Transformer, kw_only=True):
@@ -36,7 +34,7 @@ class Decoder(Transformer, kw_only=True):
     Parameters: `embed`, `layers`, `norm_final`, and those of `positions` and of the head.
 
     Applied with `mutable=["cache"]` it decodes step by step: each call's tokens follow the tokens of the calls before.
-    Start with `empty_cache`, pass `{"params": ..., "cache": ...}` and pass the returned cache to the next call.
+    Start with `decoding.empty_cache`, pass `{"params": ..., "cache": ...}`, and the returned cache to the next call.
 
     Attributes:
       vocab: size of the vocabulary, V.
@@ -68,13 +66,6 @@ class Decoder(Transformer, kw_only=True):
         x = self.positions.add(embed(tokens, self.dtype), window.positions)
         x = self.layers(x, window, train)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
-
-
-def empty_cache(model: nn.Module, params: PyTree, batch: int, length: int) -> PyTree:
-    """The empty cache of a decoder for `length` tokens of `batch` sequences."""
-    tokens = jax.ShapeDtypeStruct((batch, length), jnp.int32)
-    _, state = jax.eval_shape(lambda p, t: model.apply({"params": p}, t, mutable=["cache"]), params, tokens)
-    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), state["cache"])
 
 
 def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 1024, **fields: Any) -> Decoder:

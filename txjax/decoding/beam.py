@@ -1,0 +1,103 @@
+"""Beam search: the most likely texts, as far as the most likely beginnings lead to them."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from txjax.decoding.generator import Generator, Inputs
+from txjax.decoding.text_search import Search
+from txjax.types import PyTree, config_field
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Hypotheses:
+    """Texts with their scores, the best first.
+
+    Attributes:
+      tokens: int32, after the prompt.
+      scores: float32, log-probabilities, of finished texts divided by the length penalty; -inf where there is no text.
+    """
+
+    tokens: Int[Array, "B K T"]
+    scores: Float[Array, "B K"]
+
+    @property
+    def exist(self) -> Bool[Array, "B K"]:
+        """Which are texts."""
+        return self.scores > -jnp.inf
+
+
+@dataclasses.dataclass
+class Beam(Search):
+    """Beam search with a length penalty; the defaults are those of Vaswani et al. 2017.
+
+    Log-probabilities are summed in float32. At each length the `size` most likely texts are kept. A text that ends is
+    finished if it is one of these; a row is over when it has `size` finished texts. At full length the texts that
+    have not ended join the finished ones, and the scores decide.
+
+    Attributes:
+      size: texts of each row that are kept; 1 is greedy.
+      length_penalty: alpha of Wu et al. 2016: the score of a text of n tokens (`end` included) is its log-probability
+        divided by ((5 + n) / 6)^alpha; 0 = no penalty.
+    """
+
+    size: int = config_field(4, at_least=1)
+    length_penalty: float = config_field(0.6, at_least=0)
+
+    def __call__(
+        self, generator: Generator, variables: PyTree, inputs: Inputs, length: int, key: jax.Array
+    ) -> Int[Array, "B T"]:
+        return self.hypotheses(generator, variables, inputs, length).tokens[:, 0]
+
+    def hypotheses(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Hypotheses:
+        """The best `size` texts of each row and their scores. One loop, which ends when all rows are over."""
+        logits, state = generator.start(variables, inputs, length)
+        rows, vocab = logits.shape
+        state = generator.select(state, jnp.zeros((rows, self.size), jnp.int32))
+        logits = jnp.repeat(logits, self.size, axis=0)
+        empty = jnp.full((rows, self.size, length), self.end or 0, jnp.int32)
+        nothing = Hypotheses(empty, jnp.full((rows, self.size), -jnp.inf))
+        live = Hypotheses(empty, nothing.scores.at[:, 0].set(0.0))
+
+        def unfinished(carry: tuple) -> jax.Array:
+            count, _, done, *_ = carry
+            more = count < length
+            return more if self.end is None else more & ~done.exist.all()
+
+        def add(carry: tuple) -> tuple:
+            count, live, done, logits, state = carry
+            chances = jax.nn.log_softmax(logits.astype(jnp.float32)).reshape(rows, self.size, vocab)
+            totals = (live.scores[:, :, None] + chances).reshape(rows, -1)
+            scores, index = jax.lax.top_k(totals, min(2 * self.size, totals.shape[1]))  # at most half of them end
+            origin, tokens = index // vocab, index % vocab
+            texts = jnp.take_along_axis(live.tokens, origin[:, :, None], axis=1).at[:, :, count].set(tokens)
+            if self.end is not None:
+                ends = tokens == self.end
+                finished = ends & (jnp.arange(ends.shape[1]) < self.size)[None] & ~done.exist.all(1)[:, None]
+                ended = jnp.where(finished, scores / self.penalty(count + 1), -jnp.inf)
+                done = best(self.size, done, Hypotheses(texts, ended))
+                scores = jnp.where(ends, -jnp.inf, scores)
+            scores, kept = jax.lax.top_k(scores, self.size)
+            tokens, origin = (jnp.take_along_axis(x, kept, axis=1) for x in (tokens, origin))
+            live = Hypotheses(jnp.take_along_axis(texts, kept[:, :, None], axis=1), scores)
+            state = generator.select(state, origin)
+            return count + 1, live, done, *generator.step(variables, state, tokens.reshape(-1))
+
+        count, live, done, *_ = jax.lax.while_loop(unfinished, add, (jnp.int32(0), live, nothing, logits, state))
+        over = done.exist.all(1)[:, None]
+        cut = jnp.where(over, -jnp.inf, live.scores / self.penalty(count))
+        return best(self.size, done, Hypotheses(live.tokens, cut))
+
+    def penalty(self, count: Int[Array, ""]) -> Float[Array, ""]:
+        """By what the log-probability of a text of `count` tokens is divided."""
+        return ((5.0 + count) / 6.0) ** self.length_penalty
+
+
+def best(size: int, *parts: Hypotheses) -> Hypotheses:
+    """The best of several hypotheses of the same rows."""
+    scores, index = jax.lax.top_k(jnp.concatenate([part.scores for part in parts], axis=1), size)
+    tokens = jnp.concatenate([part.tokens for part in parts], axis=1)
+    return Hypotheses(jnp.take_along_axis(tokens, index[:, :, None], axis=1), scores)

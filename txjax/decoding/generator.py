@@ -1,0 +1,163 @@
+"""How a model continues texts: prefill of its inputs, then one token of each row a step."""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax.core import meta
+from jaxtyping import Array, Float, Int
+
+from txjax.nn import Logits
+from txjax.sharding import constrain
+from txjax.types import PyTree, UserError, path_name
+
+Inputs = Mapping[str, jax.Array]  # the model's arguments by name: `tokens` [B P], the prompt, and any others
+TEXT = ("tokens", "segments", "positions")  # the inputs along the text
+
+Step = tuple[Float[Array, "B V"], PyTree]  # the logits of the next token, and the state of the texts so far
+
+
+@dataclasses.dataclass(frozen=True)
+class Generator(abc.ABC):
+    """A model as a search calls it. All methods can be traced.
+
+    Prompts of different lengths are padded on the left, with `segments` 0 and `positions` of their own (`prompts`).
+
+    Attributes:
+      model: a causal model; it gives logits [B L V].
+    """
+
+    model: Any
+
+    @abc.abstractmethod
+    def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
+        """Reads the prompts and all other inputs, with space for `length` more tokens."""
+
+    @abc.abstractmethod
+    def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
+        """Reads one more token of each row."""
+
+    @abc.abstractmethod
+    def select(self, state: PyTree, rows: Int[Array, "B K"]) -> PyTree:
+        """The state of some rows, in any order and any number of times.
+
+        The rows of `state` are B groups of equal size; those of the result are B groups of K.
+
+        Args:
+          rows: the rows to take, counted from the first of each group.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Cached(Generator):
+    """Decoding with a model that has a cache: each call reads one token, and only the first has the other inputs.
+
+    The state is the collection "cache". Its arrays have logical axes (`nn.cached`).
+    """
+
+    def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
+        return self._call(variables, empty_cache(self.model, variables, inputs, length), inputs)
+
+    def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
+        return self._call(variables, state, {"tokens": tokens[:, None]})
+
+    def select(self, state: PyTree, rows: Int[Array, "B K"]) -> PyTree:
+        def move(path: tuple[Any, ...], leaf: Any) -> Any:
+            if isinstance(leaf, meta.Partitioned) and "batch" in leaf.names:
+                return leaf.replace(value=select_rows(leaf.value, rows, leaf.names))
+            if isinstance(leaf, jax.Array) and leaf.ndim:
+                model, hint = type(self.model).__name__, "create it by nn.cached or nn.update_cache"
+                raise UserError(f"the cache of {model}", "an axis named batch", path_name(path), hint=hint)
+            return leaf
+
+        return jax.tree.map_with_path(move, state, is_leaf=_is_boxed)
+
+    def _call(self, variables: PyTree, cache: PyTree, inputs: Inputs) -> Step:
+        output, changed = self.model.apply({**variables, "cache": cache}, **inputs, train=False, mutable=["cache"])
+        return Logits.of(output)[:, -1].dense(), changed["cache"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recomputed(Generator):
+    """Decoding with any causal model: each token is computed anew from the last `window` tokens and all other inputs.
+
+    Attributes:
+      window: the number of tokens that the model reads, as in training.
+    """
+
+    window: int
+
+    def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
+        tokens, others = inputs["tokens"], {name: x for name, x in inputs.items() if name not in TEXT}
+        rows, given = tokens.shape
+        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), given)
+        count = jnp.minimum(count, self.window).astype(jnp.int32)
+        column = jnp.arange(self.window)[None]
+        index = jnp.minimum(column + (given - count)[:, None], given - 1)
+        text = jnp.where(column < count[:, None], jnp.take_along_axis(tokens, index, axis=1), 0)
+        return self._call(variables, {"text": text, "count": count, "others": others})
+
+    def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
+        text, count = state["text"], state["count"]
+        text = jnp.where(count[:, None] < self.window, text, jnp.roll(text, -1, axis=1))
+        count = jnp.minimum(count + 1, self.window)
+        text = jnp.where(jnp.arange(self.window)[None] == count[:, None] - 1, tokens[:, None], text)
+        return self._call(variables, {**state, "text": text, "count": count})
+
+    def select(self, state: PyTree, rows: Int[Array, "B K"]) -> PyTree:
+        return jax.tree.map(lambda x: select_rows(x, rows, ("batch",)), state)
+
+    def _call(self, variables: PyTree, state: PyTree) -> Step:
+        output = self.model.apply(variables, tokens=state["text"], **state["others"], train=False)
+        return Logits.of(output).take(state["count"][:, None] - 1)[:, 0].dense(), state
+
+
+def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...]) -> jax.Array:
+    """The rows of x, along its axis "batch", as in `Generator.select`; each device takes them from its own."""
+    axis, (groups, size) = axes.index("batch"), rows.shape
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
+    x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")
+    names = tuple(None if name == "layers" else name for name in axes)  # as inside a layer: "batch" takes its devices
+    return constrain(x.reshape(*before, groups * size, *after), *names)
+
+
+def generator_for(model: Any, variables: PyTree, inputs: Inputs, window: int) -> Generator:
+    """The generator of a model: `Cached` if the model has a cache, else `Recomputed`.
+
+    Args:
+      inputs: the first call's, as arrays or as shapes.
+      window: the number of tokens that a model without a cache reads, as in training.
+    """
+    cache = _cache_shapes(model, variables, inputs, window)
+    return Cached(model) if cache else Recomputed(model, window)
+
+
+def empty_cache(model: Any, variables: PyTree, inputs: Inputs, length: int) -> PyTree:
+    """The empty cache of a model for a call with `inputs` and `length` more tokens.
+
+    Raises:
+      UserError: the text is longer than the model's positions.
+    """
+    cache = _cache_shapes(model, variables, inputs, inputs["tokens"].shape[1] + length)
+    return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), cache)
+
+
+def _cache_shapes(model: Any, variables: PyTree, inputs: Inputs, length: int) -> PyTree:
+    """The shapes of the cache that a call with `length` tokens a row makes, {} without one."""
+    rows = inputs["tokens"].shape[0]
+    others = {name: x for name, x in inputs.items() if name not in TEXT}
+
+    def call(variables: PyTree, inputs: Inputs) -> tuple[Any, PyTree]:
+        return model.apply(variables, **inputs, train=False, mutable=["cache"])
+
+    tokens = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    _, changed = jax.eval_shape(call, variables, {"tokens": tokens, **others})
+    return changed.get("cache", {})
+
+
+def _is_boxed(leaf: Any) -> bool:
+    return isinstance(leaf, meta.AxisMetadata)
