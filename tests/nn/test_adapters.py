@@ -96,7 +96,7 @@ def test_tokens_decoded_one_by_one_are_adapted_too() -> None:
 
     @jax.jit
     def run(params: Any) -> Any:
-        cache, steps = empty_cache(model, params, *TOKENS.shape), []
+        cache, steps = empty_cache(model, {"params": params}, {"tokens": TOKENS[:, :1]}, TOKENS.shape[1] - 1), []
         for i in range(TOKENS.shape[1]):
             given = {"params": params, "cache": cache}
             logits, state = model.apply(given, TOKENS[:, i : i + 1], mutable=["cache"])
