@@ -12,8 +12,8 @@ from test_contracts import MODELS, fitted, pairs
 
 from txjax import sharding
 from txjax.axes import axes_of
-from txjax.models import Decoder
 from txjax.decoding import empty_cache
+from txjax.models import Decoder
 from txjax.nn import Stack
 from txjax.nn.adapters import Adapter, Bottleneck, LoRA, merge
 from txjax.optim import AdamW, Constant, train_only
