@@ -32,6 +32,7 @@ from txjax.nn import (
     PostNorm,
     RMSNorm,
     Sinusoidal2D,
+    Stack,
     StartEnd,
     Tied,
     TokenClasses,
@@ -214,6 +215,11 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
+        (
+            tiny(attention=(Attention(), Attention(window=2))),
+            "config.model.attention: expected one Attention, the same",
+        ),
+        (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
     ],
 )
 def test_unsupported_model_fields_are_refused(model, said, tmp_path):

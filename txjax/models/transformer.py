@@ -132,6 +132,14 @@ class Transformer(Model, kw_only=True):
         """The attentions that take turns."""
         return self.attention if isinstance(self.attention, tuple) else (self.attention,)
 
+    @property
+    def only_attention(self) -> Attention:
+        """The attention of all layers. Raises UserError if there are several, or another mixer."""
+        if not isinstance(self.attention, Attention):
+            got = ", ".join(type(each).__name__ for each in self.attentions())
+            raise UserError("config.model.attention", "one Attention, the same in all layers", got)
+        return self.attention
+
     @nn.nowrap
     def head_size(self) -> int:
         """The size K of a head. Raises UserError if `heads` doesn't divide the width, or attentions differ in it."""
@@ -148,7 +156,7 @@ class Transformer(Model, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
-        more = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
+        more: dict[str, Any] = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
         return dataclasses.replace(super().head_context(train), **more)
 
     @nn.nowrap

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -178,7 +179,7 @@ class Attention(Mixer):
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
         heads, axis = (self.heads, "heads") if name == "query" else (groups, "kv_heads")
         features = heads, head_size(source.shape[-1], self.heads, self.head_size)
-        drawn = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
+        drawn: dict[str, Any] = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
         y = checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name)
         return scale(y, self.scaling.attention()) if name == "query" else y
 

@@ -45,8 +45,10 @@ def take_turns(
     params = given.pop("params")
     if state := sorted(set(given) - set(_BY_LAYER)):
         raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
-    filter_ = stack.scope.mutable
-    rngs = {name: jax.random.split(stack.make_rng(name), depth) for name in stack.scope.rngs if name != "params"}
+    scope = stack.scope
+    assert scope is not None
+    mutable = scope.mutable
+    rngs = {name: jax.random.split(stack.make_rng(name), depth) for name in scope.rngs if name != "params"}
     shared = groups < depth
 
     def run(i: int, params: PyTree, own: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree | None, PyTree]]:
@@ -57,12 +59,12 @@ def take_turns(
                 return layer(block, x, context, fraction)
 
             with applied_at((*stack.path, "block")):
-                return nn.apply(call, blocks[i], mutable=filter_)({"params": params, **variables}, rngs=keys)
+                return nn.apply(call, blocks[i], mutable=mutable)({"params": params, **variables}, rngs=keys)
 
         if policy is not None:
             apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)
         out = apply(params, variables, keys, x, fraction)
-        (x, stream), changed = out if filter_ else (out, {})
+        (x, stream), changed = out if mutable else (out, {})
         return x, (stream, dict(changed))
 
     def turn(params_of: Callable[[int], PyTree], x: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:

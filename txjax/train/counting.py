@@ -8,10 +8,13 @@ import jax.numpy as jnp
 from flax.core import meta
 
 from txjax import sharding
+from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, pruned
 from txjax.train.state import Layout, abstract_variables, batch_spec, merge, pick
 from txjax.types import Batch, PyTree, flat_paths
+
+TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
 
 def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
@@ -26,17 +29,20 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 
 
 def tokens_per_batch(experiment: Experiment) -> int:
-    """Positions of the residual stream in one batch: tokens (the D of scaling laws), or patches of images.
+    """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
-    For a model that takes neither, examples.
+    Those of several tasks are added up. For a model that takes neither, examples.
     """
-    spec, batch_size = experiment.data.spec(), experiment.batch_size
-    if "tokens" in spec:
-        return batch_size * math.prod(spec["tokens"].shape)
-    if "image" not in spec or not hasattr(experiment.model, "patch"):
-        return batch_size
-    height, width = spec["image"].shape[:2]
-    return batch_size * (height // experiment.model.patch) * (width // experiment.model.patch)
+    spec, patch = experiment.data.spec(), getattr(experiment.model, "patch", None)
+    positions = 0
+    for key, x in spec.items():
+        name = part_of(key)[1]
+        if name in TOKENS:
+            positions += math.prod(x.shape)
+        elif name == "image" and patch is not None:
+            *rows, height, width, _ = x.shape
+            positions += math.prod(rows) * (height // patch) * (width // patch)
+    return experiment.batch_size * (positions or 1)
 
 
 def count_parameters(params: PyTree) -> tuple[int, int]:

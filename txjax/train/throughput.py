@@ -12,11 +12,9 @@ import numpy as np
 from txjax.chips import peak
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
-from txjax.train.counting import flops_per_step
+from txjax.train.counting import TOKENS, flops_per_step
 from txjax.train.goodput import Goodput
 from txjax.train.state import Layout, batch_spec
-
-TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
 
 class Work(NamedTuple):

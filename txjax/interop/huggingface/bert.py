@@ -91,7 +91,7 @@ class Bert(Family):
             "type_vocab_size": model.types,
             "max_position_embeddings": getattr(model.positions, "max_length", None),
             "layer_norm_eps": model.norm.eps,
-            "attention_probs_dropout_prob": model.attention.dropout,
+            "attention_probs_dropout_prob": model.only_attention.dropout,
             "intermediate_size": model.mlp.hidden_size(model.width),
             "hidden_act": their_activation(model.mlp.activation),
             "hidden_dropout_prob": model.dropout,
@@ -113,7 +113,7 @@ class Bert(Family):
             Rule("bert.embeddings.token_type_embeddings.weight", ("embed_types/embedding",), SAME),
             Rule("bert.embeddings.position_embeddings.weight", ("positions/table/embedding",), SAME),
             *norm("bert.embeddings.LayerNorm", "norm_embed"),
-            *layer("bert.encoder.layer.{}", "layers/block", "self", norms, model.attention),
+            *layer("bert.encoder.layer.{}", "layers/block", "self", norms, model.only_attention),
             *_head_rules(model.head),
         ]
 

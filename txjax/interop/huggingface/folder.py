@@ -28,7 +28,14 @@ from txjax.types import PyTree, UserError, near_misses
 FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
-_NOT_WRITTEN = ("dtype", "stack", "initial", "mlp.dropout", "block.drop_path", "image_size")
+_NOT_WRITTEN = (
+    "dtype",
+    *(f"stack.{name}" for name in ("remat", "unroll", "microbatches", "rounds")),
+    "initial",
+    "mlp.dropout",
+    "block.drop_path",
+    "image_size",
+)
 
 
 def load(directory: Path | str) -> tuple[Any, PyTree]:
@@ -151,9 +158,9 @@ def _resolved_fields(model: Any) -> Any:
     """The model's fields, with defaults that follow from other fields filled in."""
     fields = tree.to_json(model)
     fields["kv_heads"] = model.kv_heads or model.heads
-    fields["attention"]["head_size"] = model.attention.head_size or model.width // model.heads
+    fields["attention"]["head_size"] = model.only_attention.head_size or model.width // model.heads
     del fields["attention"]["biases"]
-    fields["attention"]["use_bias"] = {name: model.attention.has_bias(name) for name in PROJECTIONS}
+    fields["attention"]["use_bias"] = {name: model.only_attention.has_bias(name) for name in PROJECTIONS}
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
     fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
     return fields

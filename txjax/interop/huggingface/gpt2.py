@@ -55,7 +55,7 @@ class GPT2(DecoderFamily):
             "layer_norm_epsilon": model.norm.eps,
             "resid_pdrop": model.dropout,
             "embd_pdrop": model.dropout,
-            "attn_pdrop": model.attention.dropout,
+            "attn_pdrop": model.only_attention.dropout,
             "tie_word_embeddings": True,
         }
 

@@ -77,7 +77,7 @@ class MAE(Family):
             *linear("decoder.decoder_embed", "decoder/embed"),
             Rule("decoder.mask_token", ("decoder/mask_token",), TOKEN),
             *patches.table(model, _TABLE, "decoder/positions/table/embedding"),
-            *patches.layer("decoder.decoder_layers.{}", "decoder/layers/block", model.attention),
+            *patches.layer("decoder.decoder_layers.{}", "decoder/layers/block", model.only_attention),
             *norm("decoder.decoder_norm", "decoder/norm_final"),
             *linear("decoder.decoder_pred", "decoder/out"),
         ]

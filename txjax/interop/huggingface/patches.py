@@ -51,12 +51,12 @@ def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
         "intermediate_size": model.mlp.hidden_size(model.width),
         "hidden_act": their_activation(model.mlp.activation),
         "hidden_dropout_prob": model.dropout,
-        "attention_probs_dropout_prob": model.attention.dropout,
+        "attention_probs_dropout_prob": model.only_attention.dropout,
         "layer_norm_eps": model.norm.eps,
         "image_size": height if height == width else [height, width],
         "patch_size": model.patch,
         "num_channels": flat["patch_embed/kernel"].shape[0] // model.patch**2,
-        "qkv_bias": any(map(model.attention.has_bias, ("query", "key", "value"))),
+        "qkv_bias": any(map(model.only_attention.has_bias, ("query", "key", "value"))),
     }
 
 
@@ -116,7 +116,7 @@ def encoder(model: PatchEncoder) -> list[Rule]:
         Rule("vit.embeddings.cls_token", ("pool/token",), TOKEN),
         *table(model, TABLE, "positions/table/embedding"),
         *linear("vit.embeddings.patch_embeddings.projection", "patch_embed", convolution(model.patch)),
-        *layer("vit.encoder.layer.{}", "layers/block", model.attention),
+        *layer("vit.encoder.layer.{}", "layers/block", model.only_attention),
         *norm("vit.layernorm", "norm_final"),
     ]
 

@@ -1,0 +1,165 @@
+"""What every family of models gets from the spine: exact resume, microbatches, populations, meshes, transfer.
+
+A family is a model with an objective, and an adapter if there is one. Its config in `configs/` is found, and made tiny.
+"""
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from txjax import config, sharding
+from txjax.checkpoint import Checkpoints
+from txjax.data import Dataset, train_batches
+from txjax.experiment import Experiment
+from txjax.log import read_metrics
+from txjax.optim import Constant
+from txjax.plan.minimum import least
+from txjax.sharding import Mesh
+from txjax.train.counting import flops_per_step
+from txjax.train.init_from import find_init_source
+from txjax.train.population import train_together
+from txjax.train.run_eval import shard_batch
+from txjax.train.state import build_layout
+from txjax.train.step import jit_step
+from txjax.train.trainer import train
+from txjax.tree import walk
+
+ROOT = Path(__file__).parents[1]
+TFDS = ROOT.parent / "shared" / "tfds"
+EMBEDDED = {"txjax_python_text", "txjax_digits"}
+SMALL = {
+    "width": 16,
+    "depth": 2,
+    "heads": 2,
+    "decoder_width": 16,
+    "decoder_depth": 1,
+    "decoder_heads": 2,
+    "dropout": 0.0,
+}
+B = 32
+STEPS = 4
+SUMS = {"rtol": 1e-4, "atol": 1e-6}  # of a few updates: sums in another order
+
+
+def data_sets(experiment: Experiment) -> set[str]:
+    """The names of the data sets that a config trains on."""
+    return {node.name for _, node in walk(experiment.data) if isinstance(node, Dataset) and hasattr(node, "name")}
+
+
+@functools.cache
+def families() -> dict[str, str]:
+    """A config of each family whose data is at hand, embedded data and tiny models first."""
+    available = EMBEDDED | {path.name for path in TFDS.glob("*") if path.is_dir()}
+    found: dict[tuple[bool, bool, str], Experiment] = {}
+    for path in (ROOT / "configs").rglob("*.py"):
+        experiment = config.load(str(path), [])
+        if {name.partition("/")[0] for name in data_sets(experiment)} <= available:
+            source = str(path.relative_to(ROOT))
+            small = any(word in source for word in ("tiny", "digits"))
+            found[not data_sets(experiment) <= EMBEDDED, not small, source] = experiment
+    chosen: dict[str, str] = {}
+    for (_, _, source), experiment in sorted(found.items(), key=lambda item: item[0]):
+        parts = [experiment.model, experiment.objective, experiment.model.adapter]
+        chosen.setdefault(" ".join(type(part).__name__ for part in parts if part is not None), source)
+    return chosen
+
+
+def tiny(family: str) -> Experiment:
+    """The family's config with a small model and few steps, without evaluations."""
+    experiment = config.load(str(ROOT / families()[family]), [])
+    model = experiment.model
+    sizes = {name: value for name, value in SMALL.items() if hasattr(model, name)}
+    return dataclasses.replace(
+        experiment,
+        model=model.clone(**sizes),
+        optimizer=dataclasses.replace(experiment.optimizer, schedule=Constant()),
+        checkpoint=Checkpoints(every_steps=2, keep=2),
+        num_steps=STEPS,
+        batch_size=B,
+        microbatches=1,
+        log_every_steps=1,
+        evals={},
+        trackers=(),
+        init_from=None,
+    )
+
+
+def rows(workdir: Path) -> list[dict[str, Any]]:
+    """The rows of a run without clocks."""
+    return [
+        {k: v for k, v in row.items() if k != "time" and not k.startswith(("perf/", "goodput"))}
+        for row in read_metrics(workdir)
+    ]
+
+
+def assert_close(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    """Losses and gradient norms are equal to rounding; the examples are the same."""
+    assert [row["train/batch_hash"] for row in found] == [row["train/batch_hash"] for row in wanted]
+    for name in ("train/loss", "train/grad_norm"):
+        np.testing.assert_allclose([row[name] for row in found], [row[name] for row in wanted], **SUMS, err_msg=name)
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tfds: Path | None) -> None:
+    if tfds is not None:
+        monkeypatch.setenv("TFDS_DATA_DIR", str(tfds))
+
+
+every_family = pytest.mark.parametrize("family", families())
+
+
+@pytest.mark.slow
+@every_family
+def test_a_run_resumes_is_cut_is_one_of_several_and_starts_another(family: str, tmp_path: Path, data: None) -> None:
+    experiment = tiny(family)
+    assert train(experiment, tmp_path / "run") == 0
+    wanted = rows(tmp_path / "run")
+    assert len(wanted) == STEPS
+
+    train(experiment, tmp_path / "resumed", until=2)
+    assert train(experiment, tmp_path / "resumed") == 0
+    assert rows(tmp_path / "resumed") == wanted
+
+    assert train(dataclasses.replace(experiment, microbatches=2), tmp_path / "cut") == 0
+    assert_close(rows(tmp_path / "cut"), wanted)
+
+    other = dataclasses.replace(experiment, seed=experiment.seed + 1)
+    assert train_together([experiment, other], [tmp_path / "first", tmp_path / "second"]).code == 0
+    assert_close(rows(tmp_path / "first"), wanted)
+    assert rows(tmp_path / "second")[0]["train/loss"] != wanted[0]["train/loss"]
+
+    started = dataclasses.replace(experiment, init_from=str(tmp_path / "run"))
+    with sharding.use_mesh(started.mesh) as built:
+        source = find_init_source(started, build_layout(started, built))
+    assert source is not None and {row.action for row in source.rows} == {"loaded"}
+
+
+@pytest.mark.slow
+@pytest.mark.mesh
+@every_family
+def test_eight_devices_give_the_losses_of_one(family: str, data: None) -> None:
+    mesh = Mesh(data=2, fsdp=2, tensor=2)
+    assert_close(steps(tiny(family), mesh, 8), steps(tiny(family), Mesh(), 1))
+
+
+def steps(experiment: Experiment, mesh: Mesh, devices: int) -> list[dict[str, Any]]:
+    """Three steps on the family's own data. The plan's lower bound of what is sent is 0 on one device alone."""
+    experiment = dataclasses.replace(experiment, mesh=mesh)
+    with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
+        layout = build_layout(experiment, built)
+        assert (sum(least(experiment, layout).values()) > 0) == (devices > 1)
+        assert flops_per_step(experiment, layout.variables) > 0
+        state, step, found = layout.create(experiment.seed), jit_step(experiment, layout), []
+        batches = train_batches(experiment.data.open(), batch_size=B, seed=0)
+        for _ in range(3):
+            batch = next(batches)
+            state, metrics = step(state, shard_batch(batch, layout.batch))
+            loss, norm = (float(metrics[name]) for name in ("loss", "grad_norm"))
+            found.append({"train/batch_hash": batch["id"].tolist(), "train/loss": loss, "train/grad_norm": norm})
+        batches.close()
+    return found
