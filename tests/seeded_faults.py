@@ -49,8 +49,8 @@ FAULTS = (
     ),
     Fault(
         "cached positions are off by one",
-        "indices = index + indices",
-        "indices = index + indices + 1",
+        'last("key_positions", -1) + 1 + indices',
+        'last("key_positions", -1) + 2 + indices',
         "tests/models/test_decoder.py -k cached",
     ),
     Fault(

@@ -2,8 +2,8 @@
 
     txjax train --config=configs/text/span_corruption_tiny.py --workdir=runs/span_corruption_tiny
 
-Cost: about 2 minutes on two CPU cores.
-Score: eval/valid/loss ?, nats a target byte of held-out files (first 32 batches).
+Cost: under a minute on two CPU cores.
+Score: eval/valid/loss 2.468, nats a target byte of held-out files (first 32 batches); 39.8% right.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -16,7 +16,7 @@ from txjax.models import Bert, ConvNet, Decoder, ViT
 from txjax.models.model import Model
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
-from txjax.nn import Classes, Embed, FirstToken, Learned, Linear, Logits, MeanTokens, Untied
+from txjax.nn import Classes, Embed, Encoded, FirstToken, Learned, Linear, Logits, MeanTokens, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Scaling, Standard
@@ -147,7 +147,7 @@ class Convolutional(Model, kw_only=True):
             taps = jnp.stack([x, jnp.roll(x, 1, 1)], -2)
             mix = Linear((self.width,), ("width",), ("taps", "embed"), **drawn, name=f"mix_{i}")
             x = x + nn.gelu(mix(taps))
-        return Untied(name="head")(x, embed, self.initial, self.layer_scaling())
+        return self.read(Encoded(x, segments, embed.embedding), Untied(), train)
 
 
 def test_kernels_whose_first_input_is_not_wide_are_hidden() -> None:

@@ -17,8 +17,9 @@ import txjax
 from txjax import sharding, tree
 from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, Decoder, ViT
-from txjax.nn import GPT2, Classes, FirstToken, LayerNorm, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
+from txjax.models import MAE, Bert, ConvNet, Decoder, ViT
+from txjax.nn import GPT2, Classes, FirstToken, LayerNorm, MeanTokens, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
+from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import (
@@ -83,6 +84,13 @@ CASES: dict[str, Experiment] = {
     ),
     "Adafactor": experiment(Adafactor(), model=decoder(initial=GPT2()), objective=NextToken()),
     "Muon": experiment(Muon(), model=decoder(), objective=NextToken()),
+    "LoRA": experiment(AdamW(), model=decoder(adapter=LoRA(rank=2)), objective=NextToken()),
+    "ConvNet": experiment(
+        AdamW(),
+        model=ConvNet(width=8, depth=1, head=Classes(3, MeanTokens())),
+        objective=Classification(),
+        data=Pictures(split="train"),
+    ),
 }
 
 

@@ -66,10 +66,9 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
     tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
     runs = []
     for experiment, workdir, text in zip(experiments, workdirs, written, strict=True):
-        source = sources[text]
-        fingerprints = {"train": source.fingerprint} | tested
+        fingerprints = {"train": sources[text].fingerprint} | tested
         _compare_data(fingerprints)
-        runs.append(Run(experiment, workdir, layout, init_source, source, evals, fingerprints))
+        runs.append(Run(experiment, workdir, layout, init_source, sources[text], evals, fingerprints))
     return runs
 
 

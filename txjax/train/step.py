@@ -63,8 +63,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             return {k: m.count for k, m in outcome(state.params, state.model_state, batch).losses.items()}
 
         if parts == 1:
-            gradient = jax.grad(loss, has_aux=True)
-            grads, seen = gradient(state.params, state.model_state, batch)
+            grads, seen = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
             with one_of(parts):
                 grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
@@ -72,8 +71,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         grad_norm = optax.tree.norm(grads)
         loss_value = total(seen.losses)
         old_opt_state = backend.fetch(state.opt_state, shardings)
-        good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm)
-        good &= jnp.isfinite(optax.tree.norm(seen.model_state))
+        good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(seen.model_state))
         good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)

@@ -37,7 +37,7 @@ def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
     if isinstance(model, Decoder):
         kind, objective = NextTokenWindows, NextToken()
     else:
-        kind = SentencePairs if model.next_sentence else TextWindows
+        kind = SentencePairs if getattr(model.head, "next_sentence", None) else TextWindows
         objective = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=model.vocab)
 
     data = kind(name="txjax_python_text", split="train", length=length, tokenizer=tokenizer)
