@@ -216,7 +216,7 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
         (
-            tiny(attention=(Attention(), Attention(window=2))),
+            tiny(attention=(Attention(),) * 3),
             "config.model.attention: expected one Attention, the same",
         ),
         (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),

@@ -13,10 +13,10 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.nn import Mask, attention_dispatch, dot_product_attention
-from txjax.nn.attention_dispatch import choose
-from txjax.nn.reference_attention import reference_attention
-from txjax.nn.remat import REMAT
-from txjax.nn.splash import splash
+from txjax.nn.attention.attention_dispatch import choose
+from txjax.nn.attention.reference_attention import reference_attention
+from txjax.nn.attention.splash import splash
+from txjax.nn.stack.remat import REMAT
 
 import runs
 from made import numbers
@@ -158,7 +158,7 @@ import jax
 import jax.numpy as jnp
 from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
-from txjax.nn.attention_dispatch import choose
+from txjax.nn.attention.attention_dispatch import choose
 
 def print_calls(length, segments, mesh=None):
     def loss(query, key, value, segments):

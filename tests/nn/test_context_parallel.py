@@ -11,7 +11,7 @@ import pytest
 
 from txjax import sharding
 from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention, attention_dispatch
-from txjax.nn.reference_attention import reference_attention
+from txjax.nn.attention.reference_attention import reference_attention
 from txjax.types import UserError
 
 from made import numbers

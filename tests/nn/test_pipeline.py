@@ -10,7 +10,7 @@ from test_stack import parts
 
 from txjax import sharding
 from txjax.nn import CrossAttention, LayerContext, Mask, Memory, PreNorm, Stack
-from txjax.nn.pipeline import Schedule
+from txjax.nn.stack.pipeline import Schedule
 from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError

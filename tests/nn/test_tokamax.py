@@ -11,7 +11,7 @@ import pytest
 from txjax import backend, sharding
 from txjax.flops import count
 from txjax.nn import AllGatherKV, Mask, attention_dispatch
-from txjax.nn.attention_dispatch import choose
+from txjax.nn.attention.attention_dispatch import choose
 from txjax.types import UserError
 
 from made import numbers

@@ -1,27 +1,28 @@
 """Layers of Transformers: one idea a file."""
 
-from txjax.nn.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
-from txjax.nn.attention_dispatch import dot_product_attention
+from txjax.nn.attention.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
+from txjax.nn.attention.attention_dispatch import dot_product_attention
+from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
+from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.windows import Windows
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
-from txjax.nn.block import Block, PostNorm, PreNorm, set_model_fields
-from txjax.nn.cache import Window, cached, causal_window, keep_in_cache, update_cache
-from txjax.nn.class_heads import Classes, Pooled, StartEnd, TokenClasses
-from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.conv import Conv
 from txjax.nn.embed import Embed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
-from txjax.nn.head import Encoded, Head, HeadContext
+from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
+from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.logits import Logits
+from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
+from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
-from txjax.nn.logits import Logits
-from txjax.nn.mask import Mask
-from txjax.nn.memory import Memory
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.patch_merging import PatchMerging, merge_patches
-from txjax.nn.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -34,11 +35,10 @@ from txjax.nn.positions import (
     T5Relative,
 )
 from txjax.nn.quantize import Quantize, quantized
-from txjax.nn.remat import REMAT, Remat, checkpoint_name
-from txjax.nn.stack import Stack
-from txjax.nn.stack_records import StackRecord, record_stacks
-from txjax.nn.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
-from txjax.nn.windows import Windows
+from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
+from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
+from txjax.nn.stack.stack import Stack
+from txjax.nn.stack.stack_records import StackRecord, record_stacks
 
 __all__ = [
     "ACTIVATIONS",

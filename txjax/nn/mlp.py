@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear
-from txjax.nn.remat import checkpoint_name
+from txjax.nn.stack.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import config_field
 

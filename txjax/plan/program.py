@@ -11,7 +11,7 @@ import jax
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
-from txjax.nn.attention_dispatch import choices
+from txjax.nn.attention.attention_dispatch import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
 from txjax.train.state import Layout, batch_spec, build_layout

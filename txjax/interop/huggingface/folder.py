@@ -14,15 +14,15 @@ from flax.core import meta
 
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
-from txjax.interop.huggingface.bert import Bert
+from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.gpt2 import GPT2
+from txjax.interop.huggingface.families.llama import Llama
+from txjax.interop.huggingface.families.mae import MAE
+from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.family import Family, arrays
-from txjax.interop.huggingface.gpt2 import GPT2
-from txjax.interop.huggingface.llama import Llama
-from txjax.interop.huggingface.mae import MAE
 from txjax.interop.huggingface.options import FILE, Options
-from txjax.interop.huggingface.vit import ViT
 from txjax.io.files import replace_text
-from txjax.nn.attention import PROJECTIONS
+from txjax.nn.attention.attention import PROJECTIONS
 from txjax.types import PyTree, UserError, near_misses
 
 FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface import patches
+from txjax.interop.huggingface.families import patches
 from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import TOKEN, Flat, Names, Rule, linear, norm

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention import CrossAttention, LayerContext, Mixer
+from txjax.nn.attention.attention import CrossAttention, LayerContext, Mixer
 from txjax.nn.linear import scale
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm

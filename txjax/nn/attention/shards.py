@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from txjax.nn.mask import Mask
+from txjax.nn.attention.mask import Mask
 from txjax.sharding import partition, shard_map
 
 

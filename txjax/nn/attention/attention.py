@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.cache import keep_in_cache, update_cache
-from txjax.nn.context_parallel import AllGatherKV, ContextParallel
+from txjax.nn.attention.cache import keep_in_cache, update_cache
+from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel
+from txjax.nn.attention.mask import NO_MASK, Mask
+from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.reference_attention import attention_weights
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, scale
-from txjax.nn.mask import NO_MASK, Mask
-from txjax.nn.memory import Memory
 from txjax.nn.positions import Rotation
-from txjax.nn.reference_attention import attention_weights
-from txjax.nn.remat import checkpoint_name
+from txjax.nn.stack.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field, near_misses
 

@@ -12,12 +12,12 @@ import jax
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.nn.cudnn import cudnn, not_cudnn
-from txjax.nn.mask import NO_MASK, Mask
-from txjax.nn.reference_attention import reference_attention
-from txjax.nn.remat import checkpoint_name
-from txjax.nn.splash import not_splash, splash
-from txjax.nn.tokamax import not_tokamax, tokamax
+from txjax.nn.attention.cudnn import cudnn, not_cudnn
+from txjax.nn.attention.mask import NO_MASK, Mask
+from txjax.nn.attention.reference_attention import reference_attention
+from txjax.nn.attention.splash import not_splash, splash
+from txjax.nn.attention.tokamax import not_tokamax, tokamax
+from txjax.nn.stack.remat import checkpoint_name
 
 
 class Choice(NamedTuple):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from txjax import sharding
 from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
-from txjax.nn.remat import Policy, checkpoint_name
+from txjax.nn.stack.remat import Policy, checkpoint_name
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError
 

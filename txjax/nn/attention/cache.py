@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.nn.mask import NO_MASK, Mask
+from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.sharding import constrain
 
 

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.head import Encoded, Head, HeadContext
+from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.logits import Logits
+from txjax.nn.heads.pool import Pooler
 from txjax.nn.init import Init
 from txjax.nn.linear import parameter, scale
-from txjax.nn.logits import Logits
 from txjax.nn.mlp import ACTIVATIONS
-from txjax.nn.pool import Pooler
 from txjax.parametrization import Role, Scaling
 from txjax.types import UserError
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from txjax.nn.mask import Mask
+from txjax.nn.attention.mask import Mask
 
 
 class Call(NamedTuple):

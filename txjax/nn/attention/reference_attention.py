@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.mask import Mask
+from txjax.nn.attention.mask import Mask
 
 FAR = -1e30  # finite, so that a fully masked row gives a mean and not a NaN
 

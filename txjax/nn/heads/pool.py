@@ -5,7 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.head import Encoded, HeadContext
+from txjax.nn.heads.head import Encoded, HeadContext
 from txjax.types import UserError
 
 

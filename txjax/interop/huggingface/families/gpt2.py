@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.interop.huggingface.decoder import DecoderFamily
+from txjax.interop.huggingface.families.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, in_out, linear, norm
 from txjax.interop.huggingface.weights import Tensor

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.interop.huggingface.decoder import DecoderFamily
+from txjax.interop.huggingface.families.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, projections
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, llama
 from txjax.nn import Attention, GatedMLP, RMSNorm, Rotary, Tied, Untied
-from txjax.nn.attention import PROJECTIONS
+from txjax.nn.attention.attention import PROJECTIONS
 
 
 class Llama(DecoderFamily):

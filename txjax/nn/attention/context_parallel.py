@@ -7,10 +7,10 @@ from collections.abc import Callable
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention_dispatch import NAMED, Choice, dot_product_attention, record_choice
-from txjax.nn.mask import Mask
-from txjax.nn.ring import ring
-from txjax.nn.shards import per_device
+from txjax.nn.attention.attention_dispatch import NAMED, Choice, dot_product_attention, record_choice
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.ring import ring
+from txjax.nn.attention.shards import per_device
 from txjax.sharding import constrain, num_shards
 from txjax.types import UserError, config_field
 

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
-from txjax.nn.mask import Mask
-from txjax.nn.shards import filled, per_device
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.shards import filled, per_device
 from txjax.sharding import active, num_shards, partition
 
 LANES = 128  # the smallest block of positions

@@ -5,8 +5,8 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.head import Encoded, Head, HeadContext
-from txjax.nn.pool import Pool
+from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.pool import Pool
 from txjax.types import config_field
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.interop.huggingface import patches
+from txjax.interop.huggingface.families import patches
 from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Flat, Names, Rule, linear

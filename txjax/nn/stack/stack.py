@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from txjax import backend
-from txjax.nn.attention import LayerContext
-from txjax.nn.block import Block
-from txjax.nn.pipeline import Schedule, pipelined
-from txjax.nn.remat import REMAT, checkpoint_name
-from txjax.nn.stack_records import record_stack
-from txjax.nn.turns import take_turns
+from txjax.nn.attention.attention import LayerContext
+from txjax.nn.stack.block import Block
+from txjax.nn.stack.pipeline import Schedule, pipelined
+from txjax.nn.stack.remat import REMAT, checkpoint_name
+from txjax.nn.stack.stack_records import record_stack
+from txjax.nn.stack.turns import take_turns
 from txjax.sharding import num_shards
 from txjax.types import PyTree, UserError, config_field
 

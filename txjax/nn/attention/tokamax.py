@@ -11,10 +11,10 @@ import jax
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.nn.mask import Mask
-from txjax.nn.remat import checkpoint_name
-from txjax.nn.shards import per_device
-from txjax.nn.tried import Call, refusal
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.shards import per_device
+from txjax.nn.attention.tried import Call, refusal
+from txjax.nn.stack.remat import checkpoint_name
 from txjax.sharding import num_shards
 from txjax.types import require
 

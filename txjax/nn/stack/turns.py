@@ -10,7 +10,7 @@ from flax.core import meta
 
 from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
-from txjax.nn.remat import Policy
+from txjax.nn.stack.remat import Policy
 from txjax.types import PyTree, UserError
 
 _STACKED = {nn.PARTITION_NAME: "layers"}

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.mask import Mask
-from txjax.nn.reference_attention import FAR
-from txjax.nn.remat import checkpoint_name
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.reference_attention import FAR
+from txjax.nn.stack.remat import checkpoint_name
 from txjax.sharding import axis_index, num_shards, ring_permute
 
 

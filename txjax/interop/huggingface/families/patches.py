@@ -15,7 +15,7 @@ from txjax.interop.huggingface.rules import ROWS, TOKEN, Flat, Rule, convolution
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.patch_encoder import PatchEncoder
 from txjax.nn import Attention, Grid, LayerNorm, Learned, Positions, Sinusoidal2D
-from txjax.nn.attention import PROJECTIONS
+from txjax.nn.attention.attention import PROJECTIONS
 from txjax.types import UserError
 
 TABLE = "vit.embeddings.position_embeddings"

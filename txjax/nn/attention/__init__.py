@@ -1,0 +1,1 @@
+"""Attention: masks, caches, kernels, windows, and attention over several devices."""

@@ -1,0 +1,1 @@
+"""Heads: from what an encoder returns to the output of a model."""

@@ -1,0 +1,1 @@
+"""Stacks of blocks: kinds of layers, shared layers, the pipeline, rematerialisation."""
