@@ -77,7 +77,8 @@ def test_invalid_schedules_and_batch_sizes() -> None:
         with pytest.raises(UserError, match=r"microbatches: expected at least mesh.pipeline = 4.*, got 2"):
             Schedule(8, 4, 2, rounds=2)
         with pytest.raises(UserError, match=r"batch_size: expected a multiple of .*= 4 times the 2 parts .*, got 4"):
-            stack().apply(variables(stack(), X[:4], LayerContext(memory=X[:4])), X[:4], LayerContext(memory=X[:4]))
+            few, context = X[:4], LayerContext(memory=Memory(X[:4]))
+            stack().apply(variables(stack(), few, context), few, context)
 
 
 def test_dropout_differs_between_layers_and_parts() -> None:
