@@ -9,6 +9,7 @@ from txjax.nn.cache import Window, cached, causal_window, keep_in_cache, update_
 from txjax.nn.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.conv import Conv
+from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
 from txjax.nn.embed import Embed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.head import Encoded, Head, HeadContext
@@ -20,7 +21,6 @@ from txjax.nn.memory import Memory
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
 from txjax.nn.patch import patchify, unpatchify
-from txjax.nn.patch_merging import PatchMerging, merge_patches
 from txjax.nn.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.positions import (
     Alibi,
@@ -38,6 +38,7 @@ from txjax.nn.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack import Stack
 from txjax.nn.stack_records import StackRecord, record_stacks
 from txjax.nn.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
+from txjax.nn.window_attention import WindowAttention
 from txjax.nn.windows import Windows
 
 __all__ = [
@@ -91,7 +92,9 @@ __all__ = [
     "NoPositions",
     "Norm",
     "Normal",
+    "PatchEmbedding",
     "PatchMerging",
+    "Downsampling",
     "Positions",
     "PostNorm",
     "PreNorm",
@@ -110,6 +113,7 @@ __all__ = [
     "TiedBias",
     "Untied",
     "Window",
+    "WindowAttention",
     "Windows",
     "Xavier",
     "align",
