@@ -20,6 +20,7 @@ from txjax.nn.mask import Mask
 from txjax.nn.memory import Memory
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
+from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.positions import (
@@ -56,6 +57,8 @@ __all__ = [
     "Mixer",
     "StackRecord",
     "keep_in_cache",
+    "begin_call",
+    "record_parameters",
     "record_stacks",
     "Capacity",
     "Conv",

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax import backend, sharding
 from txjax.axes import axes_of
 from txjax.experiment import Experiment
+from txjax.nn import record_parameters
 from txjax.parametrization import scaling_by_path
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
@@ -97,13 +98,15 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
-    boxed = abstract_variables(experiment)
+    with record_parameters() as calls:
+        boxed = abstract_variables(experiment)
     axes = jax.tree.map(axes_of, boxed["params"], is_leaf=_is_box)
     names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
-    depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
+    shapes = {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()}
+    below = optimizer.below_head(calls, names, shapes)
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
-    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth, scaling)
+    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 
