@@ -12,7 +12,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
 from txjax.models.vision.swin import Swin, shifted_windows
-from txjax.nn import Classes, MeanTokens, PatchEmbedding, PreNorm, Xavier
+from txjax.nn import Classes, Learned, MeanTokens, PatchEmbedding, PreNorm, Xavier
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -26,6 +26,7 @@ def get_config() -> Experiment:
             stem=PatchEmbedding(patch=1),
             attention=shifted_windows(4),
             block=PreNorm(drop_path=0.1),
+            positions=Learned(max_length=64),
             initial=Xavier(),
             head=Classes(10, MeanTokens()),
         ),
