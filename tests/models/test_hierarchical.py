@@ -47,5 +47,7 @@ def test_all_stages_scale_by_one_ratio() -> None:
     model = swin(parametrization=MuP(base_width=4, base_head_size=4))
     ratios = {(stage.scaling().width, stage.scaling().head_size) for stage in map(model.layers_of, range(3))}
     assert ratios == {(2.0, 1.0)} == {(model.scaling().width, model.scaling().head_size)}
-    with pytest.raises(UserError, match=r"config\.model\.parametrization: expected MuP\(\) or Standard\(\) for a model"):
+    with pytest.raises(
+        UserError, match=r"config\.model\.parametrization: expected MuP\(\) or Standard\(\) for a model"
+    ):
         shapes(swin(parametrization=DepthMuP(base_width=4, base_head_size=4, base_depth=2)), IMAGE)

@@ -100,7 +100,9 @@ def test_a_window_is_a_sequence_and_neighbours_are_seen() -> None:
         own = np.asarray(x).reshape(2, 4, 6, 8)[:, 2 + shift :, 4 + shift :]
         size = own.shape[1] * own.shape[2]
         bias = jnp.moveaxis(jnp.asarray(table)[Windows(GRID, 2).offsets()], -1, 0)[None, :, :size, :size]
-        wanted = Attention(heads=2, **fields).apply(plain, jnp.asarray(own.reshape(2, size, 8)), LayerContext(bias=bias))
+        wanted = Attention(heads=2, **fields).apply(
+            plain, jnp.asarray(own.reshape(2, size, 8)), LayerContext(bias=bias)
+        )
         np.testing.assert_allclose(out[:, 2 + shift :, 4 + shift :].reshape(2, size, 8), wanted, atol=1e-5)
 
 

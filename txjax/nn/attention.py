@@ -96,7 +96,8 @@ class Attention(Mixer):
     With `context.index`, keys and values are written to the collection "cache". If the collection "attention_maps" is
     mutable, the weights [B H L S] are sown in it as `weights`.
 
-    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`, `outputs`. A subclass overrides those that differ.
+    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`, `outputs`. A subclass overrides those
+    that differ.
 
     Attributes:
       head_size: If None, width / heads.
