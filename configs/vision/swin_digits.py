@@ -27,6 +27,7 @@ def get_config() -> Experiment:
             attention=shifted_windows(4),
             block=PreNorm(drop_path=0.1),
             positions=Learned(max_length=64),
+            dropout=0.1,
             initial=Xavier(),
             head=Classes(10, MeanTokens()),
         ),
@@ -35,7 +36,7 @@ def get_config() -> Experiment:
         evals={"test": Evaluation(data=Images(split="test", **digits), every_steps=200)},
         optimizer=AdamW(peak_lr=3e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
-        num_steps=1000,
+        num_steps=1200,
         batch_size=64,
         log_every_steps=100,
     )

@@ -107,7 +107,7 @@ class Hierarchical(LayerTemplates, kw_only=True):
         ends = list(itertools.accumulate((stage.depth for stage in self.stages), initial=0))
         first, last = (layer / max(ends[-1] - 1, 1) for layer in (ends[number], ends[number + 1] - 1))
         parts["stack"] = set_model_fields(self.stack, "config.model.stack", fractions=(first, last))
-        sizes = {"width": stage.width, "depth": stage.depth, "heads": stage.heads}
+        sizes: dict[str, Any] = {"width": stage.width, "depth": stage.depth, "heads": stage.heads}
         return StageLayers(**sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
 
     @nn.nowrap

@@ -58,7 +58,7 @@ class LayerTemplates(Model, kw_only=True):
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model."""
-        more = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
+        more: dict[str, Any] = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
         return dataclasses.replace(super().head_context(train), **more)
 
     @nn.nowrap

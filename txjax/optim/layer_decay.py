@@ -57,8 +57,8 @@ def steps_below_head(
     numbers = {path: np.arange(last + 1, last + 2) for path in axes}
     for call in reversed(calls):  # the first call of a parameter counts
         before = 0
-        places = [i for i, path in enumerate(call) if STACKED in axes[path]]
-        for path in call[: places[-1] + 1 if places else 0]:
+        stacked = [i for i, path in enumerate(call) if STACKED in axes[path]]
+        for path in call[: stacked[-1] + 1 if stacked else 0]:
             if STACKED in axes[path]:
                 numbers[path] = np.asarray(stacks[_stack(path)])
                 before = stacks[_stack(path)][-1]

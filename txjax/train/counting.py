@@ -10,7 +10,8 @@ from flax.core import meta
 from txjax import sharding
 from txjax.experiment import Experiment
 from txjax.flops import count, pruned
-from txjax.train.state import Layout, abstract_variables, batch_spec, merge, pick
+from txjax.train.state import Layout, abstract_variables, batch_spec
+from txjax.train.subtrees import merge, pick
 from txjax.types import Batch, PyTree, flat_paths
 
 

@@ -63,7 +63,7 @@ class EncoderDecoder(Transformer, kw_only=True):
           positions: of each target token. If None, its index in the window.
         """
         embed = Embed(self.vocab, self.width, name="embed")
-        sizes = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
+        sizes: dict[str, Any] = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
         window = causal_window(self, tokens.shape, segments, positions)
         values = None
         if source_tokens is not None:

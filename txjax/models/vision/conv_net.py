@@ -78,7 +78,7 @@ class ConvNet(Model, kw_only=True):
                 stride = 2 if stage and not block else 1
                 name = f"stage{stage}_block{block}"
                 x = ConvBlock(self.width * 2**stage, stride, self.norm, drawn, name=name)(x, train)
-        grid = Grid(*x.shape[1:3], 0)
+        grid = Grid(*x.shape[1:3])
         return self.read(Encoded(x.reshape(len(x), -1, x.shape[-1]), grid=grid), self.head, train)
 
     @nn.nowrap
