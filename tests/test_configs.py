@@ -104,7 +104,10 @@ def test_the_docstring_gives_command_cost_and_score(path):
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the layout is built, or an error names the optimizer."""
     model = experiment.model
-    made = MuP(base_width=max(model.width // 4, 1), base_head_size=max(model.width // model.heads // 2, 1))
+    stages = getattr(model, "stages", None)
+    first = stages[0] if isinstance(stages, tuple) else model
+    width, heads = first.width, getattr(first, "heads", 1)
+    made = MuP(base_width=max(width // 4, 1), base_head_size=max(width // heads // 2, 1))
     experiment.model = model.clone(parametrization=made)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:

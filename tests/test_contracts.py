@@ -18,9 +18,10 @@ from flax.core import meta
 import txjax.models
 import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
+from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
-from txjax.models.transformer import Layers
-from txjax.nn import Classes, Head, MeanTokens, StartEnd, TokenClasses
+from txjax.models.transformer import Part
+from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, StartEnd, TokenClasses, WindowAttention
 from txjax.objectives import Classification, Objective, Several, missing_keys
 
 from made import filled, on_jax
@@ -40,10 +41,15 @@ FIELDS: dict[str, Any] = {
     "decoder_width": 8,
     "decoder_depth": 1,
     "decoder_heads": 2,
+    "stages": (Stage(8, 1, 2), Stage(16, 1, 4)),
     "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
 }
-# What those for several tasks need instead; of which keys a task's rows have.
-OWN: dict[str, Any] = {"Several": {"tasks": {"images": Classification(), "texts": Classification()}}}
+# What some need instead or too; and which keys a task's rows have.
+OWN: dict[str, Any] = {
+    "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
+    "ConvNet": {"stages": 2},
+    "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
+}
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
 
 
@@ -126,7 +132,7 @@ def takes(*models: Any) -> set[str]:
 
 
 BY_EXAMPLE = {"label", "value", "start"}  # targets of which a text has one, and so one weight
-MODELS = [kind for kind in subclasses(txjax.models, Model) if kind is not Layers]  # it takes no batch
+MODELS = [kind for kind in subclasses(txjax.models, Model) if not (issubclass(kind, Part) or kind is Hierarchical)]
 OBJECTIVES = subclasses(txjax.objectives, Objective)
 
 
@@ -177,6 +183,8 @@ SUITED = {
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
     "SharedTrunk Several",
+    "Swin Classification",
+    "Swin Regression",
     "ViT Classification",
     "ViT Regression",
 }

@@ -1,13 +1,26 @@
 """Windows and merged patches against plain loops over the grid."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import Grid, Mask, PatchMerging, Windows, merge_patches
+from txjax.nn import (
+    Attention,
+    Grid,
+    Init,
+    LayerContext,
+    LayerNorm,
+    Mask,
+    PatchMerging,
+    WindowAttention,
+    Windows,
+    merge_patches,
+)
+from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import numbers, shapes
+from made import numbers, shapes, variables
 
 GRID = Grid(4, 6)
 X = jnp.asarray(numbers(2, 24, 3))
@@ -51,18 +64,68 @@ def test_merged_patches() -> None:
             (row + 1, column + 1),
         ]  # as in the paper's code
         np.testing.assert_array_equal(token, np.concatenate([X[:, r * 6 + c] for r, c in neighbours], -1))
-    made = shapes(PatchMerging(), X, GRID)["params"]
+    merging = PatchMerging(width=6, norm=LayerNorm(), initial=Init(), scaling=Scaling())
+    made = shapes(merging, X, GRID)["params"]
     assert made["linear"]["kernel"].shape == (12, 6) and made["norm"]["scale"].shape == (12,)
-    out, grid = PatchMerging().apply(
+    out, grid = merging.apply(
         {"params": {k: {n: jnp.ones(s.shape) for n, s in v.items()} for k, v in made.items()}}, X, GRID
     )
     assert out.shape == (2, 6, 6) and grid == Grid(2, 3)
 
 
-def test_grids_that_do_not_divide() -> None:
-    with pytest.raises(UserError, match="windows.side: expected a divisor of the grid of 4 x 6 tokens .* got 4"):
-        Windows(GRID, 4).cut(X)
-    with pytest.raises(UserError, match="above the shift of 2"):
-        Windows(GRID, 2, 2).count  # noqa: B018
-    with pytest.raises(UserError, match="grid: expected an even number of rows and columns"):
-        merge_patches(X[:, :18], Grid(3, 6))
+def test_odd_grids_are_padded() -> None:
+    merged, grid = merge_patches(X[:, :15], Grid(3, 5))
+    padded = np.pad(np.asarray(X[:, :15]).reshape(2, 3, 5, 3), ((0, 0), (0, 1), (0, 1), (0, 0)))
+    assert grid == Grid(2, 3)
+    np.testing.assert_array_equal(merged, merge_patches(jnp.asarray(padded.reshape(2, 24, 3)), GRID)[0])
+    windows = Windows(Grid(3, 5), 2, 1)
+    assert windows.count == 6
+    np.testing.assert_array_equal(windows.join(windows.cut(X[:, :15])), X[:, :15])
+
+
+def attention(**fields: object) -> WindowAttention:
+    return WindowAttention(heads=2, initial=Init(), residual_scale=1.0, scaling=Scaling(), **{"side": 2, **fields})
+
+
+def test_a_window_is_a_sequence_and_neighbours_are_seen() -> None:
+    """Each window against `Attention` of its tokens; with a shift, against that of its part on one side of the end."""
+    x, fields = jnp.asarray(numbers(2, 24, 8)), {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
+    made = variables(attention(), x, LayerContext(grid=GRID))
+    plain = {"params": {name: value for name, value in made["params"].items() if name != "table"}}
+    table = made["params"]["table"]
+    for shift in (0, 1):
+        run = jax.jit(lambda x, s=shift: attention(shift=s).apply(made, x, LayerContext(grid=GRID)))
+        out = np.asarray(run(x)).reshape(2, 4, 6, 8)
+        # The window in the lower right corner: of four tokens, or with a shift of one.
+        own = np.asarray(x).reshape(2, 4, 6, 8)[:, 2 + shift :, 4 + shift :]
+        size = own.shape[1] * own.shape[2]
+        bias = jnp.moveaxis(jnp.asarray(table)[Windows(GRID, 2).offsets()], -1, 0)[None, :, :size, :size]
+        wanted = Attention(heads=2, **fields).apply(
+            plain, jnp.asarray(own.reshape(2, size, 8)), LayerContext(bias=bias)
+        )
+        np.testing.assert_allclose(out[:, 2 + shift :, 4 + shift :].reshape(2, size, 8), wanted, atol=1e-5)
+
+
+def test_a_small_grid_is_one_window_without_a_shift() -> None:
+    x = jnp.asarray(numbers(2, 6, 8))
+    context = LayerContext(grid=Grid(2, 3))
+    made = variables(attention(side=5), x, context)
+    assert made["params"]["table"].shape == (81, 2)
+    _, sown = attention(side=5, shift=2).apply(made, x, context, mutable=["attention_maps"])
+    assert sown["attention_maps"]["weights"].shape == (4, 2, 4, 4)  # two windows of 2 x 2, the second one padded
+
+
+@pytest.mark.parametrize(
+    ("fields", "context", "message"),
+    [
+        ({}, LayerContext(), "config.model.attention: expected Attention.* got .WindowAttention"),
+        ({}, LayerContext(grid=Grid(4, 6, 1)), "without a class token"),
+        ({"shift": 2}, LayerContext(grid=GRID), "attention.shift: expected a number below the side of 2, got 2"),
+        ({"window": 2}, LayerContext(grid=GRID), "attention.window: expected None"),
+    ],
+)
+def test_what_has_no_windows(fields: dict, context: LayerContext, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shapes(attention(**fields), jnp.zeros((2, 24, 8)), context)
+    with pytest.raises(UserError, match="windows.shift: expected a number from 0, below the side of 2, got 2"):
+        Windows(GRID, 2, 2)

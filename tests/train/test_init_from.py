@@ -20,7 +20,8 @@ from txjax.objectives import Classification, MaskedPatch
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_init_source
-from txjax.train.state import build_layout, merge
+from txjax.train.state import build_layout
+from txjax.train.subtrees import merge
 from txjax.transfer import Bicubic, Every, From
 from txjax.types import UserError, flat_paths
 

@@ -1,11 +1,13 @@
 """Models: a model's fields are its config."""
 
+from txjax.models.hierarchical import Stage
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.patch_encoder import ClassToken
+from txjax.models.vision.swin import Swin, shifted_windows
 from txjax.models.vision.vit import ViT
 
 __all__ = [
@@ -15,7 +17,10 @@ __all__ = [
     "ConvNet",
     "Decoder",
     "EncoderDecoder",
+    "Stage",
+    "Swin",
     "ViT",
     "gpt",
     "llama",
+    "shifted_windows",
 ]

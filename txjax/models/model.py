@@ -6,7 +6,7 @@ from typing import Any
 
 import flax.linen as nn
 
-from txjax.nn import Encoded, Head, HeadContext, Init, MeanTokens, Pool
+from txjax.nn import Encoded, Head, HeadContext, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapted import adapted
 from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
@@ -48,6 +48,7 @@ class Model(nn.Module, kw_only=True):
             if node is not self and isinstance(node, Model) and node.adapter is not None:
                 hint = "set config.model.adapter: its `paths` choose parts of all models inside"
                 raise UserError(f"{path}.adapter", "None", type(node.adapter).__name__, hint=hint)
+        begin_call()
         with adapted(self.adapter) as offered:
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:

@@ -1,4 +1,4 @@
-"""The base of Transformers: the sizes and parts of a stack of blocks."""
+"""The bases of models of layers: the parts that their stacks share, and the sizes of one stack."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,17 +33,11 @@ from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field, near_misses
 
-_OWN = ("width", "depth", "heads", "kv_heads", "adapter")  # fields that a second Transformer inside doesn't share
 
-
-class Transformer(Model, kw_only=True):
-    """The fields of every Transformer. Parts are templates: the model sets their sizes when it is called.
+class LayerTemplates(Model, kw_only=True):
+    """The parts of layers, of which a model has one stack or several. The model sets their sizes when it is called.
 
     Attributes:
-      width: size D of the residual stream.
-      depth: blocks.
-      heads: query heads.
-      kv_heads: key and value heads; 1 is multi-query attention (Shazeer 2019). If None, `heads`.
       positions: the position encoding.
       norm, attention, mlp, block: the parts of a layer. Several attentions take turns: layer i has the one at i modulo
         their number; their parameters must have equal shapes.
@@ -52,10 +46,6 @@ class Transformer(Model, kw_only=True):
       quantize: eight-bit products of the layers. If None, products are in `dtype`.
     """
 
-    width: int = config_field(at_least=1)
-    depth: int = config_field(at_least=1)
-    heads: int = config_field(at_least=1)
-    kv_heads: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=NoPositions)
     norm: Norm = dataclasses.field(default_factory=LayerNorm)
     attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=Attention)
@@ -64,6 +54,39 @@ class Transformer(Model, kw_only=True):
     stack: Stack = dataclasses.field(default_factory=Stack)
     dropout: float = config_field(0.0, at_least=0, below=1)
     quantize: Quantize | None = None
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model."""
+        more: dict[str, Any] = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
+        return dataclasses.replace(super().head_context(train), **more)
+
+    @nn.nowrap
+    def attentions(self) -> tuple[Mixer, ...]:
+        """The attentions that take turns."""
+        return self.attention if isinstance(self.attention, tuple) else (self.attention,)
+
+    @nn.nowrap
+    def parts(self) -> dict[str, Any]:
+        """The fields of this class except its adapter, for `Layers` inside the model."""
+        names = {f.name for f in dataclasses.fields(LayerTemplates)} - {"adapter", "parent", "name"}
+        return {name: _detached(getattr(self, name)) for name in names}
+
+
+class Transformer(LayerTemplates, kw_only=True):
+    """The fields of every Transformer.
+
+    Attributes:
+      width: size D of the residual stream.
+      depth: blocks.
+      heads: query heads.
+      kv_heads: key and value heads; 1 is multi-query attention (Shazeer 2019). If None, `heads`.
+    """
+
+    width: int = config_field(at_least=1)
+    depth: int = config_field(at_least=1)
+    heads: int = config_field(at_least=1)
+    kv_heads: int | None = config_field(None, at_least=1)
 
     @nn.nowrap
     def layers(
@@ -82,6 +105,19 @@ class Transformer(Model, kw_only=True):
           memory: what the blocks' cross-attention reads.
           cross: the template of cross-attention. If None, the blocks have none.
         """
+        x = self.stream(x, window, train, memory, cross)
+        return self.norm.clone(parent=self, name="norm_final")(x) if self.block.final_norm else x
+
+    @nn.nowrap
+    def stream(
+        self,
+        x: Float[Array, "B L D"],
+        window: Window,
+        train: bool,
+        memory: Memory | None = None,
+        cross: CrossAttention | None = None,
+    ) -> Float[Array, "B L D"]:
+        """`layers` without the final norm: the residual stream."""
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads),
@@ -89,13 +125,13 @@ class Transformer(Model, kw_only=True):
             memory=memory,
             index=window.index,
             train=train,
+            grid=window.grid,
         )
         blocks = self.blocks(cross)
         stack = set_model_fields(self.stack, "config.model.stack", block=blocks, depth=self.depth)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         with quantized(self.quantize):
-            x = stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
-        return self.norm.clone(parent=self, name="norm_final")(x) if self.block.final_norm else x
+            return stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
 
     @nn.nowrap
     def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
@@ -127,11 +163,6 @@ class Transformer(Model, kw_only=True):
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
-    @nn.nowrap
-    def attentions(self) -> tuple[Mixer, ...]:
-        """The attentions that take turns."""
-        return self.attention if isinstance(self.attention, tuple) else (self.attention,)
-
     @property
     def only_attention(self) -> Attention:
         """The attention of all layers. Raises UserError if there are several, or another mixer."""
@@ -153,24 +184,25 @@ class Transformer(Model, kw_only=True):
         """The scaling by the model's sizes, for the optimizer; None if learning rates don't depend on them."""
         return self.parametrization.scaling(self.width, self.head_size(), self.depth)
 
-    @nn.nowrap
-    def head_context(self, train: bool) -> HeadContext:
-        """What heads get from the model."""
-        more: dict[str, Any] = {"norm": self.norm, "activation": self.mlp.activation, "dropout": self.dropout}
-        return dataclasses.replace(super().head_context(train), **more)
 
-    @nn.nowrap
-    def parts(self) -> dict[str, Any]:
-        """The fields of this class except its sizes and its adapter, for a second Transformer inside the model."""
-        names = [f.name for f in dataclasses.fields(Transformer) if f.name not in (*_OWN, "parent", "name")]
-        return {name: _detached(getattr(self, name)) for name in names}
-
-
-class Layers(Transformer, kw_only=True):
-    """A stack of layers as a part of a model. Parameters `positions`, `layers`, `norm_final`.
+class Part(Transformer, kw_only=True):
+    """Base of Transformers inside a model.
 
     `Layers(width=..., depth=..., heads=..., **self.parts(), name="encoder")` has the other fields of the model `self`.
+
+    Attributes:
+      whole: the scaling of the model, by which this one scales too. If None, its own sizes'.
     """
+
+    whole: Scaling | None = None
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        return self.whole or super().scaling()
+
+
+class Layers(Part, kw_only=True):
+    """A stack of layers as a part of a model. Parameters `positions`, `layers`, `norm_final`."""
 
     @nn.compact
     def __call__(
@@ -182,7 +214,7 @@ class Layers(Transformer, kw_only=True):
         cross: CrossAttention | None = None,
     ) -> Float[Array, "B L D"]:
         """The features. The arguments are those of `layers`; positions are added here."""
-        return self.layers(self.positions.add(x, window.positions), window, train, memory, cross)
+        return self.layers(self.positions.add(x, window.positions, window.grid), window, train, memory, cross)
 
 
 def _detached(value: Any) -> Any:

@@ -6,10 +6,12 @@ from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cach
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
+from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.attention.windows import Windows
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
+from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
 from txjax.nn.embed import Embed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
@@ -21,8 +23,8 @@ from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.norms import LayerNorm, Norm, RMSNorm
+from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
-from txjax.nn.patch_merging import PatchMerging, merge_patches
 from txjax.nn.positions import (
     Alibi,
     Grid,
@@ -55,6 +57,8 @@ __all__ = [
     "Mixer",
     "StackRecord",
     "keep_in_cache",
+    "begin_call",
+    "record_parameters",
     "record_stacks",
     "Capacity",
     "Conv",
@@ -91,7 +95,9 @@ __all__ = [
     "NoPositions",
     "Norm",
     "Normal",
+    "PatchEmbedding",
     "PatchMerging",
+    "Downsampling",
     "Positions",
     "PostNorm",
     "PreNorm",
@@ -110,6 +116,7 @@ __all__ = [
     "TiedBias",
     "Untied",
     "Window",
+    "WindowAttention",
     "Windows",
     "Xavier",
     "align",

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from txjax.axes import Names
 from txjax.nn.adapted import add_adapter
 from txjax.nn.init import Init
+from txjax.nn.parameter_order import record_parameter
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, unshard_param
 
@@ -49,6 +50,7 @@ def parameter(
     def boxed(*arguments: Any) -> _Boxed:
         return _Boxed(draw(*arguments), axes, inputs=inputs)
 
+    record_parameter(module.path, name)
     return jnp.asarray(module.param(name, boxed, shape, jnp.float32))
 
 

@@ -1,14 +1,12 @@
 """Layer-wise learning rate decay, for fine-tuning a pretrained model."""
 
 import dataclasses
-import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from txjax.axes import STACKED, Axes
-from txjax.types import UserError, config_field, near_misses
-
-FIELD = "config.optimizer.layer_decay"
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -20,44 +18,57 @@ class LayerDecay:
     2022). It differs from BEiT's in that a relative bias that all layers share counts as an input, not as the last
     layer, and from ELECTRA's (Clark et al. 2020) in that the last layer is one step below the head, not two.
 
+    The layers of several stacks are numbered in the order in which the forward pass meets them, an encoder's before
+    its decoder's. What lies between two stacks, such as the merging of patches, has the factor of the last layer
+    before it, as in SimMIM (Xie et al. 2022). Layers that share their parameters are one.
+
     Attributes:
       decay: the factor from one layer to the one below.
-      inputs: a regular expression that matches the whole path of each parameter before the layers.
     """
 
     decay: float = config_field(0.75, above=0, at_most=1, traced=True)
-    inputs: str = r"(patch_embed|embed|embed_types|norm_embed|positions|pool/token)(/.*)?"
 
-    def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:
-        """The number of layers, from all parameters' logical axes and shapes by path.
+    def factor(self, below: np.ndarray) -> np.ndarray:
+        """The factor of a parameter so many steps below the head, float32."""
+        return (self.decay**below).astype(np.float32)
 
-        Raises:
-          UserError: the model has no stack of layers or several, or `inputs` matches nothing or isn't a pattern.
-        """
-        stacks = {}
-        for path, names in axes.items():
-            if STACKED in names:
-                stacks[path.partition(f"{STACKED}/")[0] + STACKED] = shapes[path][names.index(STACKED)]
-        if len(stacks) != 1:
-            raise UserError(FIELD, "a model with one stack of layers", ", ".join(stacks) or "none")
-        if not any(self._is_input(path) for path in axes):
-            words = re.sub(r"[^\w/]+", "", self.inputs)
-            raise UserError(
-                f"{FIELD}.inputs", "a pattern that matches a parameter", self.inputs, near_misses(words, axes)
-            )
-        return next(iter(stacks.values()))
 
-    def factor(self, path: str, axes: Axes, depth: int) -> np.ndarray:
-        """The factor of a parameter, float32, broadcastable to it: one for each layer if it is stacked."""
-        shape = [depth if name == STACKED else 1 for name in axes]
-        outside = np.full(1, depth + 1 if self._is_input(path) else 0)
-        below = depth - np.arange(depth) if STACKED in axes else outside
-        return (self.decay**below).astype(np.float32).reshape(shape)
+def steps_below_head(
+    calls: Sequence[Sequence[str]], axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """How many layers each parameter is below the head, broadcastable to it: one number for each layer of a stack.
 
-    def _is_input(self, path: str) -> bool:
-        try:
-            return re.fullmatch(self.inputs, path) is not None
-        except re.error as error:
-            raise UserError(
-                f"{FIELD}.inputs", "a regular expression", self.inputs, hint=f"it is invalid: {error}"
-            ) from None
+    Args:
+      calls: the parameters' paths in the order of the forward pass, for each call of the model.
+      axes, shapes: of all parameters, by path.
+
+    Raises:
+      UserError: the model has no stack of layers.
+    """
+    stacks: dict[str, range] = {}  # the numbers of each stack's layers, from 1
+    last = 0
+    calls = [[path for path in call if path in axes] for call in calls]
+    for path in (path for call in calls for path in call):
+        if STACKED in axes[path] and _stack(path) not in stacks:
+            first, last = last + 1, last + shapes[path][axes[path].index(STACKED)]
+            stacks[_stack(path)] = range(first, last + 1)
+    if not stacks:
+        raise UserError("config.optimizer.layer_decay", "a model with a stack of layers", "none")
+    numbers = {path: np.arange(last + 1, last + 2) for path in axes}
+    for call in reversed(calls):  # the first call of a parameter counts
+        before = 0
+        stacked = [i for i, path in enumerate(call) if STACKED in axes[path]]
+        for path in call[: stacked[-1] + 1 if stacked else 0]:
+            if STACKED in axes[path]:
+                numbers[path] = np.asarray(stacks[_stack(path)])
+                before = stacks[_stack(path)][-1]
+            else:
+                numbers[path] = np.arange(before, before + 1)
+    return {
+        path: (last + 1 - numbers[path]).reshape([-1 if name == STACKED else 1 for name in names])
+        for path, names in axes.items()
+    }
+
+
+def _stack(path: str) -> str:
+    return path.partition(f"{STACKED}/")[0]

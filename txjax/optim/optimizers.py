@@ -11,18 +11,19 @@ learning rate. (Only LARS couples it.) States are float32 whatever the parameter
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from txjax.axes import Axes
 from txjax.optim.adafactor import scale_by_adafactor
 from txjax.optim.groups import Group, assign, default_groups, find
 from txjax.optim.lars import scale_by_trust
-from txjax.optim.layer_decay import LayerDecay
+from txjax.optim.layer_decay import LayerDecay, steps_below_head
 from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.parametrization import RULES, Factors, Scaling, refuse, unscaled
@@ -79,19 +80,25 @@ class Optimizer:
         """Whether the groups train this parameter."""
         return find(self.groups, path).trainable
 
-    def depth(self, axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]) -> int:
-        """The number of layers, from all parameters by path, trainable or not; 0 without `layer_decay`."""
-        return 0 if self.layer_decay is None else self.layer_decay.depth(axes, shapes)
+    def below_head(
+        self, calls: Sequence[Sequence[str]], axes: dict[str, Axes], shapes: dict[str, tuple[int, ...]]
+    ) -> dict[str, np.ndarray]:
+        """`steps_below_head` of all parameters, trainable or not; nothing without `layer_decay`."""
+        return {} if self.layer_decay is None else steps_below_head(calls, axes, shapes)
 
     def build(
-        self, num_steps: int, axes: PyTree, depth: int = 0, scaling: Callable[[str], Scaling | None] = unscaled
+        self,
+        num_steps: int,
+        axes: PyTree,
+        below: Mapping[str, np.ndarray] | None = None,
+        scaling: Callable[[str], Scaling | None] = unscaled,
     ) -> optax.GradientTransformation:
         """The transformation for a run.
 
         Args:
           num_steps: updates of the whole run.
           axes: the logical axes of every trainable parameter, in the parameters' structure.
-          depth: the result of the method `depth`.
+          below: the result of `below_head`. If None, there is no `layer_decay`.
           scaling: of the parameter with this path: the sizes of its part of the model relative to their base. None for
             a parameter whose learning rate doesn't depend on the size.
 
@@ -113,7 +120,7 @@ class Optimizer:
 
         def rate(path: str, names: Axes) -> Any:
             factor = find(self.groups, path).lr * factors(path, names).lr
-            return factor if self.layer_decay is None else factor * self.layer_decay.factor(path, names, depth)
+            return factor if self.layer_decay is None else factor * self.layer_decay.factor((below or {})[path])
 
         lr = by_path(rate)
         decay = by_path(lambda path, names: find(self.groups, path).weight_decay * factors(path, names).decay)

@@ -11,7 +11,8 @@ from txjax import sharding
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, pruned
-from txjax.train.state import Layout, abstract_variables, batch_spec, merge, pick
+from txjax.train.state import Layout, abstract_variables, batch_spec
+from txjax.train.subtrees import merge, pick
 from txjax.types import Batch, PyTree, flat_paths
 
 TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of

@@ -7,34 +7,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from flax import traverse_util
 from flax.core import meta
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, sharding
 from txjax.axes import axes_of
 from txjax.experiment import Experiment
+from txjax.nn import record_parameters
 from txjax.parametrization import scaling_by_path
+from txjax.train.subtrees import SEPARATOR, merge, pick
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
-
-_SEPARATOR = "/"
 
 
 def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
     """The shapes and dtypes of a batch of a data set."""
     return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype) for key, x in data.spec().items()}
-
-
-def pick(tree: PyTree, wanted: Callable[[str], bool]) -> PyTree:
-    """The part of a nested dict with the paths for which `wanted` is true."""
-    flat = traverse_util.flatten_dict(tree, sep=_SEPARATOR)
-    return traverse_util.unflatten_dict({k: v for k, v in flat.items() if wanted(k)}, sep=_SEPARATOR)
-
-
-def merge(a: PyTree, b: PyTree) -> PyTree:
-    """The nested dict with the paths of both."""
-    flat = traverse_util.flatten_dict(a, sep=_SEPARATOR) | traverse_util.flatten_dict(b, sep=_SEPARATOR)
-    return traverse_util.unflatten_dict(flat, sep=_SEPARATOR)
 
 
 def variables(state: TrainState) -> dict[str, PyTree]:
@@ -97,13 +84,15 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer, experiment.ema
-    boxed = abstract_variables(experiment)
+    with record_parameters() as calls:
+        boxed = abstract_variables(experiment)
     axes = jax.tree.map(axes_of, boxed["params"], is_leaf=_is_box)
     names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
-    depth = optimizer.depth(names, {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()})
+    shapes = {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()}
+    below = optimizer.below_head(calls, names, shapes)
     scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
-    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), depth, scaling)
+    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
     tx = experiment.spikes.watch(tx) if experiment.spikes else tx
     spec = batch_spec(experiment.data, experiment.batch_size)
 
@@ -151,9 +140,9 @@ def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: Na
     shapes, of_params = flat_paths(params), flat_paths(shardings)
 
     def sharding_of(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
-        parts = path_name(path).split(_SEPARATOR)
+        parts = path_name(path).split(SEPARATOR)
         for i in range(len(parts)):
-            name = _SEPARATOR.join(parts[i:])
+            name = SEPARATOR.join(parts[i:])
             if name in shapes and shapes[name].shape == leaf.shape:
                 return of_params[name]
         return whole

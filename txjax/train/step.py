@@ -10,7 +10,8 @@ import optax
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.nn import one_of
-from txjax.train.state import Layout, merge
+from txjax.train.state import Layout
+from txjax.train.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
 Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]

@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.models.transformer import Transformer
+from txjax.models.transformer import Part
 from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
-from txjax.parametrization import Scaling
 from txjax.types import config_field
 
 
-class PatchDecoder(Transformer, kw_only=True):
+class PatchDecoder(Part, kw_only=True):
     """The decoder of MAE: from the features of the visible patches to the pixels of all.
 
     Parameters: `embed`, `mask_token`, `layers`, `norm_final`, `out`.
@@ -24,17 +23,11 @@ class PatchDecoder(Transformer, kw_only=True):
       pixels: values in a patch.
       patches: patches in an image.
       grid: their order.
-      whole: scaling of the model that this one is part of, by which it scales too.
     """
 
     pixels: int
     patches: int
     grid: Grid
-    whole: Scaling | None
-
-    @nn.nowrap
-    def scaling(self) -> Scaling | None:
-        return self.whole
 
     @nn.compact
     def __call__(
@@ -51,7 +44,7 @@ class PatchDecoder(Transformer, kw_only=True):
             x = jnp.concatenate([x[:, : self.grid.prefix], seen], 1)
         positions = token_positions(self.grid, jnp.arange(self.patches, dtype=jnp.int32)[None])
         x = self.positions.add(x, positions, self.grid)
-        x = self.layers(x, Window(positions, positions), train)[:, self.grid.prefix :]
+        x = self.layers(x, Window(positions, positions, grid=self.grid), train)[:, self.grid.prefix :]
         return Linear((self.pixels,), ("pixels",), **drawn, name="out")(x, jnp.float32)
 
 

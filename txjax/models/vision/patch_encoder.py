@@ -90,7 +90,8 @@ class PatchEncoder(Transformer, kw_only=True):
         x = embed(patches)
         if self.class_token is not None:
             x = self.class_token.clone(parent=self, name="pool")(x)
-        x = self.layers(self.positions.add(x, positions, grid), Window(positions, positions), train)
+        window = Window(positions, positions, grid=grid if keep is None else None)
+        x = self.layers(self.positions.add(x, positions, grid), window, train)
         return Encoded(x, grid=grid)
 
     @nn.nowrap

@@ -16,7 +16,7 @@ from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.reference_attention import attention_weights
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, scale
-from txjax.nn.positions import Rotation
+from txjax.nn.positions import Grid, Rotation
 from txjax.nn.stack.remat import checkpoint_name
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field, near_misses
@@ -37,6 +37,7 @@ class LayerContext:
       memory: what cross-attention reads. If None, there is no cross-attention.
       index: int32 [], the row of the cache where this call's keys are written. If None, there is no cache.
       train: whether dropout is active.
+      grid: the order of an image's tokens. If None, they are not all patches of a grid.
     """
 
     mask: Mask = NO_MASK
@@ -45,6 +46,7 @@ class LayerContext:
     memory: Memory | None = None
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
+    grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
 
     @property
     def real(self) -> Bool[Array, "#B L"] | None:
@@ -95,7 +97,8 @@ class Attention(Mixer):
     With `context.index`, keys and values are written to the collection "cache". If the collection "attention_maps" is
     mutable, the weights [B H L S] are sown in it as `weights`.
 
-    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`. A subclass overrides those that differ.
+    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`, `outputs`. A subclass overrides those
+    that differ.
 
     Attributes:
       head_size: If None, width / heads.
@@ -140,7 +143,7 @@ class Attention(Mixer):
         return query, key, value
 
     @nn.nowrap
-    def mask(self, context: LayerContext) -> Mask:
+    def mask(self, query: Float[Array, "B L H K"], key: Float[Array, "B S G K"], context: LayerContext) -> Mask:
         """Which keys a query sees."""
         if self.window is None:
             return context.mask
@@ -171,6 +174,11 @@ class Attention(Mixer):
         return self.context_parallel(query, key, value, mask, bias, dropout)
 
     @nn.nowrap
+    def outputs(self, attended: Float[Array, "B L H K"], context: LayerContext) -> Float[Array, "B L H K"]:
+        """The weighted values in the order of the tokens, if `inputs` has another one."""
+        return attended
+
+    @nn.nowrap
     def project(self, name: str, source: Float[Array, "B S D"]) -> Float[Array, "B S H K"]:
         """The projection `query`, `key` or `value` of a source; the queries have the factor of the scores."""
         assert self.heads and self.initial and self.scaling
@@ -189,7 +197,8 @@ class Attention(Mixer):
         assert self.initial and self.residual_scale and self.scaling
         query, key, value = self.projected(x, context)
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
-        out = self.attend(query, key, value, self.mask(context), self.bias(query, key, context), drop)
+        mask, bias = self.mask(query, key, context), self.bias(query, key, context)
+        out = self.outputs(self.attend(query, key, value, mask, bias, drop), context)
         inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
         scales = self.initial, self.residual_scale, self.scaling
         project = Linear(x.shape[-1:], ("embed",), inputs, use_bias, *scales, name="out")
@@ -216,7 +225,7 @@ class CrossAttention(Attention):
         return self.project("query", x), memory("key"), memory("value")
 
     @nn.nowrap
-    def mask(self, context: LayerContext) -> Mask:
+    def mask(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Mask:
         assert context.memory is not None
         return context.memory.mask
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from txjax.nn.attention.mask import NO_MASK, Mask
+from txjax.nn.positions import Grid
 from txjax.sharding import constrain
 
 
@@ -64,12 +65,14 @@ class Window:
       key_positions: int32 [B|1 S], of all tokens.
       mask: which of all tokens a token of the call attends to.
       index: int32 [], the row of the cache where the call's tokens are written. If None, there is no cache.
+      grid: the order of an image's tokens. If None, they are not all patches of a grid.
     """
 
     positions: Int[Array, "#B L"]
     key_positions: Int[Array, "#B S"]
     mask: Mask = NO_MASK
     index: Int[Array, ""] | None = None
+    grid: Grid | None = None
 
 
 def causal_window(

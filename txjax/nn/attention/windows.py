@@ -10,71 +10,90 @@ from txjax.nn.positions import Grid
 from txjax.types import UserError
 
 
+def padded_image(x: Shaped[Array, "B L *D"], grid: Grid, multiple: int) -> Shaped[Array, "B R C *D"]:
+    """The tokens of a grid as an image, with zeros below and on the right to a multiple of rows and columns."""
+    if grid.prefix:
+        raise UserError("config.model", "a model without a class token: only the patches of a grid", grid)
+    image = x.reshape(x.shape[0], *grid[:2], *x.shape[2:])
+    more = [(0, 0), *((0, -size % multiple) for size in grid[:2]), *((0, 0),) * (x.ndim - 2)]
+    return jnp.pad(image, more) if any(after for _, after in more) else image
+
+
 @dataclasses.dataclass(frozen=True)
 class Windows:
     """The partition of a grid's tokens into windows of side x side, after a cyclic shift.
 
     Attention in windows is attention over [BW S D], BW = B * count and S = side^2, with
-    `Mask.within(windows.segments(B))` and, if it has relative positions, a learned table of (2 side - 1)^2 rows whose
-    numbers are in `offsets`.
+    `Mask.within(windows.segments(B))` and, if it has relative positions, a learned table whose rows' numbers are in
+    `offsets`. A grid that the side doesn't divide is padded below and on the right; windows see the padding.
 
     Attributes:
       grid: without a prefix.
-      side: of a window, a divisor of rows and columns.
-      shift: by how many rows and columns the windows begin later. They wrap around at the end of the grid, where
-        tokens that are no neighbours meet in one window.
+      side: of a window.
+      shift: by how many rows and columns the windows begin later. They wrap around at the end of the (padded) grid,
+        where tokens that are no neighbours meet in one window.
     """
 
     grid: Grid
     side: int
     shift: int = 0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.shift < self.side:
+            raise UserError("windows.shift", f"a number from 0, below the side of {self.side}", self.shift)
+
+    @staticmethod
+    def fitted(grid: Grid, side: int, shift: int) -> "Windows":
+        """Windows at most as large as the grid: where a side of the grid is no longer than a window's, no shift."""
+        shortest = min(grid[:2])
+        return Windows(grid, side, shift) if side < shortest else Windows(grid, shortest)
+
     @property
     def count(self) -> int:
         """The number of windows."""
         return self._windows[0] * self._windows[1]
 
-    def cut(self, x: Shaped[Array, "B L D"]) -> Shaped[Array, "BW S D"]:
+    def cut(self, x: Shaped[Array, "B L *D"]) -> Shaped[Array, "BW S *D"]:
         """The tokens of every window row by row, the windows of an example one after the other."""
-        image = x.reshape(x.shape[0], self.grid.rows, self.grid.columns, x.shape[2])
+        image = padded_image(x, self.grid, self.side)
         if self.shift:
             image = jnp.roll(image, (-self.shift, -self.shift), (1, 2))
         rows, columns = self._windows
-        tiles = image.reshape(x.shape[0], rows, self.side, columns, self.side, x.shape[2])
-        return tiles.transpose(0, 1, 3, 2, 4, 5).reshape(-1, self.side**2, x.shape[2])
+        tiles = image.reshape(x.shape[0], rows, self.side, columns, self.side, *x.shape[2:])
+        return tiles.swapaxes(2, 3).reshape(-1, self.side**2, *x.shape[2:])
 
-    def join(self, windows: Shaped[Array, "BW S D"]) -> Shaped[Array, "B L D"]:
+    def join(self, windows: Shaped[Array, "BW S *D"]) -> Shaped[Array, "B L *D"]:
         """The inverse of `cut`."""
-        (rows, columns), width = self._windows, windows.shape[2]
-        tiles = windows.reshape(-1, rows, columns, self.side, self.side, width).transpose(0, 1, 3, 2, 4, 5)
-        image = tiles.reshape(-1, self.grid.rows, self.grid.columns, width)
+        (rows, columns), own = self._windows, windows.shape[2:]
+        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *own).swapaxes(2, 3)
+        image = tiles.reshape(-1, rows * self.side, columns * self.side, *own)
         if self.shift:
             image = jnp.roll(image, (self.shift, self.shift), (1, 2))
-        return image.reshape(-1, self.grid.rows * self.grid.columns, width)
+        return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *own)
 
     def segments(self, batch: int) -> Int[Array, "BW S"] | None:
         """Numbers from 1, equal for tokens of a window that are neighbours in the grid. None if all are: no shift."""
         if not self.shift:
             return None
         # Rows and columns in the order after the shift: the last ones of a shifted axis have wrapped around.
-        bounds = ((size, [size - self.side, size - self.shift]) for size in self.grid[:2])
+        sizes = tuple(count * self.side for count in self._windows)
+        bounds = ((size, [size - self.side, size - self.shift]) for size in sizes)
         rows, columns = (np.digitize(np.arange(size), ends) for size, ends in bounds)
-        numbers = jnp.asarray(1 + 3 * rows[:, None] + columns[None], jnp.int32).reshape(1, -1, 1)
-        own = dataclasses.replace(self, shift=0).cut(numbers)[..., 0]
-        return jnp.tile(own, (batch, 1))
+        numbers = jnp.asarray(1 + 3 * rows[:, None] + columns[None], jnp.int32).reshape(1, -1)
+        return jnp.tile(Windows(Grid(*sizes), self.side).cut(numbers), (batch, 1))
 
-    def offsets(self) -> Int[np.ndarray, "S S"]:
-        """(rows + side - 1) * (2 side - 1) + columns + side - 1, differences of the query's and the key's."""
+    def offsets(self, side: int | None = None) -> Int[np.ndarray, "S S"]:
+        """(rows + side - 1) * (2 side - 1) + columns + side - 1, differences of the query's and the key's.
+
+        Args:
+          side: of the windows whose table of (2 side - 1)^2 rows is meant, not smaller than these. If None, of these.
+        """
+        reach = (side or self.side) - 1
         row, column = np.divmod(np.arange(self.side**2), self.side)
-        rows, columns = (own[:, None] - own[None] + self.side - 1 for own in (row, column))
-        return rows * (2 * self.side - 1) + columns
+        rows, columns = (own[:, None] - own[None] + reach for own in (row, column))
+        return rows * (2 * reach + 1) + columns
 
     @property
     def _windows(self) -> tuple[int, int]:
-        rows, columns, prefix = self.grid
-        if prefix or rows % self.side or columns % self.side or not 0 <= self.shift < self.side:
-            expected = (
-                f"a divisor of the grid of {rows} x {columns} tokens without others, above the shift of {self.shift}"
-            )
-            raise UserError("windows.side", expected, self.side)
-        return rows // self.side, columns // self.side
+        """Windows from top to bottom and from left to right."""
+        return -(-self.grid.rows // self.side), -(-self.grid.columns // self.side)

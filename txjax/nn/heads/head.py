@@ -28,12 +28,14 @@ class Encoded:
       segments: int32 [B L], as in a batch: 0 is padding. If None, no token is padding.
       embedding: float32 [V D], the table of the input tokens, for tied heads. If None, the inputs are not tokens.
       grid: the order of an image's tokens. If None, the inputs are not patches.
+      stages: of a hierarchical encoder, what each stage returns, from the first to the last (before the final norm).
     """
 
     features: _Leaf
     segments: _Leaf | None = None
     embedding: _Leaf | None = None
     grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
+    stages: tuple["Encoded", ...] = ()
 
     @property
     def prefix(self) -> int:

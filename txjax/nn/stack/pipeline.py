@@ -93,7 +93,7 @@ def pipelined(
     block = stack.block.clone(parent=None, name=None)
     sown = [name for name in AUX_COLLECTIONS if stack.is_mutable_collection(name)]
     keys = jax.random.split(stack.make_rng("dropout"), schedule.depth) if stack.has_rng("dropout") else None
-    layers = (stack.variables["params"]["block"], jnp.linspace(0.0, 1.0, schedule.depth), keys)
+    layers = (stack.variables["params"]["block"], stack.depth_fractions(schedule.depth), keys)
 
     def layer(layer: PyTree, x: jax.Array, context: PyTree, part: jax.Array) -> tuple[jax.Array, PyTree]:
         params, depth_fraction, key = layer

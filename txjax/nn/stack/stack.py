@@ -26,6 +26,8 @@ class Stack(nn.Module):
       block: one layer; set by the model. Several blocks, whose parameters have equal shapes, take turns: layer i is of
         kind i modulo their number.
       depth: number of layers; set by the model.
+      fractions: of the model's depth, at the first and at the last layer; set by a model with several stacks after each
+        other. If None, 0 and 1. (`Block.drop_path` grows with it.)
       groups: sets of parameters, each shared by depth / groups consecutive layers (Lan et al. 2020); 1 is one set for
         all. If None, every layer has its own.
       remat: what is saved for the backward pass, which recomputes the rest: a name of the table `nn.REMAT`, from
@@ -38,6 +40,7 @@ class Stack(nn.Module):
 
     block: Block | tuple[Block, ...] | None = None
     depth: int | None = None
+    fractions: tuple[float, float] | None = None
     groups: int | None = config_field(None, at_least=1)
     remat: str = config_field("none", choices=tuple(REMAT))
     unroll: int | None = config_field(None, at_least=1)
@@ -48,6 +51,12 @@ class Stack(nn.Module):
         """The pipeline schedule for this many stages. Raises UserError if they don't divide the layers."""
         assert self.depth is not None
         return Schedule(self.depth, stages, self.microbatches or stages, self.rounds)
+
+    @nn.nowrap
+    def depth_fractions(self, count: int) -> jax.Array:
+        """The fraction of the model's depth at each of `count` layers, float32."""
+        first, last = self.fractions or (0.0, 1.0)
+        return jnp.linspace(first, last, count)
 
     @nn.compact
     def __call__(self, x: PyTree, context: LayerContext, every: bool = False) -> PyTree:
@@ -101,7 +110,7 @@ class Stack(nn.Module):
         block = (
             kinds[0].clone(parent=self, name="block", _deep_clone=True) if isinstance(self.block, tuple) else self.block
         )
-        x, streams = loop(block, x, context, jnp.linspace(0.0, 1.0, groups))
+        x, streams = loop(block, x, context, self.depth_fractions(groups))
         return (x, streams) if every else x
 
     def _check(self, kinds: int, groups: int) -> None:

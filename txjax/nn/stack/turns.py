@@ -78,7 +78,7 @@ def take_turns(
         return jax.tree.map(lambda a: a.reshape(*leading, *a.shape[1:]), tree)
 
     turns = depth // groups // count if shared else depth // count
-    own = (given, rngs, jnp.linspace(0.0, 1.0, depth))
+    own = (given, rngs, stack.depth_fractions(depth))
     unroll = max(1, unroll // count)
     if shared:
 

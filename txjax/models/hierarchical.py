@@ -1,0 +1,126 @@
+"""The base of hierarchical models of images: stages, each with fewer and wider tokens than the one before."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.models.transformer import LayerTemplates, Part
+from txjax.nn import (
+    Downsampling,
+    Encoded,
+    Grid,
+    Head,
+    HeadContext,
+    Init,
+    Normal,
+    PatchEmbedding,
+    PatchMerging,
+    Window,
+    head_size,
+    set_model_fields,
+)
+from txjax.parametrization import Scaling
+from txjax.types import UserError, config_field
+
+
+@dataclasses.dataclass
+class Stage:
+    """The sizes of one stage of a hierarchical model.
+
+    Attributes:
+      width: size D of its residual stream.
+      depth: blocks.
+      heads: query heads.
+    """
+
+    width: int = config_field(at_least=1)
+    depth: int = config_field(at_least=1)
+    heads: int = config_field(at_least=1)
+
+
+class StageLayers(Part, kw_only=True):
+    """The layers of a stage, without a final norm. Parameters `positions`, `layers`."""
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], grid: Grid, train: bool) -> Float[Array, "B L D"]:
+        """The residual stream after the stage."""
+        positions = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
+        window = Window(positions, positions, grid=grid)
+        return self.stream(self.positions.add(x, positions, grid), window, train)
+
+
+class Hierarchical(LayerTemplates, kw_only=True):
+    """Images through a stem and stages of layers, between which tokens are merged.
+
+    The layers of all stages have the same parts. Stochastic depth (`block.drop_path`) rises over the layers of all
+    stages. Under muP all widths scale by the ratio of the first stage's to the base.
+
+    Parameters: for each stage `downsample_0` (the stem), `downsample_1`, ... and `stages_0/layers`, `stages_1/layers`,
+    ...; `norm_final` if the blocks have one, and those of the head. Sows `features` [B D].
+
+    Attributes:
+      stages: from the first to the last.
+      stem: from an image's pixels to the first stage.
+      downsample: from each stage to the next.
+      head: from the last stage's features to the output; it finds those of all stages in `Encoded.stages`. If None, the
+        output is `Encoded`.
+    """
+
+    stages: tuple[Stage, ...] = config_field()
+    stem: Downsampling = dataclasses.field(default_factory=PatchEmbedding)
+    downsample: Downsampling = dataclasses.field(default_factory=PatchMerging)
+    head: Head | None = None
+    initial: Init = dataclasses.field(default_factory=Normal)
+
+    @nn.compact
+    def __call__(self, image: Float[Array, "B H W C"], train: bool = False) -> Any:
+        """The head's output."""
+        return self.read(self.encode(image, train), self.head, train)
+
+    @nn.nowrap
+    def encode(self, image: Float[Array, "B H W C"], train: bool) -> Encoded:
+        """The normalised features of the last stage, and in `stages` those of each, as they are before the norm."""
+        if not self.stages:
+            raise UserError("config.model.stages", "at least one Stage", self.stages)
+        grid = Grid(*image.shape[1:3])
+        x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
+        found = []
+        for i, stage in enumerate(self.stages):
+            template, name = (self.downsample, "downsample") if i else (self.stem, "stem")
+            fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+            enter = set_model_fields(template, f"config.model.{name}", width=stage.width, **fields)
+            x, grid = enter.clone(parent=self, name=f"downsample_{i}")(x, grid)
+            x = self.layers_of(i)(x, grid, train)
+            found.append(Encoded(x, grid=grid))
+        if self.block.final_norm:
+            x = self.norm.clone(parent=self, name="norm_final")(x)
+        return Encoded(x, grid=grid, stages=tuple(found))
+
+    @nn.nowrap
+    def layers_of(self, number: int) -> StageLayers:
+        """The layers of a stage."""
+        stage, parts = self.stages[number], self.parts()
+        ends = list(itertools.accumulate((stage.depth for stage in self.stages), initial=0))
+        first, last = (layer / max(ends[-1] - 1, 1) for layer in (ends[number], ends[number + 1] - 1))
+        parts["stack"] = set_model_fields(self.stack, "config.model.stack", fractions=(first, last))
+        sizes: dict[str, Any] = {"width": stage.width, "depth": stage.depth, "heads": stage.heads}
+        return StageLayers(**sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+
+    @nn.nowrap
+    def head_context(self, train: bool) -> HeadContext:
+        """What heads get from the model: as in a ViT, no dropout, and kernels of one standard deviation."""
+        return dataclasses.replace(super().head_context(train), initial=Normal(), dropout=0.0)
+
+    @nn.nowrap
+    def scaling(self) -> Scaling | None:
+        """The scaling by the width of the first stage; the other widths are taken to grow with it."""
+        first, depth = self.stages[0], sum(stage.depth for stage in self.stages)
+        found = self.parametrization.scaling(first.width, head_size(first.width, first.heads), depth)
+        if found is not None and found.alpha:
+            got = type(self.parametrization).__name__
+            raise UserError("config.model.parametrization", "MuP() or Standard() for a model of several stages", got)
+        return found

@@ -1,0 +1,63 @@
+"""Attention inside windows of a grid of patches, which shift from layer to layer (Liu et al. 2021, Swin)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.windows import Windows
+from txjax.nn.linear import parameter
+from txjax.types import UserError, config_field
+
+
+class WindowAttention(Attention):
+    """Attention among the patches of a window, with a learned bias for each difference of rows and columns (3.2).
+
+    Windows that lie still and shifted ones take turns: `attention=(WindowAttention(side=7), WindowAttention(side=7,
+    shift=3))`. A grid that the side doesn't divide is padded with zeros below and on the right, which are attended to,
+    as in the paper's code; a grid no larger than a window has one of its own size, which doesn't shift.
+
+    Parameters: those of `Attention` and `table` [(2 side - 1)^2 H]. A window is a sequence by itself: attention maps
+    are [BW H S S] for BW = B * windows and S = side^2.
+
+    Attributes:
+      side: of a window, in patches.
+      shift: by how many rows and columns of patches the windows begin later.
+    """
+
+    side: int = config_field(7, at_least=1)
+    shift: int = config_field(0, at_least=0)
+
+    @nn.nowrap
+    def windows(self, context: LayerContext) -> Windows:
+        """The windows of the call's grid. Raises UserError if its tokens are not the patches of one."""
+        where = "config.model.attention"
+        if self.window is not None:
+            raise UserError(f"{where}.window", "None: `side` is the size of a grid's windows", self.window)
+        if context.grid is None or context.grid.prefix or context.mask.causal or context.mask.segments is not None:
+            hint = "windows are of all patches of a grid, without a class token"
+            raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
+        if self.shift >= self.side:
+            raise UserError(f"{where}.shift", f"a number below the side of {self.side}", self.shift)
+        return Windows.fitted(context.grid, self.side, self.shift)
+
+    @nn.nowrap
+    def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return super().inputs(self.windows(context).cut(x), context)
+
+    @nn.nowrap
+    def mask(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Mask:
+        windows = self.windows(context)
+        return Mask.within(windows.segments(query.shape[0] // windows.count))
+
+    @nn.nowrap
+    def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Float[Array, "1 H S S"]:
+        shape, axes = ((2 * self.side - 1) ** 2, query.shape[2]), ("offsets", "heads")
+        table = parameter(self, "table", nn.initializers.normal(0.02), shape, axes, inputs=1)
+        return jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
+
+    @nn.nowrap
+    def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
+        return self.windows(context).join(attended)
