@@ -1,0 +1,36 @@
+"""Digits and their names.
+
+txjax train --config=tests/made_family/matcher_digits.py --workdir=runs/matcher
+"""
+
+from matcher import Captioned, Glimpses, Matcher
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Images
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models import Bert
+from txjax.nn import BatchNorm, Learned
+from txjax.objectives import Classification
+from txjax.optim import AdamW, Constant
+
+LENGTH = 8
+
+
+def get_config() -> Experiment:
+    def data(split: str) -> Captioned:
+        return Captioned(images=Images(name="txjax_digits", split=split, shape=(8, 8, 1)), length=LENGTH)
+
+    text = Bert(vocab=256, width=8, depth=2, heads=2, head=None, positions=Learned(max_length=LENGTH))
+    return Experiment(
+        model=Matcher(image=Glimpses(width=8, norm=BatchNorm(group=4)), text=text, width=16, depth=2, heads=2),
+        objective=Classification(),
+        data=data("train"),
+        evals={"valid": Evaluation(data=data("test"), every_steps=4, max_batches=2)},
+        optimizer=AdamW(peak_lr=1e-2, schedule=Constant(warmup_steps=2)),
+        checkpoint=Checkpoints(every_steps=4),
+        num_steps=8,
+        batch_size=16,
+        log_every_steps=1,
+        trackers=(),
+    )
