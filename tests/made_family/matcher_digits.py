@@ -1,6 +1,8 @@
-"""Digits and their names.
+"""Digits and their names; `:adapted` trains low-rank updates of a run's attention and GRU, and a new head.
 
-txjax train --config=tests/made_family/matcher_digits.py --workdir=runs/matcher
+    txjax train --config=tests/made_family/matcher_digits.py --workdir=runs/matcher
+    txjax train --config=tests/made_family/matcher_digits.py:adapted --workdir=runs/adapted \
+      --config.init_from.run=runs/matcher
 """
 
 from matcher import Captioned, Glimpses, Matcher
@@ -11,18 +13,21 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert
 from txjax.nn import BatchNorm, Learned
+from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification
-from txjax.optim import AdamW, Constant
+from txjax.optim import AdamW, Constant, train_only
+from txjax.transfer import From
 
 LENGTH = 8
+VARIANTS = ("adapted",)
 
 
-def get_config() -> Experiment:
+def get_config(variant: str = "") -> Experiment:
     def data(split: str) -> Captioned:
         return Captioned(images=Images(name="txjax_digits", split=split, shape=(8, 8, 1)), length=LENGTH)
 
-    text = Bert(vocab=256, width=8, depth=2, heads=2, head=None, positions=Learned(max_length=LENGTH))
-    return Experiment(
+    text = Bert(vocab=256, width=8, depth=1, heads=2, head=None, positions=Learned(max_length=LENGTH))
+    made = Experiment(
         model=Matcher(image=Glimpses(width=8, norm=BatchNorm(group=4)), text=text, width=16, depth=2, heads=2),
         objective=Classification(),
         data=data("train"),
@@ -34,3 +39,8 @@ def get_config() -> Experiment:
         log_every_steps=1,
         trackers=(),
     )
+    if variant == "adapted":
+        made.init_from = From(omit=("head",))
+        made.model.adapter = LoRA(paths=r".*(attention|cross)/(query|value|given|cell/recurrent)", rank=2)
+        made.optimizer.groups = train_only(".*/lora/.*", "head/.*")
+    return made
