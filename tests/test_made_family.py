@@ -4,6 +4,7 @@ Two towers, one of them convolutional with model state, cross-attention between 
 """
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from made import fill, filled, on_jax
 
 FILE = Path(__file__).parent / "made_family" / "matcher_digits.py"
 MATCHER = FILE.with_name("matcher.py")
-SHORT = ("--config.num_steps=4", "--config.checkpoint.every_steps=2", "--config.evals={}")
+SHORT = ("--config.num_steps=4", "--config.checkpoint.every_steps=4", "--config.evals={}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,11 +73,11 @@ def trained(tmp_path_factory) -> Path:
     return workdir
 
 
-def weights(workdir: Path, step: int = 4) -> dict[str, np.ndarray]:
-    """The arrays of a saved step by path."""
+def weights(workdir: Path) -> dict[str, np.ndarray]:
+    """The arrays of the newest step by path."""
     exp = made(*SHORT, variant="adapted" if workdir.name == "adapted" else "")
     with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
-        state = Store(workdir).restore(build_layout(exp, built).abstract, step)[0]
+        state = Store(workdir).restore(build_layout(exp, built).abstract)[0]
     return flat_paths(jax.device_get({"params": state.params, "frozen": state.frozen, "state": state.model_state}))
 
 
@@ -169,10 +170,10 @@ def test_it_adapts_and_is_evaluated(trained, tmp_path):
 
 @pytest.mark.slow
 def test_it_plans():
-    flags = ("--devices=1", "--chip=H100", "--json")
-    code, out, err = runs.command("plan", f"--config={FILE}", *flags)
-    assert code == 0, err
-    plan = json.loads(out)
+    words = [sys.executable, "-m", "txjax", "plan", f"--config={FILE}", "--devices=8", "--chip=H100", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, env=runs.environment(8), timeout=300)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
     assert plan["fits"] and plan["flops_per_step"] == flops_per_step(made()) == 3 * sum(plan["flops_parts"].values())
     assert plan["params"] == sum(part["trainable"] for part in plan["params_parts"].values())
 
@@ -201,15 +202,16 @@ def test_a_population_is_its_runs(trained, tmp_path):
 @pytest.mark.slow
 @pytest.mark.mesh
 def test_eight_devices_are_one():
-    def losses(devices: int, *flags: str) -> list[float]:
+    meshes = {1: (), 8: ("--config.mesh.data=2", "--config.mesh.fsdp=2", "--config.mesh.tensor=2")}
+    first, losses = None, {}
+    for devices, flags in meshes.items():
         exp = made(*flags)
         with sharding.use_mesh(exp.mesh, jax.devices()[:devices]) as built:
             layout = build_layout(exp, built)
-            state, step, found = layout.create(exp.seed), jit_step(exp, layout), []
+            first = first or jax.device_get(layout.create(exp.seed))  # of both, so that it is drawn once
+            state = jax.tree.map(lambda x, like: jax.device_put(x, like.sharding), first, layout.abstract)
+            step, losses[devices] = jit_step(exp, layout), []
             for number in range(3):
                 state, metrics = step(state, shard_batch(batch(exp, number), layout.batch))
-                found.append(float(metrics["loss"]))
-        return found
-
-    several = losses(8, "--config.mesh.data=2", "--config.mesh.fsdp=2", "--config.mesh.tensor=2")
-    np.testing.assert_allclose(several, losses(1), rtol=1e-5)
+                losses[devices].append(float(metrics["loss"]))
+    np.testing.assert_allclose(losses[8], losses[1], rtol=1e-5)

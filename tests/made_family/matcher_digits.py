@@ -12,7 +12,7 @@ from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert
-from txjax.nn import BatchNorm, Learned
+from txjax.nn import BatchNorm, Learned, Stack
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant, train_only
@@ -27,8 +27,9 @@ def get_config(variant: str = "") -> Experiment:
         return Captioned(images=Images(name="txjax_digits", split=split, shape=(8, 8, 1)), length=LENGTH)
 
     text = Bert(vocab=256, width=8, depth=1, heads=2, head=None, positions=Learned(max_length=LENGTH))
+    image = Glimpses(width=8, norm=BatchNorm(group=4))
     made = Experiment(
-        model=Matcher(image=Glimpses(width=8, norm=BatchNorm(group=4)), text=text, width=16, depth=2, heads=2),
+        model=Matcher(image=image, text=text, width=16, depth=2, heads=2, stack=Stack(unroll=1)),
         objective=Classification(),
         data=data("train"),
         evals={"valid": Evaluation(data=data("test"), every_steps=4, max_batches=2)},
