@@ -4,6 +4,7 @@ Two towers, one of them convolutional with model state, cross-attention between 
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,10 +19,10 @@ from txjax import config, modules, sharding
 from txjax.axes import axes_of
 from txjax.checkpoint import Store
 from txjax.data import Images
-from txjax.eval.attention_maps import attention_maps
+from txjax.eval import attention_maps
 from txjax.eval.features import features_of
 from txjax.experiment import Experiment
-from txjax.models import ConvNet
+from txjax.models import ConvNet, ViT
 from txjax.nn import Attention, Classes, MeanTokens
 from txjax.parametrization import MuP, Role, role_of
 from txjax.train.counting import flops_per_step
@@ -116,6 +117,20 @@ def test_its_attentions_and_features_are_seen():
     padding = (given["segments"] == 0)[None, :, None, None] & (given["segments"] > 0)[None, :, None, :, None]
     assert not np.any(np.where(padding, maps["text/layers/block/attention"], 0))
     assert features.shape == (16, 16) and np.ptp(features, axis=0).min() > 0  # of the head, not of a tower
+
+
+def test_the_page_of_families():
+    """Its model is traced with the config that it names; the maps are of all attentions."""
+    page = (FILE.parents[2] / "docs" / "adding_a_family.md").read_text()
+    names = {"ViT": ViT}
+    exec(re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1], names)
+    model = eval(re.search(r"`(Captioner\(.*\))` is its config", page)[1], names)
+    inputs = {"image": jnp.zeros((2, 8, 8, 1)), "tokens": jnp.zeros((2, 5), jnp.int32)}
+    drawn = jax.eval_shape(lambda: meta.unbox(model.init(jax.random.key(0), **inputs)))
+    maps = jax.eval_shape(lambda v: attention_maps(model, v, inputs), drawn)
+    shapes = {path: x.shape for path, x in maps.items()}
+    assert shapes.pop("image/layers/block/attention") == (2, 2, 4, 17, 17)
+    assert shapes == {"layers/block/attention": (2, 2, 4, 5, 5), "layers/block/cross": (2, 2, 4, 5, 17)}
 
 
 def test_a_model_without_attention_is_an_error():
