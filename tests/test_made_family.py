@@ -18,7 +18,6 @@ from flax.core import meta
 from txjax import config, modules, sharding
 from txjax.axes import axes_of
 from txjax.checkpoint import Store
-from txjax.data import Images
 from txjax.eval import attention_maps
 from txjax.eval.features import features_of
 from txjax.experiment import Experiment
@@ -140,8 +139,14 @@ def test_a_model_without_attention_is_an_error():
         jax.eval_shape(lambda x: attention_maps(model, model.init(jax.random.key(0), x), {"image": x}), image)
 
 
-def test_mixers_of_other_parameters_can_not_take_turns():
+def test_layers_of_a_recurrence_and_of_attention():
+    """In one block, since mixers of other parameters can't take turns."""
     exp = made()
+    exp.model = exp.model.clone(block=sys.modules["matcher"].WithAttention())
+    shapes = flat_paths(meta.unbox(abstract_variables(exp)["params"]))
+    assert shapes["layers/block/before/query/kernel"].shape == (2, 16, 2, 8)
+    assert shapes["layers/block/attention/cell/recurrent/kernel"].shape == (2, 16, 3, 16)
+    assert flops_per_step(exp) > flops_per_step(made())
     exp.model = exp.model.clone(attention=(exp.model.attention, Attention()))
     with pytest.raises(UserError, match="config.model.attention: .* equal names and shapes, .* got 'GRU, Attention'"):
         flops_per_step(exp)

@@ -1,7 +1,7 @@
 """A family that the package does not have: does a caption name the digit of an image?
 
-Two towers (a convolutional one of images, a BERT of captions), and a recurrent stack over the caption's tokens whose layers
-attend to the image's places.
+Two towers (a convolutional one of images, a BERT of captions), and a recurrent stack over the caption's tokens whose
+layers attend to the image's places.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Bytes, Dataset, Images
 from txjax.models import Bert, Model, Transformer
 from txjax.nn import (
+    Attention,
     BatchNorm,
     Classes,
     Conv,
@@ -31,7 +32,9 @@ from txjax.nn import (
     Mask,
     Memory,
     Mixer,
+    PreNorm,
     Window,
+    set_model_fields,
 )
 from txjax.parametrization import Scaling
 from txjax.types import config_field, spec
@@ -53,8 +56,8 @@ class Glimpses(Model, kw_only=True):
         for name, fields in {"stem": {"in_axis": "pixels"}, "conv": {"strides": (2, 2)}}.items():
             x = Conv((self.width,), **fields, **drawn, name=name)(x)
             x = nn.relu(self.norm.clone(parent=self, name=f"norm_{name}")(x, train))
-        places = x.reshape(len(x), -1, self.width)
-        return self.read(Encoded(places, grid=Grid(*x.shape[1:3], 0)), None, train)
+        features = x.reshape(len(x), -1, self.width)
+        return self.read(Encoded(features, grid=Grid(*x.shape[1:3], 0)), None, train)
 
     @nn.nowrap
     def scaling(self) -> Scaling | None:
@@ -62,7 +65,7 @@ class Glimpses(Model, kw_only=True):
 
 
 class Cell(nn.Module):
-    """One step of a gated recurrent unit (Cho et al. 2014; the reset gate after the product). Parameters: `recurrent`."""
+    """A step of a gated recurrent unit (Cho et al. 2014), its reset gate after the product. Parameters: `recurrent`."""
 
     initial: Init
     scaling: Scaling
@@ -93,6 +96,31 @@ class GRU(Mixer):
         inputs = given, real[..., None].astype(x.dtype)
         _, states = over(**drawn, name="cell")(jnp.zeros_like(x[:, 0]), inputs)
         return Linear((width,), ("embed",), ("width",), **drawn, scale=self.residual_scale, name="out")(states)
+
+
+class WithAttention(PreNorm):
+    """A layer with self-attention before its other branches. Parameters: `before`, `norm_before`, those of a layer.
+
+    Attributes:
+      first: a template of that branch.
+    """
+
+    first: Mixer = dataclasses.field(default_factory=Attention)
+
+    @property
+    def branches(self) -> int:
+        return super().branches + 1
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
+    ) -> Float[Array, "B L D"]:
+        assert self.attention and self.norm
+        names = "heads", "kv_heads", "initial", "residual_scale", "scaling"
+        own = {name: getattr(self.attention, name) for name in names}
+        attend = set_model_fields(self.first, "config.model.block.first", **own).clone(parent=self, name="before")
+        x = self.branch(x, self.norm.clone(parent=self, name="norm_before"), lambda y: attend(y, context))
+        return super().__call__(x, context, depth_fraction)
 
 
 class Matcher(Transformer, kw_only=True):

@@ -8,9 +8,7 @@ from txjax.nn import MAPS
 from txjax.types import PyTree, UserError, flat_paths
 
 
-def attention_maps(
-    model: Any, variables: PyTree, inputs: dict[str, Any]
-) -> dict[str, Float[Array, "layers B H L S"]]:
+def attention_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str, Float[Array, "layers B H L S"]]:
     """The attention weights by the path of the attention's parameters, such as `decoder/layers/block/cross`.
 
     Args:
