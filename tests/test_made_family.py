@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ from txjax.eval.features import features_of
 from txjax.experiment import Experiment
 from txjax.models import ConvNet, ViT
 from txjax.nn import Attention, Classes, MeanTokens
-from txjax.parametrization import MuP, Role, role_of
+from txjax.parametrization import MuP, Role, Standard, role_of
 from txjax.train.counting import flops_per_step
 from txjax.train.init_from import find_init_source
 from txjax.train.population import train_together
@@ -150,6 +151,25 @@ def test_layers_of_a_recurrence_and_of_attention():
     exp.model = exp.model.clone(attention=(exp.model.attention, Attention()))
     with pytest.raises(UserError, match="config.model.attention: .* equal names and shapes, .* got 'GRU, Attention'"):
         flops_per_step(exp)
+
+
+def test_parameters_without_names_of_axes_have_no_scaling():
+    class Bare(ConvNet, kw_only=True):
+        @nn.compact
+        def __call__(self, image, tokens, segments=None, train=False):
+            return nn.Dense(2)(image.reshape(len(image), -1))
+
+        @nn.nowrap
+        def scaling(self):
+            return self.parametrization.scaling(self.width, 1, 1)
+
+    exp = made()
+    exp.model = Bare(width=8, depth=1, parametrization=MuP(8, 1))
+    with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
+        with pytest.raises(UserError, match="config.model.parametrization: expected names of the axes of Dense_0/"):
+            build_layout(exp, built)
+        exp.model = exp.model.clone(parametrization=Standard())
+        build_layout(exp, built)
 
 
 def test_a_tower_starts_from_a_run(trained, monkeypatch):
