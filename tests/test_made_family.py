@@ -148,6 +148,9 @@ def test_layers_of_a_recurrence_and_of_attention():
     assert shapes["layers/block/before/query/kernel"].shape == (2, 16, 2, 8)
     assert shapes["layers/block/attention/cell/recurrent/kernel"].shape == (2, 16, 3, 16)
     assert flops_per_step(exp) > flops_per_step(made())
+    exp.model = made().model.clone(attention=(exp.model.attention, Attention()))
+    with pytest.raises(UserError, match="config.model.attention: .* equal names and shapes, .* got 'GRU, Attention'"):
+        flops_per_step(exp)
     exp.model = exp.model.clone(attention=(exp.model.attention, Attention()))
     with pytest.raises(UserError, match="config.model.attention: .* equal names and shapes, .* got 'GRU, Attention'"):
         flops_per_step(exp)
