@@ -1,5 +1,6 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
+from txjax.eval.attention_maps import attention_maps
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.linear_probe import LinearProbe
@@ -21,4 +22,5 @@ __all__ = [
     "Predictions",
     "Reconstructions",
     "Samples",
+    "attention_maps",
 ]

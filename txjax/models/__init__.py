@@ -1,9 +1,11 @@
 """Models: a model's fields are its config."""
 
 from txjax.models.hierarchical import Stage
+from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.patch_encoder import ClassToken
@@ -19,6 +21,9 @@ __all__ = [
     "EncoderDecoder",
     "Stage",
     "Swin",
+    "Layers",
+    "Model",
+    "Transformer",
     "ViT",
     "gpt",
     "llama",

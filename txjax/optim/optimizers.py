@@ -28,7 +28,7 @@ from txjax.optim.muon import scale_by_muon
 from txjax.optim.schedules import Cosine, Schedule
 from txjax.parametrization import RULES, Factors, Scaling, refuse, unscaled
 from txjax.sharding import is_axes
-from txjax.types import PyTree, config_field, path_name
+from txjax.types import PyTree, UserError, config_field, path_name
 
 Part = optax.GradientTransformation
 MOMENTUM_DTYPES = ("float32", "bfloat16")
@@ -103,7 +103,7 @@ class Optimizer:
             a parameter whose learning rate doesn't depend on the size.
 
         Raises:
-          UserError: a parameter has a scaling and the optimizer has no `rule`.
+          UserError: a parameter has a scaling and the optimizer has no `rule`, or its axes have no names.
         """
 
         def by_path(factor: Callable[[str, Axes], Any]) -> PyTree:
@@ -116,6 +116,10 @@ class Optimizer:
                 return Factors()
             if self.rule is None:
                 raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
+            if not all(names):
+                expected = f"names of the axes of {path}, from which its factors follow"
+                hint = "nn.Linear, nn.Conv, nn.Embed and nn.parameter state them"
+                raise UserError("config.model.parametrization", expected, tuple(names), hint=hint)
             return own.factors(names, RULES[self.rule])
 
         def rate(path: str, names: Axes) -> Any:

@@ -179,14 +179,18 @@ class Attention(Mixer):
         return attended
 
     @nn.nowrap
-    def project(self, name: str, source: Float[Array, "B S D"]) -> Float[Array, "B S H K"]:
-        """The projection `query`, `key` or `value` of a source; the queries have the factor of the scores."""
+    def project(self, name: str, source: Float[Array, "B S D"], width: int | None = None) -> Float[Array, "B S H K"]:
+        """The projection `query`, `key` or `value` of a source; the queries have the factor of the scores.
+
+        Args:
+          width: of the residual stream, if the source's is another.
+        """
         assert self.heads and self.initial and self.scaling
         groups = self.kv_heads or self.heads
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
         heads, axis = (self.heads, "heads") if name == "query" else (groups, "kv_heads")
-        features = heads, head_size(source.shape[-1], self.heads, self.head_size)
+        features = heads, head_size(width or source.shape[-1], self.heads, self.head_size)
         drawn: dict[str, Any] = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
         y = checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name)
         return scale(y, self.scaling.attention()) if name == "query" else y
@@ -206,7 +210,7 @@ class Attention(Mixer):
 
 
 class CrossAttention(Attention):
-    """Attention to `context.memory`, without positions. Parameters: as in `Attention`.
+    """Attention to `context.memory`, without positions. Parameters: as in `Attention`; the memory may be of any width.
 
     In step-by-step decoding the memory's keys and values are computed at the first call and read from the cache later.
     """
@@ -217,7 +221,7 @@ class CrossAttention(Attention):
         source = context.memory.values
 
         def memory(name: str) -> jax.Array:
-            rows = None if source is None else self.project(name, source)
+            rows = None if source is None else self.project(name, source, x.shape[-1])
             if rows is not None and context.index is None:
                 return rows
             return keep_in_cache(self, f"memory_{name}", rows, "batch", None, "kv_heads")

@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax import errors
 from flax.core import meta
 
 from txjax.nn.adapted import applied_at
@@ -37,6 +38,9 @@ def take_turns(
       layer: (a block, stream, context, fraction of the depth) -> (stream, stream or None).
       unroll: layers in one turn of the loop.
       policy: which results are saved for the backward pass. If None, all.
+
+    Raises:
+      UserError: the kinds have other parameters than the first one, or layers have model state.
     """
     depth, count = stack.depth, len(kinds)
     blocks = [kind.clone(parent=None, name=None, _deep_clone=True) for kind in kinds]
@@ -58,8 +62,16 @@ def take_turns(
             def call(block: nn.Module) -> Any:
                 return layer(block, x, context, fraction)
 
-            with applied_at((*stack.path, "block")):
-                return nn.apply(call, blocks[i], mutable=mutable)({"params": params, **variables}, rngs=keys)
+            try:
+                with applied_at((*stack.path, "block")):
+                    return nn.apply(call, blocks[i], mutable=mutable)({"params": params, **variables}, rngs=keys)
+            except (errors.ScopeParamNotFoundError, errors.ScopeParamShapeError) as error:
+                if i == 0:
+                    raise
+                hint = "one Block of your own with both as branches is a layer of any parts"
+                expected = "mixers whose parameters have equal names and shapes, to take turns"
+                got = ", ".join(type(kind.attention).__name__ for kind in kinds)
+                raise UserError("config.model.attention", expected, got, hint=hint) from error
 
         if policy is not None:
             apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)
