@@ -1,10 +1,13 @@
 """What every family of models gets from the spine: exact resume, microbatches, populations, meshes, transfer.
 
-A family is a model with an objective, and an adapter if there is one. Its config in `configs/` is found, and made tiny.
+A family is a model with an objective, an adapter if there is one, and a stack of its own kind. Its config in `configs/`
+is found, and made tiny.
 """
 
+import ast
 import dataclasses
 import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +59,39 @@ def families() -> dict[str, str]:
     """A config of each family whose data is at hand, embedded data and tiny models first."""
     available = EMBEDDED | {path.name for path in TFDS.glob("*") if path.is_dir()}
     found: dict[tuple[bool, bool, str], Experiment] = {}
-    for path in (ROOT / "configs").rglob("*.py"):
-        experiment = config.load(str(path), [])
+    for source in sources():
+        experiment = config.load(str(ROOT / source), [])
         if {name.partition("/")[0] for name in data_sets(experiment)} <= available:
-            source = str(path.relative_to(ROOT))
             small = any(word in source for word in ("tiny", "digits"))
             found[not data_sets(experiment) <= EMBEDDED, not small, source] = experiment
     chosen: dict[str, str] = {}
     for (_, _, source), experiment in sorted(found.items(), key=lambda item: item[0]):
-        parts = [experiment.model, experiment.objective, experiment.model.adapter]
-        chosen.setdefault(" ".join(type(part).__name__ for part in parts if part is not None), source)
+        chosen.setdefault(family_of(experiment), source)
     return chosen
+
+
+def sources() -> list[str]:
+    """All configs, with their variants."""
+    found = []
+    for path in sorted((ROOT / "configs").rglob("*.py")):
+        source, variants = (
+            str(path.relative_to(ROOT)),
+            re.search(r"^VARIANTS = (\(.*\))$", path.read_text(), re.MULTILINE),
+        )
+        found += [source, *(f"{source}:{name}" for name in (ast.literal_eval(variants[1]) if variants else ()))]
+    return found
+
+
+def family_of(experiment: Experiment) -> str:
+    """The family of a config, as text."""
+    model = experiment.model
+    words = [
+        type(part).__name__
+        for part in (model, experiment.objective, model.adapter, getattr(model, "head", None))
+        if part
+    ]
+    words += ["in turn"] * isinstance(getattr(model, "attention", None), tuple)
+    return " ".join(words + ["shared"] * bool(getattr(getattr(model, "stack", None), "groups", None)))
 
 
 def tiny(family: str) -> Experiment:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
+import jax
 from jaxtyping import Array, Float
 
 from txjax.models.model import Model
@@ -31,7 +32,7 @@ from txjax.nn import (
 )
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
-from txjax.types import UserError, config_field, near_misses
+from txjax.types import PyTree, UserError, config_field, near_misses
 
 
 class LayerTemplates(Model, kw_only=True):
@@ -111,13 +112,13 @@ class Transformer(LayerTemplates, kw_only=True):
     @nn.nowrap
     def stream(
         self,
-        x: Float[Array, "B L D"],
+        x: PyTree,
         window: Window,
         train: bool,
         memory: Memory | None = None,
         cross: CrossAttention | None = None,
-    ) -> Float[Array, "B L D"]:
-        """`layers` without the final norm: the residual stream."""
+    ) -> PyTree:
+        """`layers` without the final norm: the residual stream [B L D], or a tree of streams if the block takes one."""
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads),
@@ -129,9 +130,10 @@ class Transformer(LayerTemplates, kw_only=True):
         )
         blocks = self.blocks(cross)
         stack = set_model_fields(self.stack, "config.model.stack", block=blocks, depth=self.depth)
-        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        drop = nn.Dropout(self.dropout, deterministic=not train)
+        x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
         with quantized(self.quantize):
-            return stack.clone(parent=self, name="layers")(constrain(x, "batch", "length", "width"), context)
+            return stack.clone(parent=self, name="layers")(x, context)
 
     @nn.nowrap
     def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
