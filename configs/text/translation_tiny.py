@@ -5,7 +5,7 @@
 `multi30k/en_de` must be prepared in TFDS_DATA_DIR (docs/data.md). One vocabulary of 4,000 pieces serves both languages.
 
 Cost: about 5 minutes on two CPU cores.
-Score: eval/valid/loss ?, nats a piece of the held-out German captions.
+Score: eval/valid/loss 2.788, nats a piece of the held-out German captions; 48.4% right.
 """
 
 from txjax.data import BPE, Pairs, Trained

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax import config
 from txjax.objectives import SpanCorruption
 from txjax.objectives.span_corruption import composition
+from txjax.train.check import check
 from txjax.types import UserError
 
 L = 40
@@ -53,5 +55,11 @@ def test_all_ways_to_cut_are_equally_likely() -> None:
 
 
 def test_too_few_sentinels() -> None:
-    with pytest.raises(UserError, match=r"config\.objective\.sentinel_id: expected at least 5: 40 tokens have 6 spans"):
-        SpanCorruption(sentinel_id=3, rate=0.3, mean_span=2.0).counts(L)
+    experiment = config.load("configs/text/span_corruption_tiny.py", [])
+    for flag, message in (
+        ("3", "at least 5: 128 tokens have 6 spans"),
+        ("278", r"below config\.model\.vocab = 278, got 278"),
+    ):
+        experiment.objective.sentinel_id = int(flag)
+        with pytest.raises(UserError, match=rf"^config\.objective\.sentinel_id: expected {message}"):
+            check(experiment)

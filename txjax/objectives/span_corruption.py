@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.data import Dataset
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
@@ -54,8 +55,17 @@ class SpanCorruption(Objective):
         spans = np.minimum(spans, np.minimum(cut, tokens - cut)).astype(np.int32)
         if (most := int(spans.max())) > self.sentinel_id + 1:
             expected = f"at least {most - 1}: {length} tokens have {most} spans, each with a sentinel"
-            raise UserError("config.objective.sentinel_id", expected, self.sentinel_id)
+            raise UserError("objective.sentinel_id", expected, self.sentinel_id)
         return cut, spans
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        (length,) = data.spec()["tokens"].shape
+        self.counts(length)
+        vocab = getattr(model, "vocab", None)
+        for name in ("sentinel_id", "end_id", "start_id"):
+            if vocab is not None and getattr(self, name) >= vocab:
+                raise UserError(f"objective.{name}", f"below config.model.vocab = {vocab}", getattr(self, name))
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The whole text as source and as target."""
