@@ -95,10 +95,18 @@ def family_of(experiment: Experiment) -> str:
 
 
 def tiny(family: str) -> Experiment:
-    """The family's config with a small model and few steps, without evaluations."""
+    """The family's config with a small model and few steps, without evaluations.
+
+    Without dropout, whose draws depend on the microbatch, and without buckets, of which a population has one.
+    """
     experiment = config.load(str(ROOT / families()[family]), [])
     model = experiment.model
-    sizes = {name: value for name, value in SMALL.items() if hasattr(model, name)}
+    sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
+    if getattr(getattr(model, "block", None), "drop_path", 0.0):
+        sizes["block"] = model.block.clone(drop_path=0.0)
+    for _, node in walk(experiment.data):
+        if getattr(node, "buckets", ()):
+            node.buckets, node.sort_batches = (), 1
     return dataclasses.replace(
         experiment,
         model=model.clone(**sizes),
