@@ -1,5 +1,6 @@
 """Blocks and stacks: layout and results don't depend on scan, unroll or remat."""
 
+import collections
 import dataclasses
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.flops import by_scope
 from txjax.nn import (
     MLP,
     Attention,
@@ -28,6 +30,7 @@ from txjax.nn import (
     set_model_fields,
 )
 from txjax.parametrization import Scaling
+from txjax.plan.figures import component
 from txjax.types import UserError
 
 from made import numbers, shapes, variables
@@ -267,3 +270,18 @@ def test_the_stacks_that_a_trace_meets_are_recorded() -> None:
     with record_stacks() as met:
         jax.eval_shape(stack.apply, params, X, LayerContext())
     assert met == [StackRecord(path="", streams=((2, 3, 4),), depth=4, branches=2, groups=2, rounds=1)]
+
+
+def test_flops_of_layers_have_the_same_names_in_any_stack() -> None:
+    """The plan adds them up by component."""
+
+    def flops(**how: Any) -> dict[str, int]:
+        stack, found = Stack(depth=4, **how), collections.Counter()
+        for scope, count in by_scope(stack.apply, shapes(stack, X, LayerContext()), X, LayerContext()).items():
+            found[component(("layers", *scope[1:]))] += count
+        return found
+
+    block = PreNorm(**parts())
+    plain = flops(block=block)
+    assert set(plain) == {"attention", "attention scores", "mlp"}
+    assert plain == flops(block=(block, block)) == flops(block=block, groups=2)

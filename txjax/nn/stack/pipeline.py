@@ -90,7 +90,7 @@ def pipelined(
     """
     if state := sorted(set(stack.variables) - {"params", "cache", "intermediates", *AUX_COLLECTIONS}):
         raise UserError("config.mesh.pipeline", f"1 for blocks with state ({', '.join(state)})", schedule.stages)
-    block = stack.block.clone(parent=None, name=None)
+    block = stack.block.clone(parent=None, name="block")
     sown = [name for name in AUX_COLLECTIONS if stack.is_mutable_collection(name)]
     keys = jax.random.split(stack.make_rng("dropout"), schedule.depth) if stack.has_rng("dropout") else None
     layers = (stack.variables["params"]["block"], stack.depth_fractions(schedule.depth), keys)

@@ -43,7 +43,7 @@ def take_turns(
       UserError: the kinds have other parameters than the first one, or layers have model state.
     """
     depth, count = stack.depth, len(kinds)
-    blocks = [kind.clone(parent=None, name=None, _deep_clone=True) for kind in kinds]
+    blocks = [kind.clone(parent=None, name="block", _deep_clone=True) for kind in kinds]
     given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
     given = meta.remove_axis(given, 0, _STACKED)
     params = given.pop("params")
