@@ -182,6 +182,7 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "ReversibleDecoder NextToken",
     "SharedTrunk Several",
     "Swin Classification",
     "Swin Regression",

@@ -11,41 +11,16 @@ Score: eval/valid/loss 1.858, nats a byte of held-out files (first 32 batches); 
 
 from typing import Any
 
-import flax.linen as nn
-from jaxtyping import Array, Float
-
 from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Decoder
-from txjax.nn import GPT2, Attention, LayerContext, PreNorm, Rotary, Stack, Window
+from txjax.models import Decoder, ReversibleDecoder
+from txjax.nn import GPT2, Attention, Rotary, Stack
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("local_global", "shared", "two_streams")
-Streams = tuple[Float[Array, "B L D"], Float[Array, "B L D"]]
-
-
-class Reversible(PreNorm):
-    """y = a + attention(norm(b)), z = b + mlp(norm(y)) (Kitaev et al. 2020, equation 9)."""
-
-    @nn.compact
-    def __call__(self, x: Streams, context: LayerContext, depth_fraction: Any = 1.0) -> Streams:
-        assert self.attention and self.mlp and self.norm
-        a, b = x
-        a = a + self.attention(self.norm.clone(parent=self, name="norm_attention")(b), context)
-        b = b + self.mlp(self.norm.clone(parent=self, name="norm_mlp")(a), context.train, context.real)
-        return a, b
-
-
-class TwoStreams(Decoder, kw_only=True):
-    """A decoder with two residual streams, both of which begin with the embeddings; the head reads their mean."""
-
-    @nn.nowrap
-    def layers(self, x: Float[Array, "B L D"], window: Window, train: bool, *more: Any) -> Float[Array, "B L D"]:
-        a, b = self.stream((x, x), window, train, *more)
-        return self.norm.clone(parent=self, name="norm_final")((a + b) / 2)
 
 
 def get_config(variant: str = "local_global") -> Experiment:
@@ -54,7 +29,7 @@ def get_config(variant: str = "local_global") -> Experiment:
     model = {
         "local_global": lambda: Decoder(**sizes, attention=(Attention(), Attention(window=16))),
         "shared": lambda: Decoder(**sizes, stack=Stack(groups=1)),
-        "two_streams": lambda: TwoStreams(**sizes, block=Reversible()),
+        "two_streams": lambda: ReversibleDecoder(**sizes),
     }[variant]()
     return Experiment(
         model=model,

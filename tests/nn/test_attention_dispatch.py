@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from txjax import backend, sharding
-from txjax.nn import Mask, attention_dispatch, dot_product_attention
+from txjax.nn import Mask, dot_product_attention
+from txjax.nn.attention import attention_dispatch
 from txjax.nn.attention.attention_dispatch import choose
 from txjax.nn.attention.reference_attention import reference_attention
 from txjax.nn.attention.splash import splash

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention, attention_dispatch
+from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention
+from txjax.nn.attention import attention_dispatch
 from txjax.nn.attention.reference_attention import reference_attention
 from txjax.types import UserError
 

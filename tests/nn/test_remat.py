@@ -74,6 +74,6 @@ def test_policies_are_in_order_of_memory() -> None:
 def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a policy the program's text equals that without names."""
     named = jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text()
-    for module in ("attention", "mlp", "stack"):
+    for module in ("attention.attention", "mlp", "stack.stack"):
         monkeypatch.setattr(f"txjax.nn.{module}.checkpoint_name", lambda x, name: x)
     assert jax.jit(jax.grad(loss("none")[1])).lower(params()).as_text() == named

@@ -10,7 +10,8 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.flops import count
-from txjax.nn import AllGatherKV, Mask, attention_dispatch
+from txjax.nn import AllGatherKV, Mask
+from txjax.nn.attention import attention_dispatch
 from txjax.nn.attention.attention_dispatch import choose
 from txjax.types import UserError
 

@@ -5,6 +5,7 @@ from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.mae import MAE
@@ -19,6 +20,7 @@ __all__ = [
     "ConvNet",
     "Decoder",
     "EncoderDecoder",
+    "ReversibleDecoder",
     "Stage",
     "Swin",
     "Layers",
