@@ -16,6 +16,7 @@ from txjax.decoding import empty_cache
 from txjax.models import Decoder
 from txjax.nn import Stack
 from txjax.nn.adapters import Adapter, Bottleneck, LoRA, merge
+from txjax.objectives import Several
 from txjax.optim import AdamW, Constant, train_only
 from txjax.parametrization import MuP, scaling_by_path
 from txjax.sharding import Mesh
@@ -67,20 +68,23 @@ def test_an_adapted_model_starts_as_the_model() -> None:
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
 def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
-    """LoRA on every Linear of every model, under a parametrization whose products have factors."""
+    """LoRA on every Linear and Conv of every model, under a parametrization whose products have factors."""
     model, objective = pairs(kind)[0]
+    if isinstance(objective, Several):
+        (task, objective), *_ = objective.tasks.items()
+        model = model.for_task(task)
     model = model.clone(adapter=KINDS["lora"], parametrization=MuP(base_width=2, base_head_size=2))
     inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
-    params = variables(model, **inputs)["params"]
-    plain = model.clone(adapter=None)
+    state = jax.tree.map(jnp.asarray, variables(model, **inputs))
+    params, plain = state.pop("params"), model.clone(adapter=None)
 
     @jax.jit
     def both(params: Any) -> Any:
         one = merge(model.adapter, params, axes(model, **inputs), scaling_by_path(model.scalings()))
-        outputs = [dense(m.apply({"params": p}, **inputs)) for m, p in ((model, params), (plain, one))]
-        return one, outputs, dense(plain.apply({"params": params}, **inputs))
+        calls = (model, params), (plain, one), (plain, params)
+        return one, [dense(called.apply({"params": own, **state}, **inputs)) for called, own in calls]
 
-    one, (adapted, same), unlike = both(jax.tree.map(jnp.asarray, params))
+    one, (adapted, same, unlike) = both(params)
     wanted = shapes(plain, **inputs)["params"]
     assert jax.tree.map(jnp.shape, one) == jax.tree.map(jnp.shape, wanted)
     for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):

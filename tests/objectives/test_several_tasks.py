@@ -128,7 +128,7 @@ def test_microbatches_change_nothing_and_every_part_learns(experiment):
     )
     assert {"images/classification", "texts/classification", "images/accuracy", "texts/accuracy"} <= set(metrics)
     moved = {path for path in first if not np.array_equal(first[path], whole[path])}
-    assert moved >= {"patch_embed/kernel", "embed/embedding", "head_images/kernel", "head_texts/kernel"}
+    assert moved >= {"patch_embed/kernel", "embed/embedding", "images/head/kernel", "texts/head/kernel"}
     assert first["positions/table/embedding"].std() > 0  # the second task's own parameters are drawn, too
 
 
