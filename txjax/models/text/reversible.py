@@ -8,15 +8,15 @@ from jaxtyping import Array, Float
 
 from txjax.models.text.decoder import Decoder
 from txjax.nn import Block, LayerContext, PreNorm, Window
-
-Streams = tuple[Float[Array, "B L D"], Float[Array, "B L D"]]
+from txjax.types import PyTree
 
 
 class Reversible(PreNorm):
     """y = a + attention(norm(b)), z = b + mlp(norm(y)): from the streams (a, b) to (y, z) (Kitaev et al. 2020, 4)."""
 
     @nn.compact
-    def __call__(self, x: Streams, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> Streams:
+    def __call__(self, x: PyTree, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
+        """From the pair of streams, each [B L D], to the next."""
         assert self.attention and self.mlp and self.norm
         a, b = x
         a = a + self.attention(self.norm.clone(parent=self, name="norm_attention")(b), context)
