@@ -10,6 +10,7 @@ import pytest
 from txjax.flops import count
 from txjax.models import EncoderDecoder
 from txjax.nn import MLP, NoPositions, Rotary
+from txjax.parametrization import CompleteP
 from txjax.types import UserError
 
 from made import forward, shapes, variables
@@ -145,3 +146,14 @@ def test_packed_pairs_see_their_own_source() -> None:
 def test_a_source_is_needed() -> None:
     with pytest.raises(UserError, match=r"config\.objective: expected an objective that gives the model source_tokens"):
         shapes(EncoderDecoder(**SIZES), TOKENS)
+
+
+def test_an_encoder_of_another_depth_has_its_own_scaling() -> None:
+    """In the optimizer as in the layers."""
+    model = EncoderDecoder(
+        **SIZES, encoder_depth=4, parametrization=CompleteP(base_width=8, base_head_size=4, base_depth=1)
+    )
+    found = model.scalings()
+    assert (found[""].depth, found["encoder"].depth) == (2.0, 4.0)
+    params = shapes(model, TOKENS, SOURCE)["params"]
+    assert len(params["encoder"]["layers"]["block"]["mlp"]["up"]["bias"]) == 4

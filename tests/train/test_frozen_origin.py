@@ -191,10 +191,10 @@ def test_when_a_step_has_everything(moved, caplog):
 
 
 def test_folders_that_move_together_find_each_other(folder, moved):
-    assert recorded(Store(moved / "small").record(4))[0].beside == "../base"
+    assert recorded(Store(moved / "small").record(4))[0].relative == "../base"
     changed(moved / "small", run="/nowhere")
     assert score(moved / "small") == score(folder / "saved")
-    changed(moved / "small", beside="../bases")
+    changed(moved / "small", relative="../bases")
     assert "got 'no folder /nowhere'" in refused("evaluate", f"--workdir={moved / 'small'}")
 
 

@@ -30,13 +30,13 @@ class Origin:
 
     Attributes:
       run: the absolute path of its workdir.
-      beside: the same relative to the workdir of the run that reads it, for folders that are moved together.
+      relative: the path from the workdir of the run that reads it, for folders that are moved together.
       step, digest: of its checkpoint.
       arrays: {path here: path there}, with the part, such as `weights/frozen/embed/embedding`.
     """
 
     run: str
-    beside: str
+    relative: str
     step: int
     digest: str
     arrays: dict[str, str]
@@ -48,7 +48,7 @@ class Origin:
           UserError: there is none.
         """
         problem = f"no folder {self.run}"
-        for run in (Path(self.run), (workdir / self.beside).resolve()):
+        for run in (Path(self.run), (workdir / self.relative).resolve()):
             folder = run / FOLDER / str(self.step)
             found = digest.of_all(folder)
             if found == self.digest:
@@ -125,8 +125,8 @@ def leave_out(parts: dict[str, PyTree], origins: Sequence[Origin], workdir: Path
     if not origins:
         return parts, {}
     own, _ = _split(parts, {at for origin in origins for at in origin.arrays})
-    beside = [dataclasses.replace(origin, beside=os.path.relpath(origin.run, workdir)) for origin in origins]
-    return own, {"origins": [dataclasses.asdict(origin) for origin in beside]}
+    found = [dataclasses.replace(origin, relative=os.path.relpath(origin.run, workdir)) for origin in origins]
+    return own, {"origins": [dataclasses.asdict(origin) for origin in found]}
 
 
 def read(step: int, workdir: Path, origins: Sequence[Origin], abstract: dict[str, PyTree]) -> dict[str, PyTree]:

@@ -1,12 +1,14 @@
 """The dataset interface: a config value that describes its examples without data, and opens a random-access source."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from txjax.data.keys import Key
+from txjax.types import UserError
 
 Example = dict[str, np.ndarray]
 
@@ -64,6 +66,17 @@ class Dataset:
           UserError: as `check`, or the data don't fit the settings.
         """
         raise NotImplementedError
+
+
+def open_parts(parts: Mapping[str, Dataset]) -> dict[str, Source]:
+    """The sources of the data sets that a data set's field `parts` holds. Their errors name the part."""
+    sources = {}
+    for name, part in parts.items():
+        try:
+            sources[name] = part.open()
+        except UserError as error:
+            raise error.inside(f"data.parts.{name}", "data") from None
+    return sources
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.index import GlobalIndex
 from txjax.types import UserError, config_field
 
@@ -61,13 +61,7 @@ class Mixture(Dataset):
 
     def open(self) -> Source:
         self.check()
-        sources = {}
-        for name, part in self.parts.items():
-            try:
-                sources[name] = part.open()
-            except UserError as error:
-                raise error.inside(f"data.parts.{name}", "data") from None
-        return MixtureSource(sources, self.weights)
+        return MixtureSource(open_parts(self.parts), self.weights)
 
 
 class MixtureSource:

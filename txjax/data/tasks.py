@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data.buckets import Cut, Cuts, Shown
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.index import GlobalIndex
 from txjax.data.keys import Key
 from txjax.data.rng import hash32
@@ -68,13 +68,7 @@ class Tasks(Dataset):
 
     def open(self) -> Source:
         self.check()
-        sources = {}
-        for name, part in self.parts.items():
-            try:
-                sources[name] = part.open()
-            except UserError as error:
-                raise error.inside(f"data.parts.{name}", "data") from None
-        return TasksSource(sources, {name: self.rows.get(name, 1) for name in sources})
+        return TasksSource(open_parts(self.parts), {name: self.rows.get(name, 1) for name in self.parts})
 
 
 class TasksSource(Cut):

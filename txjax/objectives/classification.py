@@ -12,7 +12,7 @@ from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError
 
 
-class OfExamples(Objective):
+class SingleOutput(Objective):
     """Base of objectives on models that return one array, [B classes], from images or texts.
 
     Attributes:
@@ -38,7 +38,7 @@ class OfExamples(Objective):
 
 
 @dataclasses.dataclass
-class Classification(OfExamples):
+class Classification(SingleOutput):
     """Cross entropy of `label` in nats an example, and the accuracy, for any model from images or texts to logits.
 
     If the batch has `other_label` and `mix` (mixup, cutmix), both are means weighted by `mix`.
@@ -63,7 +63,7 @@ class Classification(OfExamples):
 
 
 @dataclasses.dataclass
-class Regression(OfExamples):
+class Regression(SingleOutput):
     """Squared error of `value`, and the absolute error, for any model from images or texts to one number."""
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.objectives.classification import OfExamples
+from txjax.objectives.classification import SingleOutput
 from txjax.objectives.losses import cross_entropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree
 
@@ -24,7 +24,7 @@ def best_spans(logits: Float[Array, "B 2 L"]) -> Int[Array, "B 2"]:
 
 
 @dataclasses.dataclass
-class Spans(OfExamples):
+class Spans(SingleOutput):
     """Cross entropy of `start` and `end` over a text's tokens, the mean of both in nats (Devlin et al. 2019, 4.2).
 
     Metrics: `exact_match`, the share of examples whose `best_spans` is right. Padding is never chosen.

@@ -7,13 +7,13 @@ import jax
 
 from txjax.data import Dataset
 from txjax.objectives.base import check_classes
-from txjax.objectives.classification import OfExamples
+from txjax.objectives.classification import SingleOutput
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree
 
 
 @dataclasses.dataclass
-class TokenClassification(OfExamples):
+class TokenClassification(SingleOutput):
     """Cross entropy of `targets`, the class of each token, in nats a token, and the accuracy, both under `weights`.
 
     Attributes:

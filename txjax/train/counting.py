@@ -32,7 +32,7 @@ def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
 def tokens_per_batch(experiment: Experiment) -> int:
     """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
 
-    Those of several tasks are added up. For a model that takes neither, examples.
+    The positions of several tasks are added up. For a model that takes neither, examples.
     """
     spec, patch = experiment.data.spec(), getattr(experiment.model, "patch", None)
     positions = 0

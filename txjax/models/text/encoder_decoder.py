@@ -20,6 +20,7 @@ from txjax.nn import (
     causal_window,
     keep_in_cache,
 )
+from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
 
@@ -83,6 +84,12 @@ class EncoderDecoder(Transformer, kw_only=True):
         cross = self.cross.clone(parent=None, name=None)
         x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+
+    @nn.nowrap
+    def scalings(self) -> dict[str, Scaling | None]:
+        """The encoder's depth is its own."""
+        depth = self.encoder_depth or self.depth
+        return {**super().scalings(), "encoder": self.parametrization.scaling(self.width, self.head_size(), depth)}
 
     @nn.nowrap
     def across(
