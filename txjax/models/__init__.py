@@ -4,7 +4,7 @@ from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, gpt, llama
-from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
 from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
@@ -30,4 +30,7 @@ __all__ = [
     "gpt",
     "llama",
     "shifted_windows",
+    "t5",
+    "t5_v1_1",
+    "transformer",
 ]

@@ -121,7 +121,7 @@ class Transformer(LayerTemplates, kw_only=True):
         """`layers` without the final norm: the residual stream [B L D], or a tree of streams if the block takes one."""
         context = LayerContext(
             mask=window.mask,
-            bias=self.positions.bias(window.positions, window.key_positions, self.heads),
+            bias=self.positions.bias(window.positions, window.key_positions, self.heads, window.mask.causal),
             rotation=self.positions.rotation(window.positions, self.head_size()),
             memory=memory,
             index=window.index,

@@ -12,13 +12,13 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
-from txjax.nn.embed import Embed
+from txjax.nn.embed import Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
-from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, Untied, VocabHead
+from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
@@ -110,10 +110,12 @@ __all__ = [
     "Sinusoidal",
     "Sinusoidal2D",
     "Routing",
+    "ScaledEmbed",
     "Stack",
     "T5Relative",
     "Tied",
     "TiedBias",
+    "TiedScaled",
     "Untied",
     "Window",
     "WindowAttention",

@@ -47,8 +47,10 @@ class Positions(nn.Module):
         """Cosines and sines that rotate queries and keys, float32 [B L K/2]."""
         return None
 
-    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
-        """The bias added to the scores, float32."""
+    def bias(
+        self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int, causal: bool = False
+    ) -> Float[Array, "B H Q S"] | None:
+        """The bias added to the scores, float32. `causal`: whether no query sees a later key."""
         return None
 
 
@@ -80,15 +82,18 @@ def waves(positions: jax.Array, count: int, theta: float) -> Float[Array, "... c
 
 
 class Sinusoidal(Positions):
-    """Sines in the even, cosines in the odd channels, at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
+    """Sines and cosines at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
 
     Attributes:
+      layout: "interleaved" has sines in the even and cosines in the odd channels, as in the paper; "halves" has sines in
+        the first and cosines in the second half, as in the authors' code and in Marian.
       amplitude: of the waves. 1 is for embeddings of unit variance, as in the paper; it is too large for embeddings
         initialised with a standard deviation of 0.02.
     """
 
     theta: float = config_field(10000.0, above=1, traced=True)
     amplitude: float = config_field(1.0, above=0, traced=True)
+    layout: str = config_field("interleaved", choices=("interleaved", "halves"))
 
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
@@ -96,7 +101,8 @@ class Sinusoidal(Positions):
         if x.shape[-1] % 2:
             raise UserError("config.model.width", "an even number for Sinusoidal positions", x.shape[-1])
         angles = waves(positions, x.shape[-1] // 2, self.theta)
-        table = jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1).reshape(*positions.shape, -1)
+        axis = -1 if self.layout == "interleaved" else -2
+        table = jnp.stack([jnp.sin(angles), jnp.cos(angles)], axis).reshape(*positions.shape, -1)
         return x + (self.amplitude * table).astype(x.dtype)
 
 
@@ -145,7 +151,9 @@ def alibi_slopes(heads: int) -> list[float]:
 class Alibi(Positions):
     """A bias of -slope * |query - key|, with a slope for each head (Press et al. 2022)."""
 
-    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
+    def bias(
+        self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int, causal: bool = False
+    ) -> Float[Array, "B H Q S"] | None:
         slopes = jnp.asarray(alibi_slopes(heads), jnp.float32)[None, :, None, None]
         return -slopes * jnp.abs(distances(queries, keys))[:, None].astype(jnp.float32)
 
@@ -173,16 +181,19 @@ class T5Relative(Positions):
     Attributes:
       buckets: number of buckets.
       max_distance: distances from here on share one bucket.
-      direction: "past" for decoders, "both" for encoders (half the buckets each way).
+      direction: "past", or "both" (half the buckets each way). If None, "past" under a causal mask, else "both".
     """
 
     buckets: int = config_field(32, at_least=4)
     max_distance: int = config_field(128, at_least=2)
-    direction: str = config_field("past", choices=("past", "both"))
+    direction: str | None = config_field(None, choices=("past", "both"))
 
     @nn.compact
-    def bias(self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int) -> Float[Array, "B H Q S"] | None:
+    def bias(
+        self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int, causal: bool = False
+    ) -> Float[Array, "B H Q S"] | None:
         size, axes = (self.buckets, heads), ("buckets", "heads")
         table = parameter(self, "table", nn.initializers.normal(0.02), size, axes, 1)
-        bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, self.direction)
+        direction = self.direction or ("past" if causal else "both")
+        bucket = t5_bucket(distances(queries, keys), self.buckets, self.max_distance, direction)
         return jnp.moveaxis(table[bucket], -1, 1)

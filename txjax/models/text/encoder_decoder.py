@@ -9,37 +9,55 @@ from jaxtyping import Array, Int
 
 from txjax.models.transformer import Layers, Transformer
 from txjax.nn import (
+    MLP,
+    Attention,
     CrossAttention,
     Embed,
     Encoded,
+    GatedMLP,
     Head,
+    LayerNorm,
     Mask,
     Memory,
+    PostNorm,
+    RMSNorm,
+    ScaledEmbed,
+    Sinusoidal,
+    T5Relative,
     Tied,
+    TiedScaled,
+    Untied,
     Window,
+    Xavier,
     causal_window,
     keep_in_cache,
+    set_model_fields,
 )
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
 
 class EncoderDecoder(Transformer, kw_only=True):
-    """The Transformer of Vaswani et al. (2017), with one vocabulary and one embedding for source and target.
+    """The encoder-decoder of Vaswani et al. (2017). `transformer` and `t5` return ones in a published style.
 
-    Parameters: `embed`, `encoder` and `decoder` (each with `positions`, `layers`, `norm_final`), `head`.
+    Parameters: `embed`, `embed_source` if the source has a vocabulary of its own, `encoder` and `decoder` (each with
+    `positions`, `layers`, `norm_final`), `head`.
 
     Applied with `mutable=["cache"]` it decodes step by step: the first call has the source, which is encoded then;
     later calls have the next tokens alone, and no projection of the source is computed again.
 
     Attributes:
       vocab: size of the vocabulary, V.
+      source_vocab: size of the source's vocabulary. If None, source and target have one vocabulary and one embedding.
+      embedding: how tokens are embedded.
       encoder_depth: blocks of the encoder. If None, `depth`, those of the decoder.
       cross: attention of the decoder to the encoder's output.
       head: from the decoder's features to the output. If None, the output is `Encoded`.
     """
 
     vocab: int = config_field(at_least=1)
+    source_vocab: int | None = config_field(None, at_least=1)
+    embedding: Embed = dataclasses.field(default_factory=Embed)
     encoder_depth: int | None = config_field(None, at_least=1)
     cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
     head: Head | None = dataclasses.field(default_factory=Tied)
@@ -63,7 +81,7 @@ class EncoderDecoder(Transformer, kw_only=True):
           segments: the same for `tokens`.
           positions: of each target token. If None, its index in the window.
         """
-        embed = Embed(self.vocab, self.width, name="embed")
+        embed = self.table(self.vocab, "embed")
         sizes: dict[str, Any] = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
         window = causal_window(self, tokens.shape, segments, positions)
         values = None
@@ -71,7 +89,8 @@ class EncoderDecoder(Transformer, kw_only=True):
             encoder = Layers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")
             own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             within = Window(own, own, Mask.within(source_segments))
-            values = encoder(embed(source_tokens, self.dtype), within, train)
+            embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
+            values = encoder(embed_source(source_tokens, self.dtype), within, train)
             if window.index is not None and source_segments is None:
                 source_segments = jnp.ones_like(source_tokens)
         elif window.index is None:
@@ -84,6 +103,12 @@ class EncoderDecoder(Transformer, kw_only=True):
         cross = self.cross.clone(parent=None, name=None)
         x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+
+    @nn.nowrap
+    def table(self, vocab: int, name: str) -> Embed:
+        """An embedding of so many tokens."""
+        fields: dict[str, Any] = {"vocab": vocab, "width": self.width, "scaling": self.layer_scaling()}
+        return set_model_fields(self.embedding, "config.model.embedding", **fields).clone(parent=self, name=name)
 
     @nn.nowrap
     def scalings(self) -> dict[str, Scaling | None]:
@@ -104,3 +129,40 @@ class EncoderDecoder(Transformer, kw_only=True):
         return Mask(
             query_segments=jnp.ones_like(tokens) if segments is None else segments, key_segments=source_segments
         )
+
+
+def transformer(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> EncoderDecoder:
+    """An encoder-decoder as in Vaswani et al. 2017: post-norm, sines, ReLU, one embedding for inputs and outputs."""
+    style: dict[str, Any] = dict(
+        embedding=ScaledEmbed(),
+        positions=Sinusoidal(),
+        norm=LayerNorm(eps=1e-5),
+        mlp=MLP(activation="relu"),
+        block=PostNorm(),
+        initial=Xavier(),
+    )
+    return EncoderDecoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
+
+
+def t5(*, vocab: int, width: int, depth: int, heads: int, head_size: int | None = None, **fields: Any) -> EncoderDecoder:
+    """An encoder-decoder as in T5 (Raffel et al. 2020, 2.1): pre-norm, RMSNorm, relative positions, no biases.
+
+    Args:
+      head_size: If None, width / heads.
+    """
+    unscaled: dict[str, Any] = dict(head_size=head_size, use_bias=False, scale=1.0)
+    style: dict[str, Any] = dict(
+        embedding=Embed(std=1.0),
+        positions=T5Relative(),
+        norm=RMSNorm(eps=1e-6),
+        attention=Attention(**unscaled),
+        cross=CrossAttention(**unscaled),
+        mlp=MLP(activation="relu", use_bias=False),
+        head=TiedScaled(),
+    )
+    return EncoderDecoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
+
+
+def t5_v1_1(**fields: Any) -> EncoderDecoder:
+    """`t5` with the changes of version 1.1: gated GELU (Shazeer 2020), an output kernel of its own."""
+    return t5(**dict(mlp=GatedMLP(activation="gelu_tanh", use_bias=False), head=Untied()) | fields)

@@ -104,6 +104,8 @@ class Attention(Mixer):
       head_size: If None, width / heads.
       use_bias: whether the projections in `biases` have biases.
       biases: some of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
+      scale: factor of the scores. If None, 1 / sqrt(K). With another one the kernel of the queries is drawn smaller or
+        larger, so that the first scores are as large (Raffel et al. 2020 have 1).
       window: a token attends to those less than this many positions away (Beltagy et al. 2020). If None, no limit.
       context_parallel: how queries get the keys of other devices if the mesh shards the length: `AllGatherKV`,
         `RingAttention`.
@@ -113,6 +115,7 @@ class Attention(Mixer):
     head_size: int | None = config_field(None, at_least=1)
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
+    scale: float | None = config_field(None, above=0)
     window: int | None = config_field(None, at_least=1)
     context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
     dropout: float = config_field(0.0, at_least=0, below=1)
@@ -192,8 +195,11 @@ class Attention(Mixer):
         heads, axis = (self.heads, "heads") if name == "query" else (groups, "kv_heads")
         features = heads, head_size(width or source.shape[-1], self.heads, self.head_size)
         drawn: dict[str, Any] = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
-        y = checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name)
-        return scale(y, self.scaling.attention()) if name == "query" else y
+        factor = 1.0
+        if name == "query":
+            own = 1.0 if self.scale is None else self.scale * (features[1] / self.scaling.head_size) ** 0.5
+            drawn["scale"], factor = 1 / own, own * self.scaling.attention()
+        return scale(checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name), factor)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:

@@ -43,6 +43,15 @@ class Tied(VocabHead):
 
 
 @dataclasses.dataclass
+class TiedScaled(VocabHead):
+    """`Tied`, divided by sqrt(D), for an embedding of unit variance (Raffel et al. 2020)."""
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        x, embedding = _inputs(encoded, context)
+        return Logits(scale(x, (x.shape[-1] / context.scaling.width) ** -0.5), embedding.T)
+
+
+@dataclasses.dataclass
 class TiedBias(VocabHead):
     """Logits by the embedding's table and a bias for each token id (Devlin et al. 2019). Parameter `head/bias` [V]."""
 
