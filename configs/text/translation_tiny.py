@@ -21,7 +21,7 @@ def get_config() -> Experiment:
     languages = ("en", "de")
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=languages, specials=specials)
-    texts = dict(features=languages, source_length=48, length=48, tokenizer=tokenizer)
+    texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
     return Experiment(
         model=EncoderDecoder(vocab=4000, width=128, depth=2, heads=4, positions=Rotary(), dropout=0.1),
         objective=NextToken(),

@@ -20,7 +20,7 @@ BUCKETS = ((60, 60), (60, 130))
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
-    return Pairs("made_sentences", "train", data_dir, ("first", "second"), source_length=120, length=140)
+    return Pairs("made_sentences", "train", data_dir, "{first}", "{second}", source_length=120, length=140)
 
 
 def take(data, count, **settings):
@@ -35,7 +35,7 @@ def test_both_sides_are_the_sets_texts(pairs):
     short = dataclasses.replace(pairs, source_length=9, length=12)
     sources = [(pairs.open(), 120, 140), (short.open(), 9, 12)]
     for number, record in enumerate(made_sentences.records(60)):
-        first, second = (list(record[feature].encode()) for feature in pairs.features)
+        first, second = (list(record[feature].encode()) for feature in ("first", "second"))
         for opened, source, target in sources:
             example = opened.example(number, 0, np.random.default_rng(0))
             given, wanted = [*first[: source - 1], END], second[: target - 1]
@@ -73,7 +73,7 @@ def test_sorted_pairs_resume_at_any_step_and_show_every_example_once(pairs):
     [
         ({"buckets": ((60, 150),)}, r"data.buckets: expected pairs of lengths, at most .* = \(120, 140\)"),
         ({"sort_batches": 2}, "data.buckets: expected lengths, if sort_batches is above 1"),
-        ({"features": ("first", "secnd")}, "data.features: .*did you mean second"),
+        ({"target": "{secnd}"}, "data.target: .*did you mean second"),
         ({"end": "[EOS]"}, r"the token \[EOS\] among them"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import logging
 
 import jax
 import numpy as np
@@ -9,9 +10,12 @@ import numpy as np
 from txjax.data import records
 from txjax.data.buckets import Bucketed, Lengths, check_sorted
 from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.templates import Template
 from txjax.data.tokenizers import Bytes, Tokenizer
-from txjax.data.tokens import Tokens, open_tokens
+from txjax.data.tokens import open_tokens
 from txjax.types import UserError, config_field, spec
+
+log = logging.getLogger("txjax")
 
 
 def _bytes() -> Bytes:
@@ -24,28 +28,35 @@ class Pairs(TFDSDataset):
 
     An example: source_tokens int32 [S], the source and the end token; tokens int32 [L], the start token and the target;
     targets int32 [L], the target and the end token; source_segments and segments int32, 1, and 0 for the padding at the
-    end; weights float32 [L], 1 for targets. A text that is too long loses its last tokens.
+    end; weights float32 [L], 1 for targets.
+
+    A pair with an empty text is left out; their number is logged.
 
     Attributes:
-      features: the set's text features of the source and of the target.
+      source, target: format strings over the set's features: texts, classes by their names, numbers. A task of T5 is
+        `source="sst2 sentence: {sentence}", target="{label}"`.
       source_length: positions S of the source.
       length: positions L of the target.
       tokenizer: of the target, and of the source if that has none; it must have the start and the end token.
       source_tokenizer: of the source; it must have the end token. If None, `tokenizer`.
       start, end: names of the special tokens.
+      too_long: what happens to a pair with a text that is longer, each time with a count in the log: "cut" (it loses its
+        last tokens), "drop" (the pair is left out), "refuse" (an error).
       buckets: other pairs (S, L) that a batch may have: it is padded to the smallest, by S * L, that fits its longest
         source and its longest target. The step is compiled once for each. () always pads to the whole lengths.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
         batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
     """
 
-    features: tuple[str, str] = ("source", "target")
+    source: str = "{source}"
+    target: str = "{target}"
     source_length: int = config_field(128, at_least=2)
     length: int = config_field(128, at_least=2)
     tokenizer: Tokenizer = config_field(factory=_bytes)
     source_tokenizer: Tokenizer | None = None
     start: str = "[START]"
     end: str = "[END]"
+    too_long: str = config_field("cut", choices=("cut", "drop", "refuse"))
     buckets: tuple[tuple[int, int], ...] = ()
     sort_batches: int = config_field(1, at_least=1)
 
@@ -62,8 +73,6 @@ class Pairs(TFDSDataset):
         return self.source_tokenizer or self.tokenizer, self.tokenizer
 
     def check(self) -> None:
-        if len(self.features) != 2:
-            raise UserError("data.features", "two text features, of the source and of the target", self.features)
         whole = self.source_length, self.length
         for sizes in self.buckets:
             if len(sizes) != 2 or not all(0 < size <= most for size, most in zip(sizes, whole, strict=True)):
@@ -74,9 +83,12 @@ class Pairs(TFDSDataset):
             tokenizer.check()
             tokenizer.special(self.end)
         self.tokenizer.special(self.start)
+        self.templates()
+
+    def templates(self) -> tuple[Template, Template]:
+        """The texts of the source and of the target. Raises UserError if the set has no such features."""
         found = records.check(self.name, self.split, self.data_dir)
-        for feature in self.features:
-            records.check_feature("data.features", feature, found, ("Text",))
+        return Template(self.source, found, "data.source"), Template(self.target, found, "data.target")
 
     def open(self) -> Source:
         self.check()
@@ -84,32 +96,43 @@ class Pairs(TFDSDataset):
 
 
 class PairSource(Bucketed):
-    """The pairs of a split, by record."""
+    """The pairs of a split, in the order of its records."""
 
     def __init__(self, pairs: Pairs):
-        self._pairs = pairs
+        self._pairs, self._templates = pairs, pairs.templates()
         self._source, self._target = (
-            open_tokens(pairs.name, pairs.split, pairs.data_dir, feature, tokenizer)
-            for feature, tokenizer in zip(pairs.features, pairs.tokenizers(), strict=True)
+            open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer)
+            for template, tokenizer in zip(self._templates, pairs.tokenizers(), strict=True)
         )
-        made_from = repr([self._source.fingerprint, self._target.fingerprint])
+        made_from = repr([self._source.fingerprint, self._target.fingerprint, pairs.too_long])
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
         of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
-        self.lengths = (
-            _lengths(self._source, pairs.source_length, of_source),
-            _lengths(self._target, pairs.length, of_target),
+        most = pairs.source_length, pairs.length
+        sizes = [np.diff(each.documents) + 1 for each in (self._source, self._target)]  # with one special token
+        self._kept = _kept(pairs, sizes, most)
+        self.lengths = tuple(
+            Lengths(np.minimum(each[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
+            for each, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
         )
-        self.buckets, self.sort_batches = (*pairs.buckets, (pairs.source_length, pairs.length)), pairs.sort_batches
+        self.buckets, self.sort_batches = (*pairs.buckets, most), pairs.sort_batches
         source_tokenizer, tokenizer = pairs.tokenizers()
         self._source_end = source_tokenizer.special(pairs.end)
         self._start, self._end = tokenizer.special(pairs.start), tokenizer.special(pairs.end)
 
     def __len__(self) -> int:
-        return len(self._source.documents) - 1
+        return len(self._kept)
+
+    def texts(self, indices: np.ndarray) -> list[tuple[str, str]]:
+        """The whole source and target texts of some pairs."""
+        pairs, names = self._pairs, {name for template in self._templates for name in template.names}
+        read = records.Records(pairs.name, pairs.split, pairs.data_dir, sorted(names))
+        found = (read[int(self._kept[index])] for index in indices)
+        source, target = self._templates
+        return [(source(record), target(record)) for record in found]
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        source, target = self._pairs.source_length, self._pairs.length
-        text, answer = self._source.text(index)[: source - 1], self._target.text(index)[: target - 1]
+        source, target, record = self._pairs.source_length, self._pairs.length, int(self._kept[index])
+        text, answer = self._source.text(record)[: source - 1], self._target.text(record)[: target - 1]
         segments = _padded(np.ones(len(answer) + 1, np.int32), target)
         return {
             "source_tokens": _padded(np.append(text, np.int32(self._source_end)), source),
@@ -121,10 +144,24 @@ class PairSource(Bucketed):
         }
 
 
-def _lengths(tokens: Tokens, most: int, keys: set[str]) -> Lengths:
-    """The lengths of texts with one special token more."""
-    sizes = np.minimum(np.diff(tokens.documents) + 1, most)
-    return Lengths(sizes.astype(np.int32), dict.fromkeys(keys, 0))
+def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
+    """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
+    empty = np.logical_or(*(each == 1 for each in sizes))
+    long = ~empty & np.logical_or(*(each > size for each, size in zip(sizes, most, strict=True)))
+    place, limits = f"{pairs.name} {pairs.split}", f"data.source_length, data.length = {most}"
+    if empty.any():
+        log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
+    if long.any() and pairs.too_long == "refuse":
+        longest = tuple(int(each.max()) for each in sizes)
+        hint = 'or data.too_long = "cut" or "drop"'
+        raise UserError("data.too_long", f"texts of at most {limits}", f"{long.sum()} longer, up to {longest}", hint=hint)
+    if long.any():
+        done = "are left out" if pairs.too_long == "drop" else "lose their last tokens"
+        log.warning("%s: %d of %d pairs are longer than %s and %s", place, long.sum(), len(long), limits, done)
+    kept = np.flatnonzero(~empty & ~long if pairs.too_long == "drop" else ~empty)
+    if not len(kept):
+        raise UserError("data", "at least one pair that fits", f"none of {len(empty)} in {place}")
+    return kept
 
 
 def _padded(ids: np.ndarray, length: int) -> np.ndarray:

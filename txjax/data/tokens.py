@@ -13,17 +13,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from txjax.data import disk_cache
 from txjax.data.records import Records
-from txjax.data.tokenizers import Tokenizer
+from txjax.data.templates import Template
+from txjax.data.tokenizers import Text, Tokenizer
 from txjax.types import UserError
 
 LAYOUT = 2  # version of the files; caches of other versions are not used
+TextOf = Callable[[dict[str, Any]], Text]
 BATCH = 128  # records encoded at a time, which bounds the memory
 
 
@@ -60,13 +64,21 @@ class Tokens:
         return int(self.documents[number]), int(self.documents[number + 1])
 
 
-def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str, tokenizer: Tokenizer) -> Tokens:
+def open_tokens(
+    name: str | None, split: str, data_dir: str | None, feature: str | Template, tokenizer: Tokenizer
+) -> Tokens:
     """The tokens of a data set's text, from the cache; builds it if it is missing or damaged.
+
+    Args:
+      feature: the text feature, or a template over several features.
 
     Raises:
       UserError: the data is missing, or has no text.
     """
-    records = Records(name, split, data_dir, [feature])
+    template = feature if isinstance(feature, Template) else None
+    feature = template.feature if template else feature
+    records = Records(name, split, data_dir, template.names if template else [feature])
+    text = template or operator.itemgetter(feature)
     made_from = {
         "layout": LAYOUT,
         "data": records.name,
@@ -76,11 +88,11 @@ def open_tokens(name: str | None, split: str, data_dir: str | None, feature: str
         "tokenizer": tokenizer.fingerprint(),
     }
     return disk_cache.get_or_build(
-        "tokens", made_from, lambda folder: _build(folder, records, split, feature, tokenizer), _load
+        "tokens", made_from, lambda folder: _build(folder, records, split, text, tokenizer), _load
     )
 
 
-def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: Tokenizer) -> None:
+def _build(folder: Path, records: Records, split: str, text: TextOf, tokenizer: Tokenizer) -> None:
     """Encodes all records into `folder`. Raises UserError for an id outside of the vocabulary, naming the record."""
     dtype = np.min_scalar_type(tokenizer.vocab() - 1)
     total = 0
@@ -88,7 +100,7 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
         np.zeros(1, np.int64).tofile(documents)
         with disk_cache.progress(f"tokens of {records.name} {split}", len(records)) as advance:
             for start in range(0, len(records), BATCH):
-                texts = [record[feature] for record in records.read(start, min(start + BATCH, len(records)))]
+                texts = [text(record) for record in records.read(start, min(start + BATCH, len(records)))]
                 ids = tokenizer.encode_batch(texts)
                 joined = np.concatenate(ids)
                 if len(joined) and not 0 <= joined.min() <= joined.max() < tokenizer.vocab():
@@ -99,7 +111,7 @@ def _build(folder: Path, records: Records, split: str, feature: str, tokenizer: 
                 total = int(ends[-1])
                 advance(len(texts))
     if total == 0:
-        raise UserError("data.feature", f"text in {records.name} {split}", feature)
+        raise UserError("data.feature", f"text in {records.name} {split}", "empty texts")
     (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
 
 
