@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import functools
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -148,21 +149,21 @@ every_family = pytest.mark.parametrize("family", families())
 
 @pytest.mark.slow
 @every_family
-def test_a_run_resumes_is_cut_is_one_of_several_and_starts_another(family: str, tmp_path: Path, data: None) -> None:
+def test_a_run_resumes_is_one_of_several_in_microbatches_and_starts_another(family: str, tmp_path: Path, data: None) -> None:
     experiment = tiny(family)
     assert train(experiment, tmp_path / "run") == 0
     wanted = rows(tmp_path / "run")
     assert len(wanted) == STEPS
 
-    train(experiment, tmp_path / "resumed", until=2)
-    assert train(experiment, tmp_path / "resumed") == 0
-    assert rows(tmp_path / "resumed") == wanted
+    # As a run that was killed before its last checkpoint was complete.
+    shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    shutil.rmtree(tmp_path / "killed" / "checkpoints" / str(STEPS))
+    assert train(experiment, tmp_path / "killed") == 0
+    assert rows(tmp_path / "killed") == wanted
 
-    assert train(dataclasses.replace(experiment, microbatches=2), tmp_path / "cut") == 0
-    assert_close(rows(tmp_path / "cut"), wanted)
-
-    other = dataclasses.replace(experiment, seed=experiment.seed + 1)
-    assert train_together([experiment, other], [tmp_path / "first", tmp_path / "second"]).code == 0
+    cut = dataclasses.replace(experiment, microbatches=2)
+    other = dataclasses.replace(cut, seed=cut.seed + 1)
+    assert train_together([cut, other], [tmp_path / "first", tmp_path / "second"]).code == 0
     assert_close(rows(tmp_path / "first"), wanted)
     assert rows(tmp_path / "second")[0]["train/loss"] != wanted[0]["train/loss"]
 
