@@ -51,6 +51,11 @@ class SentencePieceFile(Tokenizer):
             raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
         return found
 
+    def special_ids(self) -> frozenset[int] | None:
+        model = self._load()
+        kinds = (model.is_control, model.is_unknown, model.is_unused)
+        return frozenset(number for number in range(model.vocab_size()) if any(of(number) for of in kinds))
+
     def token_bytes(self) -> np.ndarray | None:
         """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the
         unknown piece, which may stand for any text, counts as 0."""

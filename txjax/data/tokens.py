@@ -111,7 +111,7 @@ def _build(folder: Path, records: Records, split: str, text: TextOf, tokenizer: 
                 total = int(ends[-1])
                 advance(len(texts))
     if total == 0:
-        raise UserError("data.feature", f"text in {records.name} {split}", "empty texts")
+        raise UserError("data", f"text in {records.name} {split}", "empty texts")
     (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
 
 
