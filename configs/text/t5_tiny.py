@@ -1,12 +1,12 @@
-"""T5 in small: translation and tasks of GLUE, all of them text to text in one run; a prefix of the source names the task.
+"""T5 in small: translation and tasks of GLUE, all of them text to text in one run; a prefix names the task.
 
     txjax train --config=configs/text/t5_tiny.py --workdir=runs/t5_tiny
 
-Variants: v1_1 (the default: gated GELU, an output kernel of its own) and v1_0 (ReLU, tied). `multi30k/en_de`, `glue/cola`,
-`glue/mrpc` and `glue/stsb` must be prepared in TFDS_DATA_DIR (docs/data.md). The tasks are mixed in proportion to their
-sizes (Raffel et al. 2020, 3.5.2). One vocabulary of 4,000 pieces of bytes, of the translations, serves all tasks. The
-schedule is the paper's in small: Adafactor, whose steps are relative to a parameter's own size, and the inverse square
-root of the step.
+Variants: v1_1 (the default: gated GELU, an output kernel of its own) and v1_0 (ReLU, tied). `multi30k/en_de`,
+`glue/cola`, `glue/mrpc` and `glue/stsb` must be prepared in TFDS_DATA_DIR (docs/data.md). The tasks are mixed in
+proportion to their sizes (Raffel et al. 2020, 3.5.2). One vocabulary of 4,000 pieces of bytes, of the translations,
+serves all tasks. The optimizer is the paper's in small: Adafactor, whose steps are relative to a parameter's own size,
+and the inverse square root of the step.
 """
 
 from typing import Any

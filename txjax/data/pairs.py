@@ -42,8 +42,8 @@ class Pairs(TFDSDataset):
       tokenizer: of the target, and of the source if that has none; it must have the start and the end token.
       source_tokenizer: of the source; it must have the end token. If None, `tokenizer`.
       start, end: names of the special tokens.
-      too_long: what happens to a pair with a text that is longer, each time with a count in the log: "cut" (it loses its
-        last tokens), "drop" (the pair is left out), "refuse" (an error).
+      too_long: what happens to a pair with a text that is longer, with a count in the log: "cut" (it loses its last
+        tokens), "drop" (the pair is left out), "refuse" (an error).
       buckets: other pairs (S, L) that a batch may have: it is padded to the smallest, by S * L, that fits its longest
         source and its longest target. The step is compiled once for each. () always pads to the whole lengths.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these

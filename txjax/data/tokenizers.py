@@ -52,7 +52,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def special_ids(self) -> frozenset[int] | None:
-        """The ids of the special tokens, which no text is encoded to but one that it has no tokens for; None if unknown."""
+        """The ids of special tokens, which text is never encoded to (but for unknown text); None if not known."""
         return None
 
     def token_bytes(self) -> np.ndarray | None:

@@ -67,7 +67,8 @@ def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
     if vocab is None or known is None:
         return
     if known < vocab:
-        raise UserError("config.model.vocab", f"at least {vocab}, the {'target ' if own else ''}tokens of {field}", known)
+        whose = "tokens" if own is None else "target tokens"
+        raise UserError("config.model.vocab", f"at least {vocab}, the {whose} of {field}", known)
     if own is not None and source is None:
         expected = f"{own}, the source tokens of {field}, whose source_tokenizer is another one"
         raise UserError("config.model.source_vocab", expected, source)

@@ -20,15 +20,15 @@ class SpanCorruption(Objective):
     """The loss of T5 (Raffel et al. 2020, 3.1.4): cross entropy in nats a target token, and the accuracy.
 
     A row is one text: as in the paper, whose rows run through the ends of documents, the data have no `segments`. The n
-    tokens of a row that have weight come first. round(rate * n) of them are cut out, in round(rate * n / mean_span) spans
-    drawn uniformly. The source is the text with the i-th span replaced by the i-th sentinel; the target is every span
-    after its sentinel, then `end_id`.
+    tokens of a row that have weight come first. round(rate * n) of them are cut out, in round(rate * n / mean_span)
+    spans drawn uniformly. The source is the text with the i-th span replaced by the i-th sentinel; the target is every
+    span after its sentinel, then `end_id`.
 
     The model is called with `source_tokens`, `source_segments`, `tokens` (the target after `start_id`) and `segments`.
 
     Attributes:
-      sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary (`<extra_id_0>` is 32099).
-        All must be special tokens of the data's tokenizer, or above its vocabulary.
+      sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary (32099 downwards). All
+        must be special tokens of the data's tokenizer, or above its vocabulary.
       end_id: the last token of a target; a special token.
       start_id: the decoder's first input; a special token.
       rate: fraction of the tokens that are cut out.
