@@ -4,9 +4,9 @@
 
 Variants: v1_1 (the default: gated GELU, an output kernel of its own) and v1_0 (ReLU, tied). `multi30k/en_de`,
 `glue/cola` and `glue/stsb` must be prepared in TFDS_DATA_DIR (docs/data.md). The tasks are mixed in proportion to their
-sizes (Raffel et al. 2020, 3.5.2). One vocabulary of 4,000 pieces of bytes, of the translations, serves all tasks; 28% of
-the pairs of `stsb` are longer than 64 of them and are cut. The optimizer is the paper's in small: Adafactor, whose steps are relative to a parameter's own size,
-and the inverse square root of the step.
+sizes (Raffel et al. 2020, 3.5.2). One vocabulary of 4,000 pieces of bytes, of the translations, serves all tasks; 28%
+of the pairs of `stsb` are longer than 64 of them and are cut. The optimizer is the paper's in small: Adafactor, whose
+steps are relative to a parameter's own size, and the inverse square root of the step.
 """
 
 from typing import Any

@@ -83,8 +83,8 @@ def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: 
       field: that has the ids.
       needed: what they must be, for the message.
     """
-    tokenizer = getattr(data, "tokenizer", None)
-    special = tokenizer and tokenizer.special_ids()
+    tokenizer: Any = getattr(data, "tokenizer", None)
+    special = None if tokenizer is None else tokenizer.special_ids()
     if special is None:
         return
     if found := [i for i in ids if i not in special and i < tokenizer.vocab()]:
