@@ -83,5 +83,7 @@ def test_files_are_compared_by_their_content(start, tmp_path, caplog):
     assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=same)).rows and not caplog.messages
     with pytest.raises(UserError, match=r"^config\.data\.source_tokenizer"):
         start(experiment(source_tokenizer=one), experiment(source_tokenizer=another))
+    with pytest.raises(UserError, match=r"got .class tokenizers\.Bytes \(there tokenizers\.TokenizerFile\)"):
+        start(experiment(), experiment(source_tokenizer=one))
     assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=TokenizerFile("lost.json"))).rows
     assert len(caplog.messages) == 1 and "can't be compared: data.tokenizer.path" in caplog.messages[0]

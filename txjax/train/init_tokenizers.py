@@ -44,9 +44,20 @@ def check_tokenizers(
         here, there = _tokenizer(ours, sides[1]), _tokenizer(_data_of(workdir), sides[2])
         if here is None or there is None or _same(here, there, name):
             continue
-        got = ", ".join(f"{field} {now} (there {old})" for field, old, now in tree.diff(there, here)[:4])
+        got = _differences(here, there)
         hint = f"omit=({row.path.split('/')[0]!r},) of the origin leaves the array out"
         raise UserError(f"config.data.{sides[1]}", f"that of {name}, which {row.path} is taken from", got, hint=hint)
+
+
+def _differences(here: Any, there: Any) -> str:
+    """The classes of two tokenizers; if they are equal, their first fields that differ."""
+    found = tree.diff(there, here)
+    shown = [each for each in found if each[0] == "class"] or found[:4]
+    return ", ".join(f"{field} {_shown(now)} (there {_shown(old)})" for field, old, now in shown)
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is ... else str(value).removeprefix("txjax.data.")
 
 
 def _side(path: str) -> str:
