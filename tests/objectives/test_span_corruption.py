@@ -69,15 +69,16 @@ def test_too_few_sentinels() -> None:
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("sentinel_id=260", r"objective\.sentinel_id: expected 6 special tokens from it downwards, .* got .255"),
-        ("end_id=97", r"objective\.end_id: expected a special token, which text is never encoded to, got .97"),
-        ("start_id=10", r"objective\.start_id: expected a special token"),
-        ("end_id=275", r"objective\.end_id: expected none of the 6 sentinels, 272 to 277, got 275"),
+        ("objective.sentinel_id=260", r"sentinel_id: expected 6 special tokens from it downwards, .* got .255"),
+        ("data.tokenizer=Bytes()", r"sentinel_id: expected 6 special .*277, which the tokenizer of .* doesn't have"),
+        ("objective.end_id=97", r"end_id: expected a special token, which text is never encoded to, got .97"),
+        ("objective.start_id=10", r"start_id: expected a special token"),
+        ("objective.end_id=275", r"end_id: expected none of the 6 sentinels, 272 to 277, got 275"),
     ],
 )
 def test_tokens_that_are_not_special(flag: str, message: str) -> None:
-    experiment = config.load("configs/text/span_corruption_tiny.py", [f"--config.objective.{flag}"])
-    with pytest.raises(UserError, match=rf"^config\.{message}"):
+    experiment = config.load("configs/text/span_corruption_tiny.py", [f"--config.{flag}"])
+    with pytest.raises(UserError, match=rf"^config\.objective\.{message}"):
         check(experiment)
 
 

@@ -87,9 +87,10 @@ def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: 
     special = None if tokenizer is None else tokenizer.special_ids()
     if special is None:
         return
-    if found := [i for i in ids if i not in special and i < tokenizer.vocab()]:
+    if found := [i for i in ids if i not in special]:
+        what = "a token of text" if found[0] < tokenizer.vocab() else "which the tokenizer of config.data doesn't have"
         hint = "the tokenizer's special('NAME') is the id of such a token"
-        raise UserError(field, f"{needed}, which text is never encoded to", f"{found[0]}, a token of text", hint=hint)
+        raise UserError(field, f"{needed}, which text is never encoded to", f"{found[0]}, {what}", hint=hint)
 
 
 def check_classes(model: Any, data: Dataset) -> None:

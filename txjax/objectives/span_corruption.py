@@ -28,7 +28,7 @@ class SpanCorruption(Objective):
 
     Attributes:
       sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary (32099 downwards). All
-        must be special tokens of the data's tokenizer, or above its vocabulary.
+        must be special tokens of the data's tokenizer.
       end_id: the last token of a target; a special token.
       start_id: the decoder's first input; a special token.
       rate: fraction of the tokens that are cut out.
