@@ -115,8 +115,8 @@ class UserError(ValueError):
 
     def inside(self, place: str, root: str) -> UserError:
         """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""
-        head, dot, rest = self.field.partition(".")
-        field = place + dot + rest if head == root else self.field
+        within = self.field == root or self.field.startswith(f"{root}.")
+        field = place + self.field[len(root) :] if within else self.field
         return UserError(field, self.expected, self.got, self.near, self.hint)
 
 

@@ -20,11 +20,12 @@ SENTINELS = 20
 
 def get_config() -> Experiment:
     tokenizer = Bytes(specials=("[START]", "[END]", *(f"[SPAN_{i}]" for i in reversed(range(SENTINELS)))))
-    windows = dict(length=128, tokenizer=tokenizer)
-    vocab = 258 + SENTINELS
+    windows = dict(length=128, boundaries=False, tokenizer=tokenizer)
+    names = dict(start_id="[START]", end_id="[END]", sentinel_id="[SPAN_0]")
+    ids = {field: tokenizer.special(name) for field, name in names.items()}
     return Experiment(
-        model=EncoderDecoder(vocab=vocab, width=96, depth=2, heads=3, positions=Rotary()),
-        objective=SpanCorruption(start_id=256, end_id=257, sentinel_id=vocab - 1),
+        model=EncoderDecoder(vocab=tokenizer.vocab(), width=96, depth=2, heads=3, positions=Rotary()),
+        objective=SpanCorruption(**ids),
         data=TextWindows(name="txjax_python_text", split="train", **windows),
         evals={"valid": Evaluation(data=TextWindows(split="validation", **windows), every_steps=100, max_batches=32)},
         optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),

@@ -91,9 +91,15 @@ def get_config():
 """
 
 
+def start(workdir) -> list[str]:
+    """Flags of a run that starts from an import, with its tokenizer."""
+    path = str(workdir / "huggingface" / "tokenizer.json")
+    return [f"--config.init_from={workdir}", f"--config.data.tokenizer=TokenizerFile(path={path!r})"]
+
+
 def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
     (tmp_path / "continued.py").write_text(CONFIG)
-    code, _, err = runs.train_here(tmp_path / "continued.py", tmp_path / "run", f"--config.init_from={workdir}")
+    code, _, err = runs.train_here(tmp_path / "continued.py", tmp_path / "run", *start(workdir))
     assert code == 0, err
     numbers = json.loads((tmp_path / "run" / "transfer.json").read_text())["numbers"]
     assert {action for action, count in numbers.items() if count} == {"loaded"}
@@ -110,7 +116,7 @@ def test_a_tuned_adapter_is_exported_inside_the_kernels(workdir, tmp_path, capsy
     tuned = tuned.replace("steps=1))", "steps=1), peak_lr=0.1, groups=train_only('.*/lora/.*'))")
     imports = "from txjax.nn.adapters import LoRA\nfrom txjax.optim import train_only\n"
     (tmp_path / "tuned.py").write_text(imports + tuned)
-    flags = [f"--config.init_from={workdir}", "--config.model.adapter.rank=2"]
+    flags = [*start(workdir), "--config.model.adapter.rank=2"]
     code, _, err = runs.train_here(tmp_path / "tuned.py", tmp_path / "run", *flags)
     assert code == 0, err
     arrays = json.loads((tmp_path / "run" / "transfer.json").read_text())["arrays"]

@@ -8,7 +8,7 @@ import pytest
 
 from txjax import config
 from txjax.__main__ import main
-from txjax.data import Images, Mixture, NextTokenWindows, TextWindows
+from txjax.data import Bytes, Images, Mixture, NextTokenWindows, Pairs, TextWindows
 from txjax.data.following import differences, following, names_and_splits, sets
 from txjax.experiment import resolved
 from txjax.train.workdir import read_config
@@ -16,7 +16,7 @@ from txjax.types import UserError
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted([*(ROOT / "configs").rglob("*.py"), *(ROOT / "experiments").glob("*/config.py")])
-TWO_SETS = {"bert_base.py"}  # it trains on two, and evaluates on one of them by name
+TWO_SETS = {"bert_base.py", "t5_tiny.py"}  # it trains on two, and evaluates on one of them by name
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -55,6 +55,8 @@ def test_differences_are_phrases():
         "b (training: a)",
         "image float32[4, 4, 1] (training: float32[8, 8, 1])",
     ]
+    pairs = Pairs("c", source_tokenizer=Bytes())
+    assert differences(pairs, Pairs("c")) == ["another source tokenizer than training"]
 
 
 def test_no_data_set_has_a_default_name(config, tmp_path, capsys):

@@ -12,9 +12,9 @@ from wrong_ids import WRONG, WrongIds
 from txjax.__main__ import main
 from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
 from txjax.data import records as tfds_records
-from txjax.models import Bert, ViT
+from txjax.models import Bert, EncoderDecoder, ViT
 from txjax.nn import Classes, FirstToken, TokenClasses
-from txjax.objectives import Classification, MaskedPatch, TokenClassification
+from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification
 from txjax.types import UserError
 
 import made_sentences
@@ -170,3 +170,11 @@ def test_labels_of_a_batch_without_weights():
     batch = {"label": np.array([2, -1], np.int32), "id": np.array([7, 8], np.int32)}
     with pytest.raises(UserError, match="config.data: expected label from 0 to 2 .* got '-1 in example 8'"):
         Limits("config.data", {"label": ("head.classes", 3)}).check(batch)
+
+
+def test_a_source_has_the_limit_of_its_own_vocabulary():
+    model = EncoderDecoder(vocab=10, source_vocab=20, width=8, depth=1, heads=1)
+    ends = Limits.of("config.data", model, NextToken().required_keys).ends
+    assert ends["source_tokens"] == ("source_vocab", 20) and ends["tokens"] == ends["targets"] == ("vocab", 10)
+    ends = Limits.of("config.data", model.clone(source_vocab=None), NextToken().required_keys).ends
+    assert ends["source_tokens"] == ("vocab", 10)

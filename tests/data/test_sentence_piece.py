@@ -56,6 +56,14 @@ def test_special_pieces_are_found_and_missing_ones_named(path):
         found.special("[MSK]")
 
 
+def test_specials_follow_the_files_pieces(path):
+    found = SentencePieceFile(path, ("[SPAN_1]", "[SPAN_0]"))
+    assert (found.vocab(), found.special("[SPAN_0]"), found.special("</s>")) == (302, 301, 2)
+    assert found.special_ids() == {0, 1, 2, 300, 301}  # not [MASK], which text may have
+    assert found.decode(np.array([*found.encode("def x"), 301, 302])) == "def x[SPAN_0]\ufffd"
+    assert found.token_bytes().shape == (302,) and not found.token_bytes()[300:].any()
+
+
 TEXTS = ["def x():", "  two  spaces,\t[MASK] and a tab ", "naïve café 🙂", ""]
 
 
@@ -86,6 +94,7 @@ def test_the_fingerprint_is_of_the_content(path, tmp_path):
     copy = tmp_path / "copy.model"
     copy.write_bytes(Path(path).read_bytes())
     assert SentencePieceFile(str(copy)).fingerprint() == SentencePieceFile(path).fingerprint()
+    assert SentencePieceFile(path, ("[A]",)).fingerprint() != SentencePieceFile(path).fingerprint()
 
 
 def test_user_errors(path, tmp_path, monkeypatch):

@@ -93,3 +93,12 @@ def test_fingerprints_differ_between_tokenizers(path, tmp_path):
     assert TokenizerFile(str(copy)).fingerprint() == prints[-1]  # of the content, not the path
     copy.write_text(copy.read_text().replace("green", "grean"))
     assert TokenizerFile(str(copy)).fingerprint() != prints[-1]
+
+
+def test_text_is_never_encoded_to_special_tokens(path):
+    text = "red \0\n~ [MASK] [CLS]"
+    letters = "".join(set(text))
+    made = ((Bytes(("[MASK]", "[CLS]")), {256, 257}), (Characters(letters, ("[A]",)), {len(letters)}))
+    for tokenizer, expected in made:
+        assert tokenizer.special_ids() == expected and not expected & set(tokenizer.encode(text).tolist())
+    assert TokenizerFile(path).special_ids() == {1}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from txjax import config
+from txjax.data import PackedText, TextWindows
 from txjax.objectives import SpanCorruption
 from txjax.objectives.span_corruption import composition
 from txjax.train.check import check
@@ -63,3 +64,28 @@ def test_too_few_sentinels() -> None:
         experiment.objective.sentinel_id = int(flag)
         with pytest.raises(UserError, match=rf"^config\.objective\.sentinel_id: expected {message}"):
             check(experiment)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("objective.sentinel_id=260", r"sentinel_id: expected 6 special tokens from it downwards, .* got .255"),
+        ("data.tokenizer=Bytes()", r"sentinel_id: expected 6 special .*277, which the tokenizer of .* doesn't have"),
+        ("objective.end_id=97", r"end_id: expected a special token, which text is never encoded to, got .97"),
+        ("objective.start_id=10", r"start_id: expected a special token"),
+        ("objective.end_id=275", r"end_id: expected none of the 6 sentinels, 272 to 277, got 275"),
+    ],
+)
+def test_tokens_that_are_not_special(flag: str, message: str) -> None:
+    experiment = config.load("configs/text/span_corruption_tiny.py", [f"--config.{flag}"])
+    with pytest.raises(UserError, match=rf"^config\.objective\.{message}"):
+        check(experiment)
+
+
+@pytest.mark.parametrize("kind", [PackedText, TextWindows])
+def test_rows_of_several_documents_are_refused(kind: type) -> None:
+    experiment = config.load("configs/text/span_corruption_tiny.py", [])
+    experiment.data = kind(name="txjax_python_text", length=128, tokenizer=experiment.data.tokenizer)
+    message = rf"^config\.data: expected rows of one text each, without segments, got .{kind.__name__}"
+    with pytest.raises(UserError, match=message):
+        check(experiment)

@@ -169,6 +169,16 @@ def test_adafactor_is_that_of_optax_for_each_matrix() -> None:
     close({path: steps[1][path] for path in matrices}, expected)
 
 
+def test_adafactor_of_a_token_without_a_gradient() -> None:
+    """Its squares are the smallest that a moment has: products of two of them are zero in float32."""
+    path = "embed/embedding"
+    grad = jax.tree.map(lambda g: g, GRADS[0])
+    grad["embed"]["embedding"] = (1e-3 * grad["embed"]["embedding"]).at[2].set(0).at[:, 3].set(0)
+    (found,), _ = run(Adafactor(**RAW), [grad])
+    assert all(np.isfinite(leaf).all() for leaf in found.values())
+    assert not found[path][2].any() and found[path][1, :3].all()
+
+
 def test_a_function_of_one_layer_is_mapped_over_layers_and_experts() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
     norms = np.linalg.norm(x, axis=(0, 2), keepdims=True)

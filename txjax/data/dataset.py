@@ -51,6 +51,10 @@ class Dataset:
         """The smallest vocabulary size that a model of this data needs; None if the data have no tokens."""
         return None
 
+    def source_vocab(self) -> int | None:
+        """The same for the tokens of a source that has a tokenizer of its own; None if there is one tokenizer."""
+        return None
+
     def check(self) -> None:
         """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 

@@ -52,6 +52,7 @@ def differences(data: Dataset, train: Dataset) -> list[str]:
         here, there = ((list(x.shape), str(x.dtype)) for x in (spec[key], other[key]))
         if here != there:
             found.append(f"{key} {here[1]}{here[0]} (training: {there[1]}{there[0]})")
-    if getattr(data, "tokenizer", None) != getattr(train, "tokenizer", None):
-        found.append("another tokenizer than training")
+    for key in ("tokenizer", "source_tokenizer"):
+        if getattr(data, key, None) != getattr(train, key, None):
+            found.append(f"another {key.replace('_', ' ')} than training")
     return found

@@ -12,14 +12,15 @@ from txjax.data.keys import part_of
 from txjax.types import UserError
 
 INPUTS = ("tokens", "source_tokens")
-_VOCAB, _CLASSES = "vocab", "head.classes"
+_VOCAB, _SOURCE, _CLASSES = "vocab", "source_vocab", "head.classes"
 
 
 def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:
     """The field of the model, by key of a batch, that is the number of ids; needed `targets` may be classes."""
     targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
     labels = {"label": _CLASSES, "other_label": _CLASSES} if "label" in needs else {}
-    return {"tokens": _VOCAB, "source_tokens": _VOCAB, "targets": targets, **labels}
+    source = _VOCAB if size_of(model, _SOURCE) is None else _SOURCE
+    return {"tokens": _VOCAB, "source_tokens": source, "targets": targets, **labels}
 
 
 def size_of(model: Any, field: str) -> int | None:

@@ -36,11 +36,19 @@ class Mixture(Dataset):
         """The parts' tokenizer, or None if they have none."""
         return getattr(next(iter(self.parts.values())), "tokenizer", None)
 
+    @property
+    def source_tokenizer(self) -> Any:
+        """The parts' tokenizer of sources, or None if they have none of their own."""
+        return getattr(next(iter(self.parts.values())), "source_tokenizer", None)
+
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         return next(iter(self.parts.values())).spec() if self.parts else {}
 
     def vocab(self) -> int | None:
         return max((part.vocab() or 0 for part in self.parts.values()), default=0) or None
+
+    def source_vocab(self) -> int | None:
+        return max((part.source_vocab() or 0 for part in self.parts.values()), default=0) or None
 
     def check(self) -> None:
         if not self.parts:
@@ -52,8 +60,9 @@ class Mixture(Dataset):
                 raise error.inside(f"data.parts.{name}", "data") from None
             if part.spec() != self.spec():
                 raise UserError(f"data.parts.{name}", f"examples like the first part's: {_shapes(self)}", _shapes(part))
-            if getattr(part, "tokenizer", None) != self.tokenizer:
-                raise UserError(f"data.parts.{name}.tokenizer", "the first part's, since ids must mean the same")
+            for key in ("tokenizer", "source_tokenizer"):
+                if getattr(part, key, None) != getattr(self, key):
+                    raise UserError(f"data.parts.{name}.{key}", "the first part's, since ids must mean the same")
             if buckets := getattr(part, "buckets", ()):
                 raise UserError(f"data.parts.{name}.buckets", "() in a mixture, which pads to `length`", buckets)
         if self.weights and (set(self.weights) != set(self.parts) or min(self.weights.values()) <= 0):

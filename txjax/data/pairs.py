@@ -1,8 +1,10 @@
 """Pairs of texts, a source and a target, for encoder-decoders."""
 
+import contextlib
 import dataclasses
 import hashlib
 import logging
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -30,18 +32,18 @@ class Pairs(TFDSDataset):
     targets int32 [L], the target and the end token; source_segments and segments int32, 1, and 0 for the padding at the
     end; weights float32 [L], 1 for targets.
 
-    A pair with an empty text is left out; their number is logged.
+    A pair with an empty text, one whose features are all empty, is left out; their number is logged.
 
     Attributes:
       source, target: format strings over the set's features: texts, classes by their names, numbers. A task of T5 is
-        `source="sst2 sentence: {sentence}", target="{label}"`.
+        `source="stsb sentence1: {sentence1} sentence2: {sentence2}", target="{label:.1f}"`.
       source_length: positions S of the source.
       length: positions L of the target.
       tokenizer: of the target, and of the source if that has none; it must have the start and the end token.
       source_tokenizer: of the source; it must have the end token. If None, `tokenizer`.
       start, end: names of the special tokens.
-      too_long: what happens to a pair with a text that is longer, each time with a count in the log: "cut" (it loses its
-        last tokens), "drop" (the pair is left out), "refuse" (an error).
+      too_long: what happens to a pair with a text that is longer, with a count in the log: "cut" (it loses its last
+        tokens), "drop" (the pair is left out), "refuse" (an error).
       buckets: other pairs (S, L) that a batch may have: it is padded to the smallest, by S * L, that fits its longest
         source and its longest target. The step is compiled once for each. () always pads to the whole lengths.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
@@ -66,11 +68,18 @@ class Pairs(TFDSDataset):
         return found | {key: spec((self.source_length,), "int32") for key in ("source_tokens", "source_segments")}
 
     def vocab(self) -> int | None:
-        return max(tokenizer.vocab() for tokenizer in self.tokenizers())
+        return self.tokenizer.vocab()
+
+    def source_vocab(self) -> int | None:
+        return None if self.source_tokenizer in (None, self.tokenizer) else self.source_tokenizer.vocab()
 
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         """The tokenizers of the source and of the target."""
         return self.source_tokenizer or self.tokenizer, self.tokenizer
+
+    def sides(self) -> tuple[str, str]:
+        """The fields of these tokenizers."""
+        return ("source_tokenizer" if self.source_tokenizer else "tokenizer"), "tokenizer"
 
     def check(self) -> None:
         whole = self.source_length, self.length
@@ -79,10 +88,12 @@ class Pairs(TFDSDataset):
                 expected = f"pairs of lengths, at most (data.source_length, data.length) = {whole}"
                 raise UserError("data.buckets", expected, self.buckets)
         check_sorted(self.buckets, self.sort_batches)
-        for tokenizer in self.tokenizers():
-            tokenizer.check()
-            tokenizer.special(self.end)
+        self.tokenizer.check()
         self.tokenizer.special(self.start)
+        for side, tokenizer in zip(self.sides(), self.tokenizers(), strict=True):
+            with _named(side):
+                tokenizer.check()
+                tokenizer.special(self.end)
         self.templates()
 
     def templates(self) -> tuple[Template, Template]:
@@ -100,16 +111,17 @@ class PairSource(Bucketed):
 
     def __init__(self, pairs: Pairs):
         self._pairs, self._templates = pairs, pairs.templates()
-        self._source, self._target = (
-            open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer)
-            for template, tokenizer in zip(self._templates, pairs.tokenizers(), strict=True)
-        )
-        made_from = repr([self._source.fingerprint, self._target.fingerprint, pairs.too_long])
-        self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+        opened = []
+        for template, tokenizer, side in zip(self._templates, pairs.tokenizers(), pairs.sides(), strict=True):
+            with _named(side):
+                opened.append(open_tokens(pairs.name, pairs.split, pairs.data_dir, template, tokenizer))
+        self._source, self._target = opened
         of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
         most = pairs.source_length, pairs.length
         sizes = [np.diff(each.documents) + 1 for each in (self._source, self._target)]  # with one special token
         self._kept = _kept(pairs, sizes, most)
+        made_from = repr([self._source.fingerprint, self._target.fingerprint]).encode() + self._kept.tobytes()
+        self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         self.lengths = tuple(
             Lengths(np.minimum(each[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
             for each, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
@@ -144,23 +156,33 @@ class PairSource(Bucketed):
         }
 
 
+@contextlib.contextmanager
+def _named(side: str) -> Iterator[None]:
+    """Errors of a tokenizer inside name the field that has it."""
+    try:
+        yield
+    except UserError as error:
+        raise error.inside(f"data.{side}", "data.tokenizer") from None
+
+
 def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
     empty = np.logical_or(*(each == 1 for each in sizes))
     long = ~empty & np.logical_or(*(each > size for each, size in zip(sizes, most, strict=True)))
-    place, limits = f"{pairs.name} {pairs.split}", f"data.source_length, data.length = {most}"
+    place, limits = f"{pairs.name} {pairs.split}", f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
     if long.any() and pairs.too_long == "refuse":
         longest = tuple(int(each.max()) for each in sizes)
-        hint = 'or data.too_long = "cut" or "drop"'
-        raise UserError("data.too_long", f"texts of at most {limits}", f"{long.sum()} longer, up to {longest}", hint=hint)
+        got = f"{long.sum()} of {len(long)} pairs longer, up to {longest}"
+        hint = 'or shorten them by too_long = "cut", leave them out by "drop"'
+        raise UserError("data.too_long", f"pairs of at most {limits} tokens", got, hint=hint)
     if long.any():
         done = "are left out" if pairs.too_long == "drop" else "lose their last tokens"
         log.warning("%s: %d of %d pairs are longer than %s and %s", place, long.sum(), len(long), limits, done)
     kept = np.flatnonzero(~empty & ~long if pairs.too_long == "drop" else ~empty)
     if not len(kept):
-        raise UserError("data", "at least one pair that fits", f"none of {len(empty)} in {place}")
+        raise UserError("data", f"at least one pair with texts that fit {limits}", f"none of {len(empty)} in {place}")
     return kept
 
 

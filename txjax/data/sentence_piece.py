@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ class SentencePieceFile(Tokenizer):
 
     Attributes:
       path: the path of the file.
+      specials: names of further tokens, with ids after the file's, such as T5's sentinels. Encoding never gives them.
     """
 
     path: str = ""
+    specials: tuple[str, ...] = ()
 
     def check(self) -> None:
         self._load()
@@ -38,18 +41,33 @@ class SentencePieceFile(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         """As in `Tokenizer`; control symbols are decoded to nothing, as by SentencePiece itself."""
         model = self._load()
-        return "\ufffd".join(model.decode(known_parts(ids, model.vocab_size())))
+        names = dict(enumerate(self.specials, model.vocab_size()))
+        parts = []
+        for special, run in itertools.groupby(map(int, ids), names.__contains__):
+            if special:
+                parts += [names[number] for number in run]
+            else:
+                parts.append("\ufffd".join(model.decode(known_parts(run, model.vocab_size()))))
+        return "".join(parts)
 
     def vocab(self) -> int:
-        return self._load().vocab_size()
+        return self._load().vocab_size() + len(self.specials)
 
     def special(self, name: str) -> int:
         model = self._load()
+        if name in self.specials:
+            return model.vocab_size() + self.specials.index(name)
         found = model.piece_to_id(name)
         if model.id_to_piece(found) != name:  # piece_to_id gives the unknown piece for unknown names
             near = near_misses(name, [model.id_to_piece(i) for i in range(model.vocab_size())])
             raise UserError("data.tokenizer.path", f"a model with the piece {name}", self.path, near)
         return found
+
+    def special_ids(self) -> frozenset[int] | None:
+        model = self._load()
+        kinds = (model.is_control, model.is_unknown, model.is_unused)
+        own = range(model.vocab_size(), self.vocab())
+        return frozenset([*(number for number in range(own.start) if any(of(number) for of in kinds)), *own])
 
     def token_bytes(self) -> np.ndarray | None:
         """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the
@@ -63,11 +81,12 @@ class SentencePieceFile(Tokenizer):
                 return 0
             return len(model.id_to_piece(number).replace("▁", " ").encode())
 
-        return np.array([size(number) for number in range(model.vocab_size())], np.int32)
+        return np.array([*map(size, range(model.vocab_size())), *(0 for _ in self.specials)], np.int32)
 
     def fingerprint(self) -> str:
         self.check()
-        return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
+        made_from = Path(self.path).expanduser().read_bytes() + "\n".join(self.specials).encode()
+        return hashlib.blake2b(made_from, digest_size=16).hexdigest()
 
     def _load(self) -> Any:
         require("sentencepiece", "sentencepiece", "data.tokenizer", extra="sentencepiece")

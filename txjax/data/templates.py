@@ -3,9 +3,11 @@
 import string
 from typing import Any
 
+import numpy as np
+
 from txjax.data import records
 from txjax.data.tokenizers import as_string
-from txjax.types import UserError, near_misses
+from txjax.types import UserError
 
 NUMBERS = ("Scalar", "Tensor")
 
@@ -19,7 +21,7 @@ class Template:
       field: the config field that has the text, for messages.
 
     Raises:
-      UserError: the string is malformed, has no feature, or one that the set doesn't have.
+      UserError: the string is malformed, has no feature, one that the set doesn't have, or a format that doesn't suit.
     """
 
     def __init__(self, text: str, features: Any, field: str):
@@ -29,20 +31,18 @@ class Template:
         except ValueError as error:
             raise UserError(field, "a format string such as '{text}'", text, hint=str(error)) from error
         if not parts:
-            hint = f"'{{{text}}}' is that feature" if text in features else "such as '{text}'"
-            raise UserError(field, "a format string with a feature in braces", text, hint=hint)
+            hint = f"'{{{text}}}' is that feature" if text in features else ""
+            raise UserError(field, "a format string with a feature in braces, such as '{text}'", text, hint=hint)
         for name, form in parts:
-            if name not in features:
-                raise UserError(field, f"features of the set ({', '.join(features)})", name, near_misses(name, features))
-            records.check_feature(field, name, features, ("Text", "ClassLabel", *NUMBERS))
-            if form and type(features[name]).__name__ not in NUMBERS:
-                raise UserError(field, f"a format for numbers only, not for {name}", f":{form}")
+            feature = records.check_feature(field, name, features, ("Text", "ClassLabel", *NUMBERS))
+            _check_form(field, name, feature, form or "")
         self.names = tuple(dict.fromkeys(name for name, _ in parts))
         self._classes = {n: features[n].names for n in self.names if type(features[n]).__name__ == "ClassLabel"}
 
     def __call__(self, record: dict[str, Any]) -> str:
-        """The text of a record; a class that is not known (-1) is empty."""
-        return self.text.format(**{name: self._written(name, record[name]) for name in self.names})
+        """The text of a record; empty if all of its features are. A class that is not known (-1) is empty."""
+        values = {name: self._written(name, record[name]) for name in self.names}
+        return "" if all(value == "" for value in values.values()) else self.text.format(**values)
 
     def _written(self, name: str, value: Any) -> Any:
         if name in self._classes:
@@ -53,3 +53,17 @@ class Template:
     def feature(self) -> str:
         """The name of the feature that the text consists of; of a text with more in it, the format string."""
         return self.names[0] if self.text == f"{{{self.names[0]}}}" else self.text
+
+
+def _check_form(field: str, name: str, feature: Any, form: str) -> None:
+    """Raises UserError if values of a feature can't be written in a format, such as `.1f`."""
+    if type(feature).__name__ not in NUMBERS:
+        if form:
+            raise UserError(field, f"{{{name}}} without a format, since it is no number", f"{{{name}:{form}}}")
+        return
+    if feature.shape != ():
+        raise UserError(field, f"one number as {{{name}}}", f"an array of shape {list(feature.shape)}")
+    try:
+        format(np.zeros((), feature.np_dtype)[()], form)
+    except (ValueError, TypeError) as error:
+        raise UserError(field, f"a format of a number, such as {{{name}:.1f}}", form, hint=str(error)) from error

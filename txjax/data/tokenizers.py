@@ -51,6 +51,10 @@ class Tokenizer:
         """The id of a special token. Raises UserError if there is none of that name."""
         raise NotImplementedError
 
+    def special_ids(self) -> frozenset[int] | None:
+        """The ids of special tokens, which text is never encoded to (but for unknown text); None if not known."""
+        return None
+
     def token_bytes(self) -> np.ndarray | None:
         """The number of UTF-8 bytes of each id, int32 [vocab], 0 for special tokens; None if unknown.
 
@@ -94,6 +98,9 @@ class Bytes(Tokenizer):
 
     def special(self, name: str) -> int:
         return 256 + special_index(name, self.specials)
+
+    def special_ids(self) -> frozenset[int] | None:
+        return frozenset(range(256, self.vocab()))
 
 
 @dataclasses.dataclass
@@ -139,6 +146,9 @@ class Characters(Tokenizer):
 
     def special(self, name: str) -> int:
         return len(self.alphabet) + special_index(name, self.specials)
+
+    def special_ids(self) -> frozenset[int] | None:
+        return frozenset(range(len(self.alphabet), self.vocab()))
 
 
 @dataclasses.dataclass
@@ -188,6 +198,10 @@ class TokenizerFile(LibraryTokenizer):
             near = near_misses(name, self.load().get_vocab(with_added_tokens=True))
             raise UserError("data.tokenizer.path", f"a tokenizer with the token {name}", self.path, near)
         return found
+
+    def special_ids(self) -> frozenset[int] | None:
+        added = self.load().get_added_tokens_decoder()
+        return frozenset(number for number, token in added.items() if token.special)
 
     def token_bytes(self) -> np.ndarray | None:
         return token_bytes(self.load())

@@ -75,15 +75,14 @@ def open_tokens(
     Raises:
       UserError: the data is missing, or has no text.
     """
-    template = feature if isinstance(feature, Template) else None
-    feature = template.feature if template else feature
-    records = Records(name, split, data_dir, template.names if template else [feature])
-    text = template or operator.itemgetter(feature)
+    text: TextOf = feature if isinstance(feature, Template) else operator.itemgetter(feature)
+    written, names = (feature.feature, feature.names) if isinstance(feature, Template) else (feature, (feature,))
+    records = Records(name, split, data_dir, names)
     made_from = {
         "layout": LAYOUT,
         "data": records.name,
         "split": split,
-        "feature": feature,
+        "feature": written,
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
     }
@@ -111,7 +110,7 @@ def _build(folder: Path, records: Records, split: str, text: TextOf, tokenizer: 
                 total = int(ends[-1])
                 advance(len(texts))
     if total == 0:
-        raise UserError("data.feature", f"text in {records.name} {split}", "empty texts")
+        raise UserError("data", f"text in {records.name} {split}", "empty texts")
     (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
 
 

@@ -208,6 +208,9 @@ class Trained(LibraryTokenizer):
     def special(self, name: str) -> int:
         return special_index(name, self.specials)
 
+    def special_ids(self) -> frozenset[int] | None:
+        return frozenset(range(len(self.specials)))
+
     def fingerprint(self) -> str:
         return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
 

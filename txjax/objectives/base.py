@@ -61,10 +61,36 @@ def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 
 def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the data has tokens outside the model's vocabulary."""
+    """Raises UserError if the data has tokens outside the model's vocabulary, or outside that of its source."""
     vocab, known = data.vocab(), getattr(model, "vocab", None)
-    if vocab is not None and known is not None and known < vocab:
-        raise UserError("config.model.vocab", f"at least {vocab}, the tokens of {field}", known)
+    own, source = data.source_vocab(), getattr(model, "source_vocab", None)
+    if vocab is None or known is None:
+        return
+    if known < vocab:
+        whose = "tokens" if own is None else "target tokens"
+        raise UserError("config.model.vocab", f"at least {vocab}, the {whose} of {field}", known)
+    if own is not None and source is None:
+        expected = f"{own}, the source tokens of {field}, whose source_tokenizer is another one"
+        raise UserError("config.model.source_vocab", expected, source)
+    if source is not None and source < (own or vocab):
+        raise UserError("config.model.source_vocab", f"at least {own or vocab}, the source tokens of {field}", source)
+
+
+def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: str) -> None:
+    """Raises UserError if the data's tokenizer encodes text to one of these ids.
+
+    Args:
+      field: that has the ids.
+      needed: what they must be, for the message.
+    """
+    tokenizer: Any = getattr(data, "tokenizer", None)
+    special = None if tokenizer is None else tokenizer.special_ids()
+    if special is None:
+        return
+    if found := [i for i in ids if i not in special]:
+        what = "a token of text" if found[0] < tokenizer.vocab() else "which the tokenizer of config.data doesn't have"
+        hint = "the tokenizer's special('NAME') is the id of such a token"
+        raise UserError(field, f"{needed}, which text is never encoded to", f"{found[0]}, {what}", hint=hint)
 
 
 def check_classes(model: Any, data: Dataset) -> None:

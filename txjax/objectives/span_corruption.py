@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
-from txjax.objectives.base import Objective, apply_model, example_keys
+from txjax.objectives.base import Objective, apply_model, check_special_tokens, example_keys
 from txjax.objectives.losses import CrossEntropy
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
 
@@ -19,16 +19,18 @@ from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
 class SpanCorruption(Objective):
     """The loss of T5 (Raffel et al. 2020, 3.1.4): cross entropy in nats a target token, and the accuracy.
 
-    The n tokens of an example that have weight come first. round(rate * n) of them are cut out, in
-    round(rate * n / mean_span) spans drawn uniformly. The source is the text with the i-th span replaced by the i-th
-    sentinel; the target is every span after its sentinel, then `end_id`.
+    A row is one text: as in the paper, whose rows run through the ends of documents, the data have no `segments`. The n
+    tokens of a row that have weight come first. round(rate * n) of them are cut out, in round(rate * n / mean_span)
+    spans drawn uniformly. The source is the text with the i-th span replaced by the i-th sentinel; the target is every
+    span after its sentinel, then `end_id`.
 
     The model is called with `source_tokens`, `source_segments`, `tokens` (the target after `start_id`) and `segments`.
 
     Attributes:
-      sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary.
-      end_id: the last token of a target.
-      start_id: the decoder's first input.
+      sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary (32099 downwards). All
+        must be special tokens of the data's tokenizer.
+      end_id: the last token of a target; a special token.
+      start_id: the decoder's first input; a special token.
       rate: fraction of the tokens that are cut out.
       mean_span: the mean length of a span.
       loss: the cross entropy of the target's tokens, and the terms that training adds to it.
@@ -60,12 +62,29 @@ class SpanCorruption(Objective):
 
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)
+        if "segments" in data.spec():
+            hint = "TextWindows(boundaries=False) runs through the ends of documents"
+            raise UserError("config.data", "rows of one text each, without segments", type(data).__name__, hint=hint)
         (length,) = data.spec()["tokens"].shape
-        self.counts(length)
-        vocab = getattr(model, "vocab", None)
+        sentinels = self.sentinels(length)
         for name in ("sentinel_id", "end_id", "start_id"):
-            if vocab is not None and getattr(self, name) >= vocab:
-                raise UserError(f"objective.{name}", f"below config.model.vocab = {vocab}", getattr(self, name))
+            field, number = f"objective.{name}", getattr(self, name)
+            for table in ("vocab", "source_vocab"):
+                if (size := getattr(model, table, None)) is not None and number >= size:
+                    raise UserError(field, f"below config.model.{table} = {size}", number)
+            if name == "sentinel_id":
+                needed = f"{len(sentinels)} special tokens from it downwards, one for each span of {length} tokens"
+                check_special_tokens(field, sentinels, data, needed)
+            elif number in sentinels:
+                expected = f"none of the {len(sentinels)} sentinels, {sentinels[-1]} to {sentinels[0]}"
+                raise UserError(field, expected, number)
+            else:
+                check_special_tokens(field, [number], data, "a special token")
+
+    def sentinels(self, length: int) -> range:
+        """The ids of all sentinels that `length` tokens may need, the first one first."""
+        _, spans = self.counts(length)
+        return range(self.sentinel_id, self.sentinel_id - int(spans.max()), -1)
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         """The whole text as source and as target."""

@@ -19,6 +19,7 @@ from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
+from txjax.train.init_tokenizers import check_tokenizers
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
 from txjax.transfer.match import ACTIONS, Row, Source, match, stored_variables
@@ -163,7 +164,7 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
     """What `init_from` names, compared with this run; reads no array. None where it names nothing.
 
     Raises:
-      UserError: no such run or step, damaged files, or whatever `transfer.match` finds.
+      UserError: no such run or step, damaged files, another tokenizer, or whatever `transfer.match` finds.
     """
     steps = [_step(field, origin) for field, origin in origins(experiment.init_from)]
     if not steps:
@@ -173,7 +174,9 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
         Source(each.field, each.origin, each.name, stored_variables(each.store.record(each.step)["arrays"]))
         for each in steps
     ]
-    rows = match(sources, stored_variables(here), flat_paths(layout.axes, is_leaf=is_axes))
+    axes = flat_paths(layout.axes, is_leaf=is_axes)
+    rows = match(sources, stored_variables(here), axes)
+    check_tokenizers(rows, axes, experiment.data, [(each.name, each.workdir) for each in steps])
     return InitSource(steps, rows)
 
 
