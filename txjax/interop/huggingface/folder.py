@@ -90,7 +90,7 @@ def save(
     own, extra = family.config(model, flat), dict(extra or {})
     if len(extra.get("id2label", ())) == len(own.get("id2label", ())):
         own = {key: value for key, value in own.items() if key not in ("id2label", "label2id")}
-    config = {**extra, **own, "model_type": family.model_type, "dtype": "float32"}
+    config = {**family.unless_given, **extra, **own, "model_type": family.model_type, "dtype": "float32"}
     config.pop("torch_dtype", None)
     options = Options(config)
     like = family.model(options, _tensors(family, model, flat, options))

@@ -37,6 +37,8 @@ class Marian(EncoderDecoderFamily):
     model_type = "marian"
     architectures = ("MarianMTModel",)
     positions = Sinusoidal
+    # Padding is 0 here; without the key the class has an id beyond most vocabularies, and forces the end token 0.
+    unless_given = {"pad_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": None}
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
         options.fixed(

@@ -23,6 +23,7 @@ class T5(EncoderDecoderFamily):
     architectures = ("T5ForConditionalGeneration",)
     positions = T5Relative
     not_written = ("attention.dropout", "cross.dropout")  # `dropout_rate` is one number for all
+    unless_given = {"decoder_start_token_id": 0}  # the class has none, and needs one to generate
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> EncoderDecoder:
         options.fixed(is_encoder_decoder=True, is_decoder=False)
