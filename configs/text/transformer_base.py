@@ -1,4 +1,4 @@
-"""The Transformer of Vaswani et al. (2017), base and big, on WMT 2014 English to German by the paper's recipe (section 5).
+"""The Transformer (Vaswani et al. 2017), base and big, on WMT 2014 English to German by the recipe of section 5.
 
     txjax train --config=configs/text/transformer_base.py --workdir=runs/transformer
     txjax train --config=configs/text/transformer_base.py:big --workdir=runs/transformer_big
@@ -35,9 +35,7 @@ def get_config(size: str = "base") -> Experiment:
     return Experiment(
         model=model,
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1, chunk=32)),
-        data=Pairs(
-            name=name, split="train", **texts, too_long="drop", buckets=((32, 32), (64, 64)), sort_batches=64
-        ),
+        data=Pairs(name=name, split="train", **texts, too_long="drop", buckets=((32, 32), (64, 64)), sort_batches=64),
         evals={"valid": Evaluation(data=Pairs(split="validation", **texts), every_steps=2000)},
         optimizer=AdamW(
             peak_lr=(model.width * WARMUP) ** -0.5,

@@ -81,7 +81,8 @@ def test_an_imported_t5_has_pairs_of_its_own_tokens(tmp_path, capsys):
     for name, specials in (("with", ("<pad>", "</s>")), ("without", ("<pad>",))):
         tokens = tokenizer(tmp_path / f"{name}.json", *specials)
         model = t5(vocab=tokens + 5, width=8, depth=1, heads=2)
-        huggingface.save(model, variables(model, **pair), tmp_path / name, {"decoder_start_token_id": 256, "eos_token_id": 257})
+        known = {"decoder_start_token_id": 256, "eos_token_id": 257}
+        huggingface.save(model, variables(model, **pair), tmp_path / name, known)
         (tmp_path / f"{name}.json").rename(tmp_path / name / "tokenizer.json")
         code, out, err = ask(capsys, "import", f"--from={tmp_path / name}", f"--workdir={tmp_path / name}-run")
         assert code == 0, err

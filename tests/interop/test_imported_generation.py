@@ -30,8 +30,10 @@ def marian() -> Any:
     tokens = {"pad_token_id": START, "eos_token_id": END, "decoder_start_token_id": START, "forced_eos_token_id": None}
     layers = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in (("layers", 2), ("ffn_dim", 31))}
     heads = {f"{side}_attention_heads": 3 for side in ("encoder", "decoder")}
-    sizes = {"vocab_size": V, "d_model": 24, "max_position_embeddings": 40, "activation_function": "relu"}
-    return transformers.MarianMTModel(transformers.MarianConfig(**sizes, **layers, **heads, **tokens))
+    sizes = {"vocab_size": V, "d_model": 24, "activation_function": "relu", "scale_embedding": True}
+    # A tied head of random weights would repeat one token.
+    untied = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    return transformers.MarianMTModel(transformers.MarianConfig(**sizes, **untied, **layers, **heads, **tokens))
 
 
 def t5() -> Any:
@@ -50,7 +52,7 @@ def models(request, tmp_path_factory) -> tuple[Any, Any, Any]:
     with torch.no_grad():
         for parameter in theirs.parameters():
             if parameter.requires_grad:
-                parameter.copy_(0.1 + 0.5 * torch.randn(parameter.shape, generator=generator))
+                parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
     folder = tmp_path_factory.mktemp("theirs")
     theirs.save_pretrained(folder)
     ours, variables = huggingface.load(folder)

@@ -88,7 +88,7 @@ def bert(**options: Any) -> Any:
 
 
 def marian(**options: Any) -> Any:
-    sizes = {"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 40}
+    sizes = {"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3}
     sides = [f"{side}_{name}" for side in ("encoder", "decoder") for name in ("ffn_dim", "attention_heads")]
     tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}
     more = dict(zip(sides, (31, 3, 31, 3), strict=True)) | {"activation_function": "relu", "scale_embedding": True}

@@ -19,10 +19,10 @@ _START, _END = "<pad>", "</s>"  # T5's and Marian's names
 def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
     """An experiment with the model on the embedded text and its tokenizer; None if it is not a text model.
 
-    The text is a placeholder (of an encoder-decoder, which copies it, source and target): every field can be overridden.
+    The text is a placeholder, of an encoder-decoder the source and the target: every field can be overridden.
 
     Raises:
-      UserError: a text model without a tokenizer, or with one of too many tokens or without the start and the end token.
+      UserError: a text model without a tokenizer, one of too many tokens, one without the start or the end token.
     """
     if not isinstance(model, Decoder | Bert | EncoderDecoder):
         return None

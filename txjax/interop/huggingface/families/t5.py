@@ -15,7 +15,8 @@ from txjax.nn import MLP, Attention, CrossAttention, GatedMLP, Head, RMSNorm, T5
 _ATTENTIONS = {"attention": "SelfAttention", "cross": "EncDecAttention"}
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "out": "o"}
 _GATED = "gated-"
-_TANH = {"gated-gelu": "gated-gelu_new"}  # the published name, and what it stands for
+# T5.1.1's files call the tanh form so; the other one needs its second name.
+_WRITTEN = {"gelu_new": "gelu", "gelu": "gelu_python"}
 
 
 class T5(EncoderDecoderFamily):
@@ -53,8 +54,10 @@ class T5(EncoderDecoderFamily):
         )
 
     def config(self, model: EncoderDecoder, flat: Flat) -> dict[str, Any]:
-        gated, activation = isinstance(model.mlp, GatedMLP), their_activation(model.mlp.activation)
-        named = _GATED + activation if gated else activation
+        named = their_activation(model.mlp.activation)
+        if isinstance(model.mlp, GatedMLP):
+            named = _GATED + _WRITTEN.get(named, named)
+        gated, activation = _projection(named)
         # The reference scales the head's input unless `tie_word_embeddings` is false. It ties the head all the same,
         # if the files have no `lm_head`.
         scaled = isinstance(model.head, TiedScaled)
@@ -72,7 +75,7 @@ class T5(EncoderDecoderFamily):
             "relative_attention_max_distance": getattr(model.positions, "max_distance", None),
             "dropout_rate": model.dropout,
             "layer_norm_epsilon": model.norm.eps,
-            "feed_forward_proj": {name: short for short, name in _TANH.items()}.get(named, named),
+            "feed_forward_proj": named,
             "is_gated_act": gated,
             "dense_act_fn": activation,
             "tie_word_embeddings": scaled,
@@ -120,12 +123,16 @@ def _head(options: Options, tensors: Mapping[str, Tensor]) -> Head:
     return Untied() if "lm_head.weight" in tensors else Tied()
 
 
+def _projection(named: str) -> tuple[bool, str]:
+    """Whether a `feed_forward_proj` is gated, and the name of its activation."""
+    gated, name = named.startswith(_GATED), named.removeprefix(_GATED)
+    return gated, "gelu_new" if gated and name == "gelu" else name
+
+
 def _mlp(options: Options, dropout: float) -> MLP:
-    """The feed-forward network by the name of its projection: an activation, or `gated-` and an activation."""
     key = "feed_forward_proj"
-    named = options.get(key, "relu")
-    kind = GatedMLP if named.startswith(_GATED) else MLP
-    name = _TANH.get(named, named).removeprefix(_GATED)
-    options.fixed(is_gated_act=kind is GatedMLP, dense_act_fn=name)
+    gated, name = _projection(options.get(key, "relu"))
     activation = Options(options.values | {key: name}).activation(key, "relu")
-    return kind(hidden=options.size("d_ff", 2048), activation=activation, use_bias=False, dropout=dropout)
+    options.fixed(is_gated_act=gated, dense_act_fn=name)
+    fields: dict[str, Any] = {"hidden": options.size("d_ff", 2048), "activation": activation, "use_bias": False}
+    return (GatedMLP if gated else MLP)(**fields, dropout=dropout)
