@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import tokenizers
 
+from txjax import tree
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.commands import export
 from txjax.interop import huggingface
-from txjax.models import MAE, Bert, gpt
+from txjax.models import MAE, Bert, gpt, t5
 from txjax.nn import LayerNorm, Learned
 from txjax.nn.adapters import LoRA
 
@@ -73,6 +74,27 @@ def test_an_import_exports_to_the_same_folder(folder, workdir, tmp_path, capsys)
         assert (tmp_path / "x" / path.name).read_bytes() == path.read_bytes() or path.name == "config.json"
     configs = [json.loads((at / "config.json").read_text()) for at in (folder, tmp_path / "x")]
     assert configs[0] == configs[1] and configs[0]["bos_token_id"] == 3
+
+
+def test_an_imported_t5_has_pairs_of_its_own_tokens(tmp_path, capsys):
+    pair = {"tokens": TOKENS, "source_tokens": TOKENS}
+    for name, specials in (("with", ("<pad>", "</s>")), ("without", ("<pad>",))):
+        tokens = tokenizer(tmp_path / f"{name}.json", *specials)
+        model = t5(vocab=tokens + 5, width=8, depth=1, heads=2)
+        known = {"decoder_start_token_id": 256, "eos_token_id": 257}
+        huggingface.save(model, variables(model, **pair), tmp_path / name, known)
+        (tmp_path / f"{name}.json").rename(tmp_path / name / "tokenizer.json")
+        code, out, err = ask(capsys, "import", f"--from={tmp_path / name}", f"--workdir={tmp_path / name}-run")
+        assert code == 0, err
+        assert ("a tokenizer with the token </s>" in out) == (name == "without")
+    made = json.loads((tmp_path / "with-run" / "config.json").read_text())
+    found = tree.from_json(made)
+    found.data.check()
+    assert found.data.start == "<pad>" and found.model.vocab == found.data.vocab() + 5
+    code, _, err = ask(capsys, "export", f"--workdir={tmp_path / 'with-run'}", f"--to={tmp_path / 'again'}")
+    assert code == 0, err
+    configs = [json.loads((tmp_path / at / "config.json").read_text()) for at in ("with", "again")]
+    assert configs[0] == configs[1] and configs[0]["decoder_start_token_id"] == 256
 
 
 CONFIG = """

@@ -16,12 +16,15 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import MAE, Bert, ViT, gpt, llama
+from txjax.models import MAE, Bert, EncoderDecoder, ViT, gpt, llama, t5, t5_v1_1, transformer
 from txjax.nn import (
     MLP,
     Attention,
     Classes,
+    CrossAttention,
+    Embed,
     FirstToken,
+    GatedMLP,
     LayerNorm,
     Learned,
     MaskedTokens,
@@ -30,12 +33,17 @@ from txjax.nn import (
     Pooled,
     Pooler,
     PostNorm,
+    PreNorm,
     RMSNorm,
+    Sinusoidal,
     Sinusoidal2D,
     Stack,
     StartEnd,
+    T5Relative,
     Tied,
+    TiedBias,
     TokenClasses,
+    Untied,
 )
 from txjax.types import UserError
 
@@ -48,6 +56,10 @@ CLASSES = Classes(3, FirstToken())
 SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm": LayerNorm(eps=1e-12)}
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
+
+PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
+TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
+HALVES = {**TRANSLATED, "positions": Sinusoidal(layout="halves")}
 
 
 def tiny(**fields: Any) -> Any:
@@ -76,6 +88,13 @@ MODELS = {
     "bert-spans": (Bert(**BERT, head=StartEnd()), {"tokens": TOKENS}),
     "bert-features": (Bert(**BERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
+    "marian": (transformer(**HALVES, encoder_depth=3), PAIR),
+    "marian-bias": (transformer(**HALVES, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
+    "marian-two-vocabularies": (transformer(**HALVES, source_vocab=13, embedding=Embed()), PAIR),
+    "marian-untied": (transformer(**HALVES, source_vocab=11, head=Untied()), PAIR),
+    "t5": (t5(**TRANSLATED, encoder_depth=1, head_size=5, dropout=0.1, positions=T5Relative(buckets=8)), PAIR),
+    "t5-tied": (t5(**TRANSLATED, head=Tied(), mlp=GatedMLP(activation="gelu", use_bias=False)), PAIR),
+    "t5-v1_1": (t5_v1_1(**TRANSLATED), PAIR),
 }
 
 
@@ -193,6 +212,19 @@ def test_forward_takes_and_returns_reference_names():
         ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
+        ("marian", {"normalize_before": True}, "normalize_before: expected False"),
+        ("marian", {"decoder_ffn_dim": 8}, "decoder_ffn_dim: expected encoder_ffn_dim = 24, got 8"),
+        ("marian", {"decoder_vocab_size": 12}, "decoder_vocab_size: expected vocab_size = 11.*, got 12"),
+        ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
+        ("marian", {"encoder_layers": 2}, r"encoder\.layers\.2\..*: expected no such tensor"),
+        ("marian-untied", {"share_encoder_decoder_embeddings": True}, "tie_word_embeddings: expected True"),
+        ("marian-untied", {"tie_word_embeddings": True}, "lm_head.weight: expected the same numbers"),
+        ("marian-bias", {"encoder_layerdrop": 0.1}, "encoder_layerdrop: expected 0.0, got 0.1"),
+        ("t5", {"is_decoder": True}, "is_decoder: expected False"),
+        ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of gelu"),
+        ("t5", {"feed_forward_proj": "gelu"}, "dense_act_fn: expected 'gelu', got 'relu'"),
+        ("t5", {"d_kv": 3}, r"SelfAttention\.q\.weight: expected the shape \[6, 6\], got \[10, 6\]"),
+        ("t5-v1_1", {"scale_decoder_outputs": True}, r"lm_head\.weight: expected the same numbers as shared\.weight"),
     ],
 )
 def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
@@ -220,11 +252,19 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
             "config.model.attention: expected one Attention, the same",
         ),
         (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
+        (transformer(**TRANSLATED), "config.model.positions.layout: expected 'halves', got 'interleaved'"),
+        (transformer(**HALVES, block=PreNorm()), "config.model.block.class: expected '.*PostNorm'"),
+        (transformer(**HALVES, cross=CrossAttention(head_size=4)), "config.model.cross.head_size: expected 3, got 4"),
+        (t5(**TRANSLATED, attention=Attention(use_bias=False)), "config.model.attention.scale: expected 1.0, got None"),
+        (t5(**TRANSLATED, source_vocab=12), "config.model.source_vocab: expected None, got 12"),
+        (EncoderDecoder(**TRANSLATED), "config.model: expected a model that Hugging Face has too"),
     ],
 )
 def test_unsupported_model_fields_are_refused(model, said, tmp_path):
     with pytest.raises(UserError, match=said):
-        huggingface.save(model, variables(model, IMAGE if isinstance(model, ViT) else TOKENS), tmp_path / "x")
+        image = {"image": IMAGE} if isinstance(model, ViT) else {"tokens": TOKENS}
+        given = PAIR if isinstance(model, EncoderDecoder) else image
+        huggingface.save(model, variables(model, **given), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 

@@ -1,5 +1,6 @@
 """Outputs agree with the reference's, with its weights in our model and with our files in its loader."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +30,7 @@ class Case(NamedTuple):
       inputs: numpy arrays; `settings` of the call go with them to us alone (the reference has them in its config).
       outputs: the fields that are compared.
       fixed: the positions of a masked autoencoder are its sines.
+      change: changes the model of the constructor.
     """
 
     architecture: str
@@ -37,6 +39,7 @@ class Case(NamedTuple):
     outputs: tuple[str, ...]
     settings: dict[str, Any] = {}
     fixed: bool = False
+    change: Callable[[Any], None] = lambda model: None
 
 
 def ids(batch: int, length: int) -> np.ndarray:
@@ -84,6 +87,38 @@ def bert(**options: Any) -> Any:
     return transformers.BertConfig(**(sizes | more | options))
 
 
+def marian(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3}
+    sides = [f"{side}_{name}" for side in ("encoder", "decoder") for name in ("ffn_dim", "attention_heads")]
+    tokens = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": None}
+    more = dict(zip(sides, (31, 3, 31, 3), strict=True)) | {"activation_function": "relu", "scale_embedding": True}
+    return transformers.MarianConfig(**(sizes | tokens | more | options))
+
+
+def with_bias(model: Any) -> None:
+    """Marian's bias of the logits is a buffer, of zeros."""
+    model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel())[None])
+
+
+def t5(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "d_model": 24, "d_kv": 10, "d_ff": 31, "num_layers": 2, "num_decoder_layers": 3}
+    more = {"num_heads": 3, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 16}
+    return transformers.T5Config(**(sizes | more | {"decoder_start_token_id": 0} | options))
+
+
+def with_head(model: Any) -> None:
+    """The class ties T5's head whatever its config says; version 1.1 has one of its own."""
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+
+
+def translated(length: int, of_target: int, target_mask: bool = False) -> dict[str, np.ndarray]:
+    """A source and a target in two rows; the second source is shorter, and the second target with `target_mask`."""
+    mask = np.array([[1] * length, [1] * (length - 6) + [0] * 6])
+    inputs = {"input_ids": ids(2, length), "attention_mask": mask, "decoder_input_ids": ids(2, of_target)}
+    masks = {"decoder_attention_mask": np.array([[1] * of_target, [1] * (of_target - 2) + [0] * 2])}
+    return inputs | (masks if target_mask else {})
+
+
 def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
     """Rows with 0, 1, 2, ... positions of padding after the text, of three token types."""
     positions = np.arange(length)[None]
@@ -94,6 +129,8 @@ def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
 
 NOISE = {"noise": np.random.default_rng(4).uniform(size=(2, 25)).astype(np.float32)}
 OBLONG = vit(image_size=(15, 10), num_channels=1, hidden_act="gelu_new", num_labels=7, layer_norm_eps=1e-3)
+
+BOTH = ("logits", "encoder_last_hidden_state")
 
 CASES = {
     "gpt2": Case("GPT2LMHeadModel", gpt2(), {"input_ids": ids(2, 7)}, ("logits",)),
@@ -136,6 +173,40 @@ CASES = {
     "bert-tokens": Case("BertForTokenClassification", bert(num_labels=4), pairs(2, 7), ("logits",)),
     "bert-spans": Case("BertForQuestionAnswering", bert(), pairs(1, 7), ("start_logits", "end_logits")),
     "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
+    "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
+    "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),
+    "marian-two-vocabularies": Case(
+        "MarianMTModel",
+        marian(
+            share_encoder_decoder_embeddings=False,
+            decoder_vocab_size=V + 6,
+            scale_embedding=False,
+            activation_function="swish",
+            decoder_layers=2,
+        ),
+        translated(17, 11),
+        BOTH,
+    ),
+    "marian-untied": Case(
+        "MarianMTModel",
+        marian(share_encoder_decoder_embeddings=False, tie_word_embeddings=False),
+        translated(17, 11),
+        BOTH,
+    ),
+    "t5": Case("T5ForConditionalGeneration", t5(), translated(41, 37), BOTH),
+    "t5-v1_1": Case(
+        "T5ForConditionalGeneration",
+        t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False, num_decoder_layers=None, layer_norm_epsilon=1e-3),
+        translated(41, 37, True),
+        BOTH,
+        change=with_head,
+    ),
+    "t5-tied": Case(
+        "T5ForConditionalGeneration",
+        t5(feed_forward_proj="gated-silu", tie_word_embeddings=False, d_kv=8),
+        translated(41, 37),
+        BOTH,
+    ),
     "vit": Case("ViTForImageClassification", vit(), {"pixel_values": image(vit())}, ("logits",)),
     "vit-oblong": Case("ViTForImageClassification", OBLONG, {"pixel_values": image(OBLONG)}, ("logits",)),
     "vit-bare": Case("ViTModel", vit(), {"pixel_values": image(vit())}, ("last_hidden_state", "pooler_output")),
@@ -185,6 +256,7 @@ def random(case: Case) -> Any:
             model.decoder.initialize_weights(embeddings.patch_embeddings.num_patches)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
+        case.change(model)
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.copy_(0.1 + 0.3 * torch.randn(parameter.shape, generator=generator))
@@ -199,8 +271,9 @@ def reference(model: Any, case: Case) -> dict[str, np.ndarray]:
 
 def same(ours: dict[str, Any], theirs: dict[str, np.ndarray], case: Case) -> None:
     """Compares each output at positions that are not padding: padding attends to padding here, to the text there."""
-    mask = case.inputs.get("attention_mask")
+    masks = [case.inputs[name] for name in ("attention_mask", "decoder_attention_mask") if name in case.inputs]
     for name, want in theirs.items():
+        mask = next((mask for mask in masks if mask.shape == want.shape[:2]), None)
         got = np.asarray(ours[name])
         assert got.shape == want.shape and np.isfinite(got).all(), name
         if mask is not None and want.ndim == 3:

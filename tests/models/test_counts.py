@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import MAE, llama
+from txjax.models import MAE, EncoderDecoder, llama
 from txjax.models.text import presets as text
 from txjax.models.vision import presets as vision
+from txjax.nn import Sinusoidal
 from txjax.types import UserError
 
 from made import shapes
@@ -18,8 +19,8 @@ TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
 
 
-def count(model: Any, given: jax.ShapeDtypeStruct) -> int:
-    tree = shapes(model, jnp.zeros(given.shape, given.dtype))["params"]
+def count(model: Any, *given: jax.ShapeDtypeStruct) -> int:
+    tree = shapes(model, *(jnp.zeros(each.shape, each.dtype) for each in given))["params"]
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
@@ -37,6 +38,18 @@ PUBLISHED = {
     "llama 7B": 6_738_415_616,
     "bert base": 110_106_428,
     "bert large": 336_226_108,
+    "transformer base": 63_082_496,
+    "transformer big": 214_245_376,
+    "t5 small": 60_506_624,
+    "t5 base": 222_903_552,
+    "t5 large": 737_668_096,
+    "t5 3B": 2_851_598_336,
+    "t5 11B": 11_307_321_344,
+    "t5_v1_1 small": 76_961_152,
+    "t5_v1_1 base": 247_577_856,
+    "t5_v1_1 large": 783_150_080,
+    "t5_v1_1 xl": 2_849_757_184,
+    "t5_v1_1 xxl": 11_135_332_352,
     "vit B/16": 86_567_656,
     "vit L/16": 304_326_632,
     "vit H/14": 632_045_800,
@@ -51,7 +64,8 @@ def test_published_counts(name: str) -> None:
     family, *size = name.split()
     of_text = hasattr(text, family)
     model = getattr(text if of_text else vision, family)(*size)
-    assert count(model, TOKENS if of_text else IMAGE) == PUBLISHED[name]
+    given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if of_text else [IMAGE]
+    assert count(model, *given) == PUBLISHED[name]
 
 
 def test_presets_are_values() -> None:
@@ -90,6 +104,8 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         width = text.LLAMA[size][0]
         hidden = -(-int(8 / 3 * width) // 256) * 256
         return t.LlamaForCausalLM(t.LlamaConfig(**names(*text.LLAMA[size]), intermediate_size=hidden))
+    if family in ("transformer", "t5", "t5_v1_1"):
+        return encoder_decoder(t, getattr(text, family)(size), version_1_1=family == "t5_v1_1")
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":
@@ -98,6 +114,21 @@ def reference(t: Any, family: str, size: str = "") -> Any:
     if family == "vit":
         return t.ViTForImageClassification(t.ViTConfig(**fields, num_labels=1000))
     return t.ViTMAEForPreTraining(t.ViTMAEConfig(**fields))
+
+
+def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:
+    """The reference of the sizes of ours."""
+    hidden = own.mlp.hidden_size(own.width)
+    if isinstance(own.positions, Sinusoidal):
+        sizes = {"layers": own.depth, "ffn_dim": hidden, "attention_heads": own.heads}
+        both = {f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()}
+        return t.MarianMTModel(t.MarianConfig(vocab_size=own.vocab, pad_token_id=0, d_model=own.width, **both))
+    fields = {"d_model": own.width, "num_layers": own.depth, "num_heads": own.heads, "d_kv": own.head_size()}
+    projection = "gated-gelu" if version_1_1 else "relu"
+    model = t.T5ForConditionalGeneration(t.T5Config(**fields, d_ff=hidden, feed_forward_proj=projection))
+    if version_1_1:  # the class ties the head of any config; published files have one of their own
+        del model.all_tied_weights_keys["lm_head.weight"]
+    return model
 
 
 @pytest.mark.slow

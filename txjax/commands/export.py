@@ -46,16 +46,22 @@ def run(argv: list[str]) -> int:
 
 
 def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
-    """A run's model with the image size of its data, and the entries of config.json that its objective implies."""
-    from txjax.objectives import MaskedPatch
+    """A run's model with the image size of its data, and the entries of config.json that objective and data imply."""
+    from txjax.data import Pairs
+    from txjax.objectives import MaskedPatch, SpanCorruption
 
     model, spec = experiment.model, experiment.data.spec()
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
-    goal = experiment.objective
-    if not isinstance(goal, MaskedPatch):
-        return model, {}
-    return model, {"mask_ratio": goal.rate, "norm_pix_loss": goal.target == "normalised"}
+    match experiment.objective, experiment.data:
+        case MaskedPatch(rate=rate, target=target), _:
+            return model, {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
+        case SpanCorruption(start_id=start, end_id=end), _:
+            return model, {"decoder_start_token_id": start, "eos_token_id": end}
+        case _, Pairs(tokenizer=tokenizer) as pairs:
+            start, end = (tokenizer.special(name) for name in (pairs.start, pairs.end))
+            return model, {"decoder_start_token_id": start, "eos_token_id": end}
+    return model, {}
 
 
 def merged(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]:

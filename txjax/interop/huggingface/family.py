@@ -24,11 +24,15 @@ class Family:
       model_type: the name in config.json.
       architectures: the supported architectures.
       inputs: the input names of `forward`.
+      not_written: fields of the model, all of which have one key of config.json together with another field.
+      unless_given: entries of config.json that the model does not decide, written unless `save` is given others.
     """
 
     model_type: str
     architectures: tuple[str, ...]
     inputs: tuple[str, ...]
+    not_written: tuple[str, ...] = ()
+    unless_given: Mapping[str, Any] = {}
 
     def matches(self, model: Any) -> bool:
         """Whether a txjax model is of this family, by its class and its characteristic parts."""

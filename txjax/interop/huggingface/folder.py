@@ -18,24 +18,28 @@ from txjax.interop.huggingface.families.bert import Bert
 from txjax.interop.huggingface.families.gpt2 import GPT2
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
+from txjax.interop.huggingface.families.marian import Marian
+from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.io.files import replace_text
-from txjax.nn.attention.attention import PROJECTIONS
+from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), ViT())
+FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (
     "dtype",
     *(f"stack.{name}" for name in ("remat", "unroll", "microbatches", "rounds")),
     "initial",
+    "embedding.std",
     "mlp.dropout",
     "block.drop_path",
     "image_size",
 )
+_FOLLOWS = {"kv_heads": "heads", "encoder_depth": "depth"}  # fields that are by default equal to others
 
 
 def load(directory: Path | str) -> tuple[Any, PyTree]:
@@ -52,7 +56,7 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     model = family.model(options, tensors)
     tree.check_fields(model, "config.model")
     for name in family.constants(model):
-        del tensors[name]
+        tensors.pop(name, None)
     flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
     return model, {"params": traverse_util.unflatten_dict(flat, sep="/")}
 
@@ -86,7 +90,7 @@ def save(
     own, extra = family.config(model, flat), dict(extra or {})
     if len(extra.get("id2label", ())) == len(own.get("id2label", ())):
         own = {key: value for key, value in own.items() if key not in ("id2label", "label2id")}
-    config = {**extra, **own, "model_type": family.model_type, "dtype": "float32"}
+    config = {**family.unless_given, **extra, **own, "model_type": family.model_type, "dtype": "float32"}
     config.pop("torch_dtype", None)
     options = Options(config)
     like = family.model(options, _tensors(family, model, flat, options))
@@ -149,7 +153,7 @@ def _compare(model: Any, like: Any, family: Family) -> None:
     ours, theirs = _resolved_fields(model), _resolved_fields(like)
     for name, here, there in tree.diff(ours, theirs):
         zeros = "use_bias" in name and there
-        if not zeros and not name.startswith(_NOT_WRITTEN):
+        if not zeros and not name.startswith(_NOT_WRITTEN + family.not_written):
             hint = f"Hugging Face's {family.model_type} has nothing else"
             raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
 
@@ -157,10 +161,19 @@ def _compare(model: Any, like: Any, family: Family) -> None:
 def _resolved_fields(model: Any) -> Any:
     """The model's fields, with defaults that follow from other fields filled in."""
     fields = tree.to_json(model)
-    fields["kv_heads"] = model.kv_heads or model.heads
-    fields["attention"]["head_size"] = model.only_attention.head_size or model.width // model.heads
-    del fields["attention"]["biases"]
-    fields["attention"]["use_bias"] = {name: model.only_attention.has_bias(name) for name in PROJECTIONS}
+    for name, other in _FOLLOWS.items():
+        if name in fields and fields[name] is None:
+            fields[name] = fields[other]
+    for name, attention in _attentions(model).items():
+        fields[name]["head_size"] = attention.head_size or model.width // model.heads
+        fields[name]["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
+        del fields[name]["biases"]
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
     fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
     return fields
+
+
+def _attentions(model: Any) -> dict[str, Attention]:
+    """The attentions among the model's fields. Raises UserError if layers have several that take turns."""
+    values = {field.name: getattr(model, field.name) for field in tree.config_fields(model)}
+    return {"attention": model.only_attention} | {k: v for k, v in values.items() if isinstance(v, Attention)}
