@@ -61,12 +61,13 @@ class AttendingDecoder(nn.Module):
         assert self.cell and self.alignment
         state = None if hidden is None else self.cell.start(hidden)
         source = None if values is None else Annotations(self.alignment.keys(values), values, source_real)
-        if self.is_mutable_collection("cache") and not self.is_initializing():
+        caching = self.is_mutable_collection("cache") and not self.is_initializing()
+        if caching:
             source = self._kept(source)
-            state = keep_in_cache(self, "state", state, "batch")
+            state = keep_in_cache(self, "state", None) if state is None else state
         assert state is not None and source is not None
         state, (states, contexts, weights) = self.read(state, embedded, source, real)
-        if self.is_mutable_collection("cache") and not self.is_initializing():
+        if caching:
             keep_in_cache(self, "state", state, "batch")
         if self.is_mutable_collection(MAPS) and not self.is_initializing():
             self.sow(MAPS, "weights", weights[:, None], init_fn=lambda: None, reduce_fn=lambda _, new: new)

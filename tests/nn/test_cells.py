@@ -51,9 +51,9 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def test_alignments_equal_their_formulas(alignment: Alignment) -> None:
     query, values = numbers(2, 3, D), numbers(2, S, D, seed=1)
     keys = numbers(2, S, 4 if isinstance(alignment, Additive) else D, seed=2)
-    source = Annotations(keys, values, REAL)
+    source = Annotations(*map(jnp.asarray, (keys, values, REAL)))
     params = variables(alignment, query, source)
-    context, weights = alignment.apply(params, jnp.asarray(query), jax.tree.map(jnp.asarray, source))
+    context, weights = alignment.apply(params, jnp.asarray(query), source)
     for row, length in enumerate(LENGTHS):
         for t, state in enumerate(query[row]):
             if isinstance(alignment, Additive):
