@@ -24,6 +24,8 @@ def arms(sweep: Path) -> dict[str, list[Run]]:
     for point in folder.points():
         workdir = folder.run(point.name)
         experiment = resolved(read_config(workdir))
-        kind = {"EncoderDecoder": "Transformer", "RecurrentEncoderDecoder": "recurrent"}[type(experiment.model).__name__]
+        kind = {"EncoderDecoder": "Transformer", "RecurrentEncoderDecoder": "recurrent"}[
+            type(experiment.model).__name__
+        ]
         found[f"{kind}, {experiment.num_steps:,} updates"].append(Run(workdir, experiment, point.flops))
     return dict(found)

@@ -46,7 +46,10 @@ def main(sweep: Path) -> None:
             rows.append((float(words[inside].mean()), statistics.mean(scores), error))
         axes.errorbar(*zip(*rows, strict=True), color=LIGHT.lines[i], marker="o", ms=4, lw=1.6, label=arm)
         whole = [bleu(pairs) for pairs in written]
-        losses = [[row["eval/valid/loss"] for row in read_metrics(run.workdir) if "eval/valid/loss" in row][-1] for run in runs]
+        losses = [
+            [row["eval/valid/loss"] for row in read_metrics(run.workdir) if "eval/valid/loss" in row][-1]
+            for run in runs
+        ]
         print(
             arm,
             f"{runs[0].flops:.3g} FLOPs",

@@ -76,7 +76,9 @@ def appendix_a(p: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
         a = np.tanh(s @ align["query"]["kernel"] + h @ p["decoder"]["keys"]["kernel"]) @ align["scores"]["kernel"][:, 0]
         alpha = np.exp(a) / np.exp(a).sum()
         c = alpha @ h
-        t = sum(v @ out[name]["kernel"].reshape(len(v), 6) for name, v in (("state", s), ("embedded", e), ("context", c)))
+        t = sum(
+            v @ out[name]["kernel"].reshape(len(v), 6) for name, v in (("state", s), ("embedded", e), ("context", c))
+        )
         logits.append(np.maximum(t[0::2], t[1::2]) @ p["head"]["linear"]["kernel"])
         weights.append(alpha)
         s = unit(p["decoder"]["input"], steps["cell"], e, s, np.einsum("c,cgn->gn", c, steps["context"]["kernel"]))

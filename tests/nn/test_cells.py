@@ -34,7 +34,10 @@ def test_both_directions_equal_pytorch(kind: str, cell: Cell) -> None:
         for where, part in parts.items():
             kernel = part["kernel"].transpose(1, 2, 0).reshape(-1, part["kernel"].shape[0])
             bias = part["bias"].reshape(-1) if "bias" in part else np.zeros(len(kernel), np.float32)
-            state |= {f"weight_{where}_l0{suffix}": torch.tensor(kernel), f"bias_{where}_l0{suffix}": torch.tensor(bias)}
+            state |= {
+                f"weight_{where}_l0{suffix}": torch.tensor(kernel),
+                f"bias_{where}_l0{suffix}": torch.tensor(bias),
+            }
     theirs.load_state_dict(state)
     packed = torch.nn.utils.rnn.pack_padded_sequence(torch.tensor(x), torch.tensor(LENGTHS), batch_first=True)
     with torch.no_grad():

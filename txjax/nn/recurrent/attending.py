@@ -83,7 +83,9 @@ class AttendingDecoder(nn.Module):
         def kept(name: str, array: jax.Array | None) -> jax.Array:
             return keep_in_cache(self, f"source_{name}", array, "batch")
 
-        return Annotations(kept("keys", source and source.keys), kept("values", source and source.values), kept("real", real))
+        return Annotations(
+            kept("keys", source and source.keys), kept("values", source and source.values), kept("real", real)
+        )
 
 
 class AttendFirst(AttendingDecoder):

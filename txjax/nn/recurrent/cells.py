@@ -41,7 +41,12 @@ class Cell(nn.Module):
 
     @nn.nowrap
     def product(
-        self, x: Float[Array, "*batch C"], name: str, axis: str = "width", use_bias: bool = False, gates: int | None = None
+        self,
+        x: Float[Array, "*batch C"],
+        name: str,
+        axis: str = "width",
+        use_bias: bool = False,
+        gates: int | None = None,
     ) -> Float[Array, "*batch G D"]:
         """x times a kernel [C G D], with all gates in one product. A parameter of the module that is called.
 
