@@ -182,6 +182,8 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "RecurrentEncoderDecoder NextToken",
+    "RecurrentEncoderDecoder SpanCorruption",
     "ReversibleDecoder Classification",
     "ReversibleDecoder NextToken",
     "ReversibleDecoder Regression",

@@ -12,12 +12,12 @@ import pytest
 from txjax import sharding
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows, train_batches
 from txjax.experiment import Experiment
-from txjax.models import Bert, ConvNet, Decoder, ViT
+from txjax.models import Bert, ConvNet, Decoder, RecurrentEncoderDecoder, ViT
 from txjax.models.model import Model
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
 from txjax.nn import Classes, Embed, Encoded, FirstToken, Learned, Linear, Logits, MeanTokens, Untied
-from txjax.objectives import Classification, MaskedToken, NextToken
+from txjax.objectives import Classification, MaskedToken, NextToken, SpanCorruption
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Scaling, Standard
 from txjax.train.state import build_layout
@@ -25,6 +25,7 @@ from txjax.train.step import make_step
 from txjax.types import UserError
 
 MUP = MuP(base_width=32, base_head_size=8)
+SPECIALS = tuple(f"[{i}]" for i in range(22))
 
 
 def rows(**exponents: tuple[float, float]) -> list[Coordinates]:
@@ -92,6 +93,11 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
             ConvNet(head=Classes(10, MeanTokens()), width=width, depth=1, parametrization=made),
             Classification(),
             images,
+        ),
+        "recurrent": lambda: (
+            RecurrentEncoderDecoder(vocab=278, width=width, parametrization=made),
+            SpanCorruption(start_id=256, end_id=257, sentinel_id=277),
+            TextWindows(name="txjax_python_text", split="train", length=32, tokenizer=Bytes(specials=SPECIALS)),
         ),
     }[kind]()
     return Experiment(
@@ -167,7 +173,7 @@ def checked(kind: str, made: Parametrization) -> Check:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["decoder", "bert", "vit", "conv"])
+@pytest.mark.parametrize("kind", ["decoder", "bert", "vit", "conv", "recurrent"])
 def test_activations_are_flat_under_mup_only(kind: str) -> None:
     mup = checked(kind, MUP)
     assert mup.flat, mup.verdict

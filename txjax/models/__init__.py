@@ -5,6 +5,7 @@ from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
+from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
 from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
@@ -20,6 +21,7 @@ __all__ = [
     "ConvNet",
     "Decoder",
     "EncoderDecoder",
+    "RecurrentEncoderDecoder",
     "ReversibleDecoder",
     "Stage",
     "Swin",
@@ -29,6 +31,7 @@ __all__ = [
     "ViT",
     "gpt",
     "llama",
+    "luong",
     "shifted_windows",
     "t5",
     "t5_v1_1",

@@ -37,6 +37,11 @@ from txjax.nn.positions import (
     T5Relative,
 )
 from txjax.nn.quantize import Quantize, quantized
+from txjax.nn.recurrent.alignment import Additive, Alignment, Annotations, Dot, General
+from txjax.nn.recurrent.attending import AttendFirst, AttendingDecoder, AttendLast
+from txjax.nn.recurrent.cells import GRU, LSTM, Cell
+from txjax.nn.recurrent.over_positions import Bidirectional, Recurrent
+from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
@@ -45,8 +50,24 @@ from txjax.nn.stack.stack_records import StackRecord, record_stacks
 __all__ = [
     "ACTIVATIONS",
     "GPT2",
+    "GRU",
+    "LSTM",
     "MLP",
     "AUX_COLLECTIONS",
+    "Additive",
+    "Alignment",
+    "Annotations",
+    "AttendFirst",
+    "AttendLast",
+    "AttendingDecoder",
+    "AttentionalState",
+    "Bidirectional",
+    "Cell",
+    "Dot",
+    "General",
+    "Maxout",
+    "Readout",
+    "Recurrent",
     "Alibi",
     "Attention",
     "BatchNorm",

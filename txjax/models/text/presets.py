@@ -11,6 +11,7 @@ from txjax.models.text import decoder, encoder_decoder
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.text.recurrent import RecurrentEncoderDecoder
 from txjax.models.transformer import sized
 from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PostNorm
 
@@ -93,3 +94,9 @@ def t5_v1_1(size: str = "base", **fields: Any) -> EncoderDecoder:
     found = sized(size, T5_V1_1)
     mlp = GatedMLP(hidden=T5_V1_1_HIDDEN[size], activation="gelu_tanh", use_bias=False)
     return encoder_decoder.t5_v1_1(**dict(vocab=32128, head_size=64, mlp=mlp) | found | fields)
+
+
+def rnnsearch(**fields: Any) -> RecurrentEncoderDecoder:
+    """RNNsearch (Bahdanau et al. 2015, appendix A), without biases: 30,000 words of each language."""
+    sizes = dict(vocab=30000, source_vocab=30000, embed_width=620, width=1000)
+    return RecurrentEncoderDecoder(**sizes | fields)
