@@ -20,8 +20,8 @@ SIZES: dict[str, dict[str, int]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
     "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
     "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
-    "transformer": dict(vocab=8192, source=32, length=32, width=512, depth=6, heads=8, batch=32),
-    "t5": dict(vocab=8192, source=128, length=32, width=512, depth=6, heads=8, batch=8),
+    "transformer": dict(vocab=8192, source=32, length=32, width=512, depth=6, heads=8, batch=64),
+    "t5": dict(vocab=8192, source=128, length=32, width=512, depth=6, heads=8, batch=16),
 }
 
 
