@@ -5,13 +5,14 @@ import dataclasses
 import jax
 import numpy as np
 
-from txjax.data import Bytes, Dataset, Images, NextTokenWindows, TextWindows
+from txjax.data import Bytes, Dataset, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
 from txjax.models.text.decoder import gpt, llama
+from txjax.models.text.encoder_decoder import t5, transformer
 from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, LayerNorm, Learned
-from txjax.objectives import Classification, MaskedToken, NextToken
+from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken
 from txjax.optim import AdamW
 from txjax.train.state import batch_spec
 
@@ -19,11 +20,13 @@ SIZES: dict[str, dict[str, int]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
     "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
     "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
+    "transformer": dict(vocab=8192, source=32, length=32, width=512, depth=6, heads=8, batch=64),
+    "t5": dict(vocab=8192, source=128, length=32, width=512, depth=6, heads=8, batch=16),
 }
 
 
 def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
-    """`gpt`, `llama`, `bert` or `vit` in this size."""
+    """`gpt`, `llama`, `bert`, `vit`, `transformer` or `t5` in this size."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
     if name == "vit":
@@ -34,6 +37,11 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
+    if "source" in size:
+        data = Pairs(name="multi30k/en_de", source="{en}", target="{de}", source_length=size.pop("source"), length=length)
+        model = {"transformer": transformer, "t5": t5}[name](**size, dtype=dtype)
+        objective = NextToken(CrossEntropy(label_smoothing=0.1 if name == "transformer" else 0.0))
+        return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)
     if name in ("gpt", "llama"):
         model = gpt(**size, max_length=length, dtype=dtype) if name == "gpt" else llama(**size, dtype=dtype)
         data = NextTokenWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
@@ -59,18 +67,28 @@ def noise(
     spec: dict[str, jax.ShapeDtypeStruct], vocab: int, classes: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Arrays of this spec, of one example or of a batch."""
-    limits = {"tokens": vocab, "targets": vocab, "label": classes}
+    limits = {"tokens": vocab, "source_tokens": vocab, "targets": vocab, "label": classes}
 
     def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
         if key == "id":
             return np.arange(x.size, dtype=x.dtype).reshape(x.shape)
-        if key in ("weights", "segments"):
+        if key in ("weights", "segments", "source_segments"):
             return np.ones(x.shape, x.dtype)
         if key in limits and np.issubdtype(x.dtype, np.integer):
             return rng.integers(0, limits[key], x.shape, x.dtype)
         return rng.normal(size=x.shape).astype(x.dtype)
 
-    return {key: fill(key, x) for key, x in spec.items()}
+    made = {key: fill(key, x) for key, x in spec.items()}
+    return padded(made, rng) if "source_segments" in made else made
+
+
+def padded(pairs: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The same pairs; of each source and of each target, at least a half is not padding."""
+    for keys in (("source_segments",), ("segments", "weights")):
+        *batch, length = pairs[keys[0]].shape
+        ends = rng.integers(length // 2, length + 1, (*batch, 1))
+        pairs = {key: x * (np.arange(length) < ends).astype(x.dtype) if key in keys else x for key, x in pairs.items()}
+    return pairs
 
 
 @dataclasses.dataclass

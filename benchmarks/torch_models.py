@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+import torch_encoder_decoder as encoder_decoder  # beside this file
 from torch import nn
 
 
@@ -140,12 +141,21 @@ def optimizer(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
 
 
-KINDS: dict[str, type[nn.Module]] = {"gpt": GPT, "llama": Llama, "bert": Bert, "vit": ViT}
+KINDS: dict[str, type[nn.Module]] = {
+    "gpt": GPT,
+    "llama": Llama,
+    "bert": Bert,
+    "vit": ViT,
+    "transformer": encoder_decoder.Transformer,
+    "t5": encoder_decoder.T5,
+}
 
 
 def made_up(kind: str, size: dict[str, int]) -> tuple[torch.Tensor, ...]:
     """A batch of noise for one of `KINDS`."""
     batch = size["batch"]
+    if "source" in size:
+        return encoder_decoder.made_up(size)
     if kind == "vit":
         return torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, size["classes"], (batch,))
     vocab = min(size["vocab"], 1000)

@@ -21,7 +21,7 @@ from txjax.types import UserError
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
-STUDIES = sorted((ROOT / "experiments").glob("*/config.py"))
+STUDIES = sorted((ROOT / "experiments").glob("*/config*.py"))
 
 
 def name(path: Path) -> str:

@@ -15,7 +15,7 @@ from txjax.train.workdir import read_config
 from txjax.types import UserError
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted([*(ROOT / "configs").rglob("*.py"), *(ROOT / "experiments").glob("*/config.py")])
+CONFIGS = sorted([*(ROOT / "configs").rglob("*.py"), *(ROOT / "experiments").glob("*/config*.py")])
 TWO_SETS = {"bert_base.py", "t5_tiny.py"}  # it trains on two, and evaluates on one of them by name
 
 

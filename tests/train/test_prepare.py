@@ -110,3 +110,11 @@ def test_a_dry_run_of_several_points_trains_none(config, tmp_path, capsys):
     words = ["train", f"--config={study}", f"--workdir={tmp_path / 'runs'}", "--point=seed=1", "--point=seed=2"]
     assert main([*words, "--dry_run"]) == 0
     assert capsys.readouterr().out.count("config OK") == 2 and not (tmp_path / "runs").exists()
+
+
+def test_evaluation_data_longer_than_the_positions_are_refused_before_training(config, tmp_path, capsys):
+    flags = ["--config.model.positions=Learned(max_length=16)", "--config.evals.valid.data.length=32"]
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags]) == 2
+    err = capsys.readouterr().err
+    assert "positions.max_length: expected at least the input's length of 32, got 16" in err, err
+    assert not (tmp_path / "run").exists()

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.data import Dataset
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
 from txjax.objectives import Objective
 from txjax.types import Batch, Mean, PyTree
 
@@ -28,6 +29,11 @@ class Evaluation(Evaluator):
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
         return (self.objective or objective).required_keys
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        """Checks that the model takes these examples, where their shapes are not those of training."""
+        if self.data.spec() != train.spec():
+            check_shapes(model, self.objective or objective, self.data)
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective

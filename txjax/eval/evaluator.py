@@ -39,11 +39,22 @@ def outline(model: Any, objective: Objective, data: Dataset) -> tuple[Any, PyTre
     """The shapes and dtypes of a model's output for a batch of 1 and of its variables, including `intermediates`."""
 
     def call(batch: Batch) -> tuple[Any, PyTree]:
-        rngs = {name: jax.random.key(0) for name in ("params", "dropout")}
-        return model.init_with_output(rngs, **objective.inputs(batch), mutable=True)
+        return model.init_with_output(_rngs(), **objective.inputs(batch), mutable=True)
 
-    spec = {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
-    return jax.eval_shape(call, spec)
+    return jax.eval_shape(call, _batch_of_one(data))
+
+
+def check_shapes(model: Any, objective: Objective, data: Dataset) -> None:
+    """Raises the UserError of a model that doesn't take examples of these shapes, such as too long ones."""
+    jax.eval_shape(lambda batch: objective.init(model, _rngs(), batch), _batch_of_one(data))
+
+
+def _rngs() -> dict[str, jax.Array]:
+    return {name: jax.random.key(0) for name in ("params", "dropout")}
+
+
+def _batch_of_one(data: Dataset) -> dict[str, jax.ShapeDtypeStruct]:
+    return {key: jax.ShapeDtypeStruct((1, *x.shape), x.dtype) for key, x in data.spec().items()}
 
 
 @dataclasses.dataclass(frozen=True)
