@@ -12,12 +12,9 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import contenders  # noqa: E402
+import contenders
 
 CONTENDERS = ("txjax", "torch", "torch.compile")
 

@@ -14,14 +14,10 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import contenders
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import contenders  # noqa: E402
 
 CONTENDERS = ("txjax", "transformers")
 BEAM = 4
