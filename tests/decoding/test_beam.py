@@ -64,7 +64,7 @@ def test_a_beam_of_all_texts_finds_the_best(params, chances, generator, end, kin
             np.testing.assert_allclose(found.scores[row, :5], [score for score, _ in best], rtol=1e-5)
             assert found.tokens[row, 0].tolist() == list(best[0][1])
         texts.add(best[0][1])
-    assert len(texts) == (1 if end is None else 3)  # the penalty decides where texts may end
+    assert (len(texts) > 1) == (end is not None)  # the penalty decides where texts may end
 
 
 def test_a_beam_of_one_is_greedy(params):

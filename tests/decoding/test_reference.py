@@ -25,7 +25,7 @@ pytestmark = [
 
 V, LENGTH = 37, 12
 PROMPT = np.random.default_rng(1).integers(0, V, (3, 4)).astype(np.int32)
-STOPS = {"full": True, "estimate": False, "bound": "never"}
+STOPS = {"full": (True, 5), "estimate": (False, 3), "bound": ("never", 2)}  # the reference's name, and a size
 
 
 @pytest.mark.parametrize(
@@ -91,27 +91,26 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("stop", STOPS)
 def test_beams_are_the_references(case: Any, stop: str) -> None:
     generate, (model, variables), inputs, end = case
-    begun, lengths = inputs["tokens"].shape[1], set()
-    for size in (2, 5):
+    begun, lengths, (early_stopping, size) = inputs["tokens"].shape[1], set(), STOPS[stop]
 
-        @jax.jit
-        def search(variables: Any, inputs: Any, alpha: Any, size: int = size) -> Any:
-            return NormalizedBeam(size, alpha, end=end, stop=stop).hypotheses(Cached(model), variables, inputs, LENGTH)
+    @jax.jit
+    def search(variables: Any, inputs: Any, alpha: Any) -> Any:
+        return NormalizedBeam(size, alpha, end=end, stop=stop).hypotheses(Cached(model), variables, inputs, LENGTH)
 
-        for alpha in (0.0, 1.0, 2.0):
-            want = generate(
-                num_beams=size,
-                num_return_sequences=size,
-                length_penalty=alpha,
-                early_stopping=STOPS[stop],
-                do_sample=False,
-                eos_token_id=end,
-                pad_token_id=end,
-            )
-            found = jax.device_get(search(variables, inputs, alpha))
-            texts = want.sequences[:, begun:].numpy().reshape(len(found.tokens), size, -1)
-            texts = np.pad(texts, ((0, 0), (0, 0), (0, LENGTH - texts.shape[-1])), constant_values=end)
-            np.testing.assert_array_equal(found.tokens, texts)
-            np.testing.assert_allclose(found.scores.reshape(-1), want.sequences_scores.numpy(), rtol=1e-4, atol=1e-4)
-            lengths |= {len(list(itertools.takewhile(lambda x: x != end, row))) for row in texts.reshape(-1, LENGTH)}
+    for alpha in (0.0, 1.0, 2.0):
+        want = generate(
+            num_beams=size,
+            num_return_sequences=size,
+            length_penalty=alpha,
+            early_stopping=early_stopping,
+            do_sample=False,
+            eos_token_id=end,
+            pad_token_id=end,
+        )
+        found = jax.device_get(search(variables, inputs, alpha))
+        texts = want.sequences[:, begun:].numpy().reshape(len(found.tokens), size, -1)
+        texts = np.pad(texts, ((0, 0), (0, 0), (0, LENGTH - texts.shape[-1])), constant_values=end)
+        np.testing.assert_array_equal(found.tokens, texts)
+        np.testing.assert_allclose(found.scores.reshape(-1), want.sequences_scores.numpy(), rtol=1e-4, atol=1e-4)
+        lengths |= {len(list(itertools.takewhile(lambda x: x != end, row))) for row in texts.reshape(-1, LENGTH)}
     assert min(lengths) < LENGTH // 2 and len(lengths) > 2  # some end early

@@ -31,7 +31,7 @@ def params():
 
 def test_a_stream_of_padded_sources_gives_what_the_whole_forward_pass_gives_for_each_alone(params) -> None:
     """With a penalty, whose counts go from chunk to chunk; sources don't count."""
-    sampling = Sampling(temperature=0, repetition_penalty=1.4)
+    sampling = Sampling(temperature=0, repetition_penalty=3.0)
     parts = list(stream(Cached(MODEL), params, batch(), LENGTH, jax.random.key(0), sampling))
     assert len(parts) == 2
     for row, source in zip(np.concatenate(parts, axis=1), ALONE, strict=True):
@@ -41,7 +41,7 @@ def test_a_stream_of_padded_sources_gives_what_the_whole_forward_pass_gives_for_
             whole[0, : len(text)] = text
             logits = np.array(apply(params, whole, source.astype(np.int32))[0, len(text) - 1])
             seen = sorted(set(text))
-            logits[seen] = np.where(logits[seen] < 0, logits[seen] * 1.4, logits[seen] / 1.4)
+            logits[seen] = np.where(logits[seen] < 0, logits[seen] * 3.0, logits[seen] / 3.0)
             text.append(int(logits.argmax()))
         assert row.tolist() == text[1:]
     assert len(set(row.tolist())) > 3

@@ -79,7 +79,7 @@ class Beam(Search):
             ends = jnp.broadcast_to(count == length, tokens.shape)
             if self.end is not None:
                 ends |= tokens == self.end
-            finished = ends & (jnp.arange(ends.shape[1]) < self.size) & ~over[:, None]
+            finished = ends & (jnp.arange(ends.shape[1]) < self.size)[None] & ~over[:, None]
             done = best(self.size, done, Hypotheses(texts, jnp.where(finished, scores / self.penalty(count), -jnp.inf)))
             scores, kept = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), self.size)
             tokens, origin = (jnp.take_along_axis(x, kept, axis=1) for x in (tokens, origin))
