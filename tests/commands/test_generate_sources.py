@@ -12,26 +12,30 @@ from evaluated import measure
 from txjax import tree
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import Pairs
+from txjax.data import Characters, Pairs
 from txjax.decoding import Sampling
 from txjax.eval import Samples
 from txjax.experiment import Experiment
 from txjax.models import EncoderDecoder
+from txjax.nn import Untied
 from txjax.objectives import NextToken
 from txjax.train.workdir import write_manifest
 
 import made_sentences
 from made import forward, variables
 
-START, END, LENGTH = 256, 257, 8
-MODEL = EncoderDecoder(vocab=258, width=8, depth=1, heads=2)
-PARAMS = variables(MODEL, np.zeros((1, 2), np.int32), np.zeros((1, 2), np.int32))
+TOKENIZER = Characters("abcdefghijklmnopqrstuvwxyzü :", specials=("[START]", "[END]"))
+LENGTH = 8
+MODEL = EncoderDecoder(vocab=31, width=8, depth=1, heads=2, head=Untied())
+ONE = np.zeros((1, 2), np.int32)
+PARAMS = jax.tree.map(lambda x: 8 * (x - 0.1), variables(MODEL, ONE, ONE))  # texts that differ
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
-    data = Pairs("made_sentences", "train", data_dir, "say: {first}", "{second}", source_length=24, length=16)
+    texts = {"source": "say: {first}", "target": "{second}", "tokenizer": TOKENIZER}
+    data = Pairs("made_sentences", "train", data_dir, **texts, source_length=24, length=16)
     return Experiment(model=MODEL, objective=NextToken(), data=data, trackers=())
 
 
@@ -53,16 +57,16 @@ def ask(capsys: Any, *words: Any) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def greedy(run: Experiment, prompt: str) -> str:
+def greedy(prompt: str) -> str:
     """The text that the whole forward pass gives."""
-    apply, text = forward(MODEL), [START]
-    source = np.array([[*f"say: {prompt}".encode(), END]], np.int32)
+    apply, (start, end) = forward(MODEL), map(TOKENIZER.special, ("[START]", "[END]"))
+    source, text = np.append(TOKENIZER.encode(f"say: {prompt}"), end)[None].astype(np.int32), [start]
     for _ in range(LENGTH):
         whole = np.zeros((1, 1 + LENGTH), np.int32)
         whole[0, : len(text)] = text
         text.append(int(apply(PARAMS, whole, source)[0, len(text) - 1].argmax()))
     text = text[1:]
-    return run.data.tokenizer.decode(text[: text.index(END)] if END in text else text)
+    return TOKENIZER.decode(text[: text.index(end)] if end in text else text)
 
 
 def test_sources_of_a_file_give_the_texts_of_each_alone(run, workdir, tmp_path, capsys) -> None:
@@ -74,7 +78,7 @@ def test_sources_of_a_file_give_the_texts_of_each_alone(run, workdir, tmp_path, 
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["prompt"] for record in records] == list(prompts)
     (text, same), (other, _) = (record["texts"] for record in records)
-    assert text == same == greedy(run, prompts[0]) != other
+    assert text == same == greedy(prompts[0]) != other
     assert ask(capsys, *flags, f"--prompt={prompts[0]}")[:2] == (0, f"{prompts[0]}\n{text}\n")  # as a stream
     samples = Samples(data=run.data, prompts=prompts[:1], texts=1, length=LENGTH, search=Sampling(temperature=0))
     measure(MODEL, NextToken(), samples, PARAMS, folder=tmp_path)
