@@ -130,6 +130,9 @@ def test_bad_values_of_generate(straight_run, capsys):
         ("--beam=2 --samples=3", "--samples: expected at most the 2 texts of the beam, got 3"),
         ("--prompts=nowhere", "--prompts: expected a file with a prompt in each line, got 'nowhere'"),
         ("--length_penalty=1", "--length_penalty: expected --beam too"),
+        ("--beam=2 --min_p=0.1", "--min_p: expected no --beam"),
+        ("--min_p=2", "--min_p: expected at most 1, got 2.0"),
+        ("--repetition_penalty=0", "--repetition_penalty: expected more than 0, got 0.0"),
         ("--end=ab", "--end: expected a special token's name or a text of one token, got 'ab'"),
     ):
         code, _, err = ask(capsys, "generate", f"--workdir={straight_run}", *flags.split())

@@ -162,6 +162,9 @@ LOGITS = jnp.log(jnp.array([[0.5, 0.25, 0.15, 0.1]]))
         (Sampling(top_p=0.8), {0, 1, 2}),
         (Sampling(top_p=1.0), {0, 1, 2, 3}),
         (Sampling(top_k=3, top_p=0.7), {0, 1}),
+        (Sampling(min_p=0.4), {0, 1}),
+        (Sampling(top_k=2, min_p=0.1), {0, 1}),
+        (Sampling(min_p=1.0), {0}),
     ],
 )
 def test_sampling_frequencies(sampling, allowed):

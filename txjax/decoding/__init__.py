@@ -1,23 +1,32 @@
-"""Generation of text with causal models: generators call the model, searches choose; see `docs/generation.md`."""
+"""Generation of text with decoders and encoder-decoders: generators call a model, searches choose the tokens.
+
+See `docs/generation.md`.
+"""
 
 from txjax.decoding.beam import Beam, Hypotheses
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
-from txjax.decoding.prompts import padded, until
+from txjax.decoding.normalized_beam import NormalizedBeam
+from txjax.decoding.prompts import Beginnings, Prompts, Sources, padded, prompts_for, until
 from txjax.decoding.sampling import Sampling, stream
 from txjax.decoding.text_search import Search
 
 __all__ = [
     "Beam",
+    "Beginnings",
     "Cached",
     "Generator",
     "Hypotheses",
     "Inputs",
+    "NormalizedBeam",
+    "Prompts",
     "Recomputed",
     "Sampling",
     "Search",
+    "Sources",
     "empty_cache",
     "generator_for",
     "padded",
+    "prompts_for",
     "stream",
     "until",
 ]

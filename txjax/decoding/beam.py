@@ -35,8 +35,10 @@ class Beam(Search):
     """Beam search with a length penalty; the defaults are those of Vaswani et al. 2017.
 
     Log-probabilities are summed in float32. At each length the `size` most likely texts are kept. A text that ends is
-    finished if it is one of these; a row is over when it has `size` finished texts. At full length the texts that
-    have not ended join the finished ones, and the scores decide.
+    finished if it is one of these; at full length all of them are. The best `size` finished texts are returned. A row
+    is over when it has so many.
+
+    A subclass may have another `penalty`, and another rule for when a row is `over`.
 
     Attributes:
       size: texts of each row that are kept; 1 is greedy.
@@ -63,37 +65,39 @@ class Beam(Search):
         live = Hypotheses(empty, nothing.scores.at[:, 0].set(0.0))
 
         def unfinished(carry: tuple) -> jax.Array:
-            count, _, done, *_ = carry
-            more = count < length
-            return more if self.end is None else more & ~done.exist.all()
+            count, _, _, over, *_ = carry
+            return (count < length) & ~over.all()
 
         def add(carry: tuple) -> tuple:
-            count, live, done, logits, state = carry
+            count, live, done, over, logits, state = carry
             chances = jax.nn.log_softmax(logits.astype(jnp.float32)).reshape(rows, self.size, vocab)
             totals = (live.scores[:, :, None] + chances).reshape(rows, -1)
             scores, index = jax.lax.top_k(totals, min(2 * self.size, totals.shape[1]))  # at most half of them end
             origin, tokens = index // vocab, index % vocab
             texts = jnp.take_along_axis(live.tokens, origin[:, :, None], axis=1).at[:, :, count].set(tokens)
+            count += 1
+            ends = jnp.broadcast_to(count == length, tokens.shape)
             if self.end is not None:
-                ends = tokens == self.end
-                finished = ends & (jnp.arange(ends.shape[1]) < self.size)[None] & ~done.exist.all(1)[:, None]
-                ended = jnp.where(finished, scores / self.penalty(count + 1), -jnp.inf)
-                done = best(self.size, done, Hypotheses(texts, ended))
-                scores = jnp.where(ends, -jnp.inf, scores)
-            scores, kept = jax.lax.top_k(scores, self.size)
+                ends |= tokens == self.end
+            finished = ends & (jnp.arange(ends.shape[1]) < self.size)[None] & ~over[:, None]
+            done = best(self.size, done, Hypotheses(texts, jnp.where(finished, scores / self.penalty(count), -jnp.inf)))
+            scores, kept = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), self.size)
             tokens, origin = (jnp.take_along_axis(x, kept, axis=1) for x in (tokens, origin))
             live = Hypotheses(jnp.take_along_axis(texts, kept[:, :, None], axis=1), scores)
+            over |= self.over(live, done, count, length)
             state = generator.select(state, origin)
-            return count + 1, live, done, *generator.step(variables, state, tokens.reshape(-1))
+            return count, live, done, over, *generator.step(variables, state, tokens.reshape(-1))
 
-        count, live, done, *_ = jax.lax.while_loop(unfinished, add, (jnp.int32(0), live, nothing, logits, state))
-        over = done.exist.all(1)[:, None]
-        cut = jnp.where(over, -jnp.inf, live.scores / self.penalty(count))
-        return best(self.size, done, Hypotheses(live.tokens, cut))
+        start = jnp.int32(0), live, nothing, jnp.zeros(rows, bool), logits, state
+        return jax.lax.while_loop(unfinished, add, start)[2]
 
     def penalty(self, count: Int[Array, ""]) -> Float[Array, ""]:
         """By what the log-probability of a text of `count` tokens is divided."""
         return ((5.0 + count) / 6.0) ** self.length_penalty
+
+    def over(self, live: Hypotheses, done: Hypotheses, count: Int[Array, ""], length: int) -> Bool[Array, "B"]:
+        """Which rows need no more tokens, given their texts of `count` of `length` tokens and the finished ones."""
+        return done.exist.all(1)
 
 
 def best(size: int, *parts: Hypotheses) -> Hypotheses:

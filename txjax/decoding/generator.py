@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax.core import meta
 from jaxtyping import Array, Float, Int
 
@@ -14,7 +15,7 @@ from txjax.nn import Logits
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, path_name
 
-Inputs = Mapping[str, jax.Array]  # the model's arguments by name: `tokens` [B P], the prompt, and any others
+Inputs = Mapping[str, jax.Array | np.ndarray]  # the model's arguments by name: `tokens` [B P], the prompt, and any others
 TEXT = ("tokens", "segments", "positions")  # the inputs along the text
 
 Step = tuple[Float[Array, "B V"], PyTree]  # the logits of the next token, and the state of the texts so far

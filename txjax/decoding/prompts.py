@@ -1,30 +1,173 @@
-"""Prompts of different lengths as one batch."""
+"""Prompts as the inputs of a model's first call: texts that a decoder continues, sources of an encoder-decoder."""
 
+import abc
+import dataclasses
+import logging
+import string
 from collections.abc import Sequence
+from typing import ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from txjax.data import Dataset, Pairs, Tokenizer
 from txjax.decoding.generator import Inputs
+from txjax.types import UserError
+
+log = logging.getLogger("txjax")
+
+Ids = Int[np.ndarray, "P"]
 
 
-def padded(prompts: Sequence[Int[np.ndarray, "P"]]) -> Inputs:
-    """The inputs of a model for some prompts, each of at least one token.
+@dataclasses.dataclass(frozen=True)
+class Prompts(abc.ABC):
+    """How a model gets prompts, which follows from the data that it was trained on (`prompts_for`).
+
+    Attributes:
+      tokenizer: of the text that the model writes.
+      end: the token that ends a text. If None, the data have none.
+    """
+
+    tokenizer: Tokenizer
+    end: int | None = None
+
+    default: ClassVar[str] = ""  # the prompt, if none is given
+
+    @abc.abstractmethod
+    def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
+        """The inputs of the first call, a row for each prompt.
+
+        Args:
+          field: the field or flag that has the prompts, for messages.
+
+        Raises:
+          UserError: a prompt without a token, or one that is too long.
+        """
+
+    @abc.abstractmethod
+    def before(self, prompt: str) -> str:
+        """What is printed before the text that a model wrote for a prompt."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Beginnings(Prompts):
+    """Prompts of a decoder: the beginnings of its texts."""
+
+    default: ClassVar[str] = "\n"
+
+    def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
+        return padded(_encoded(prompts, self.tokenizer, field, "a decoder continues a text, such as --prompt='The '"))
+
+    def before(self, prompt: str) -> str:
+        return prompt
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sources(Prompts):
+    """Prompts of an encoder-decoder: its sources. The target begins with the start token alone.
+
+    Sources of different lengths are padded on the right, with `source_segments` 0.
+
+    Attributes:
+      pairs: the training data, or one of several sets with equal tokens.
+      template: the format string that a prompt is put into, of one feature. If None, the prompt is the whole source.
+    """
+
+    pairs: Pairs
+    template: str | None = None
+
+    def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
+        pairs, (tokenizer, _) = self.pairs, self.pairs.tokenizers()
+        _encoded(prompts, tokenizer, field, "an encoder-decoder reads a source, such as --prompt='A dog runs.'")
+        ids = tokenizer.encode_batch([self.source(prompt) for prompt in prompts])
+        most, longest = pairs.source_length - 1, max(map(len, ids))
+        limit = f"at most {most} tokens, data.source_length without the end token"
+        if longest > most and pairs.too_long != "cut":
+            raise UserError(field, limit, longest, hint=f"data.too_long is {pairs.too_long}")
+        if long := sum(len(each) > most for each in ids):
+            log.warning("%s: %d of %d sources lose their last tokens: %s are read", field, long, len(ids), limit)
+        end = tokenizer.special(pairs.end)
+        source, segments = _filled([np.append(each[:most], end) for each in ids], [0] * len(ids))
+        start = np.full((len(ids), 1), self.tokenizer.special(pairs.start), np.int32)
+        inputs: Inputs = {"tokens": start, "source_tokens": source}
+        return inputs if segments.all() else {**inputs, "source_segments": segments}
+
+    def source(self, prompt: str) -> str:
+        """The source text of a prompt."""
+        if self.template is None:
+            return prompt
+        return self.template.format(**{name: prompt for name, _ in _features(self.template)})
+
+    def before(self, prompt: str) -> str:
+        return prompt + "\n"
+
+
+def prompts_for(data: Dataset, field: str) -> Prompts:
+    """How a model that is trained on `data` gets its prompts.
+
+    A prompt of an encoder-decoder is put into the format string of the sources if that has one feature, a text or a
+    class. With several features, and in a mixture of different format strings, it is the whole source.
+
+    Args:
+      field: the field or flag that names the data, for messages.
+
+    Raises:
+      UserError: the data are no text whose next tokens are predicted.
+    """
+    spec, parts = data.spec(), list(getattr(data, "parts", {}).values()) or [data]
+    pairs = [part for part in parts if isinstance(part, Pairs)]
+    if "source_tokens" in spec and len(pairs) == len(parts):
+        templates = {part.source for part in pairs}
+        features = set().union(*map(_features, templates))
+        one = len(templates) == len(features) == 1 and not any(form for _, form in features)
+        tokenizer, template = pairs[0].tokenizer, pairs[0].source if one else None
+        return Sources(tokenizer, tokenizer.special(pairs[0].end), pairs=pairs[0], template=template)
+    tokenizer = getattr(data, "tokenizer", None)
+    if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
+        expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
+        raise UserError(field, expected, type(data).__name__)
+    return Beginnings(tokenizer)
+
+
+def padded(prompts: Sequence[Ids]) -> Inputs:
+    """The inputs of a decoder for some prompts, each of at least one token.
 
     Shorter ones are padded on the left, so that all texts continue at the same index: `segments` are 0 there and 1 in
     the prompt, whose `positions` count from 0. Prompts of one length give `tokens` alone.
     """
-    longest = max(len(prompt) for prompt in prompts)
-    tokens, segments, positions = np.zeros((3, len(prompts), longest), np.int32)
-    for row, prompt in enumerate(prompts):
-        begin = longest - len(prompt)
-        tokens[row, begin:], segments[row, begin:], positions[row, begin:] = prompt, 1, np.arange(len(prompt))
-    whole = {"tokens": tokens} if segments.all() else dict(tokens=tokens, segments=segments, positions=positions)
-    return {name: jnp.asarray(x) for name, x in whole.items()}
+    longest = max(map(len, prompts))
+    tokens, segments = _filled(prompts, [longest - len(prompt) for prompt in prompts])
+    if segments.all():
+        return {"tokens": tokens}
+    positions = np.maximum(segments.cumsum(1, dtype=np.int32) - 1, 0)
+    return {"tokens": tokens, "segments": segments, "positions": positions}
 
 
 def until(tokens: Int[np.ndarray, "L"], end: int | None) -> Int[np.ndarray, "N"]:
     """A row's tokens before the first `end`. If None, all."""
     ends = np.flatnonzero(tokens == end) if end is not None else ()
     return tokens[: ends[0]] if len(ends) else tokens
+
+
+def _encoded(prompts: Sequence[str], tokenizer: Tokenizer, field: str, hint: str) -> list[Ids]:
+    """The tokens of each prompt. Raises UserError, with the hint, if one has none."""
+    ids = tokenizer.encode_batch(prompts)
+    for prompt, each in zip(prompts, ids, strict=True):
+        if not len(each):
+            raise UserError(field, "at least one token", prompt, hint=hint)
+    return ids
+
+
+def _filled(rows: Sequence[Ids], begins: Sequence[int]) -> tuple[Int[np.ndarray, "B P"], Int[np.ndarray, "B P"]]:
+    """Rows as one array, each from its own index on, and 1 where they are; 0 elsewhere. Both int32."""
+    longest = max(begin + len(row) for row, begin in zip(rows, begins, strict=True))
+    tokens, segments = np.zeros((2, len(rows), longest), np.int32)
+    for number, (row, begin) in enumerate(zip(rows, begins, strict=True)):
+        place = number, slice(begin, begin + len(row))
+        tokens[place], segments[place] = row, 1
+    return tokens, segments
+
+
+def _features(template: str) -> set[tuple[str, str]]:
+    """The features that a format string names, each with its format."""
+    return {(name, form or "") for _, name, form, _ in string.Formatter().parse(template) if name is not None}

@@ -1,6 +1,7 @@
 """Sampling: each token is drawn from the model's distribution over the next one."""
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 import jax
@@ -25,44 +26,74 @@ class Progress:
       logits: of the next token.
       state: the generator's.
       over: which texts have ended.
+      seen: the tokens that each text has, its prompt included. If None, `Sampling` does not need them.
     """
 
     count: Int[Array, ""]
     logits: Float[Array, "B V"]
     state: PyTree
     over: Bool[Array, "B"]
+    seen: Bool[Array, "B V"] | None = None
 
 
 @dataclasses.dataclass
 class Sampling(Search):
     """Tokens are drawn one after the other.
 
+    The options apply in the order repetition_penalty, temperature, top_k, top_p, min_p, as in transformers.
+
     Attributes:
       temperature: divides the logits; 0 always takes the most likely token (greedy).
       top_k: only the k most likely tokens (Fan et al. 2018). If None, all.
       top_p: only the most likely tokens that together have this probability (Holtzman et al. 2020). If None, all.
+      min_p: only tokens with at least this fraction of the largest probability (Nguyen et al. 2024). If None, all.
+      repetition_penalty: divides the positive logits of tokens that the text or its prompt has, and multiplies their
+        negative ones (Keskar et al. 2019), for greedy too; above 1 such tokens become less likely. A source of an
+        encoder-decoder doesn't count. If None, no penalty.
     """
 
     temperature: float = config_field(1.0, at_least=0)
     top_k: int | None = config_field(None, at_least=1)
     top_p: float | None = config_field(None, above=0, at_most=1)
+    min_p: float | None = config_field(None, above=0, at_most=1)
+    repetition_penalty: float | None = config_field(None, above=0)
 
-    def draw(self, logits: Float[Array, "B V"], key: jax.Array) -> Int[Array, "B"]:
-        """The next token of each row, int32."""
+    def draw(
+        self, logits: Float[Array, "B V"], key: jax.Array, seen: Bool[Array, "B V"] | None = None
+    ) -> Int[Array, "B"]:
+        """The next token of each row, int32.
+
+        Args:
+          seen: the tokens that each text has. If None, none has a penalty.
+        """
+        logits = self.penalised(logits, seen)
         if self.temperature == 0:
             return logits.argmax(-1).astype(jnp.int32)
+        return jax.random.categorical(key, self.filtered(logits)).astype(jnp.int32)
+
+    def penalised(self, logits: Float[Array, "B V"], seen: Bool[Array, "B V"] | None) -> Float[Array, "B V"]:
+        """The logits after `repetition_penalty`."""
+        if seen is None or self.repetition_penalty is None:
+            return logits
+        penalty = self.repetition_penalty
+        return jnp.where(seen, jnp.where(logits < 0, logits * penalty, logits / penalty), logits)
+
+    def filtered(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
+        """The logits after `temperature`, which is above 0; -inf for tokens that are not drawn."""
         logits = logits / self.temperature
-        ranked = jnp.sort(logits, axis=-1)[:, ::-1]
         if self.top_k is not None:
-            floor = ranked[:, min(self.top_k, logits.shape[-1]) - 1]
-            logits = jnp.where(logits < floor[:, None], -jnp.inf, logits)
-            ranked = jnp.where(ranked < floor[:, None], -jnp.inf, ranked)
+            floor = jax.lax.top_k(logits, min(self.top_k, logits.shape[-1]))[0][:, -1:]
+            logits = jnp.where(logits < floor, -jnp.inf, logits)
         if self.top_p is not None:
+            ranked = jnp.sort(logits, axis=-1)[:, ::-1]
             chances = jax.nn.softmax(ranked, axis=-1)
             before = jnp.cumsum(chances, axis=-1) - chances
-            floor = jnp.where(before < self.top_p, ranked, jnp.inf).min(-1)
-            logits = jnp.where(logits < floor[:, None], -jnp.inf, logits)
-        return jax.random.categorical(key, logits).astype(jnp.int32)
+            floor = jnp.where(before < self.top_p, ranked, jnp.inf).min(-1, keepdims=True)
+            logits = jnp.where(logits < floor, -jnp.inf, logits)
+        if self.min_p is not None:
+            floor = logits.max(-1, keepdims=True) + math.log(self.min_p)
+            logits = jnp.where(logits < floor, -jnp.inf, logits)
+        return logits
 
     def __call__(
         self, generator: Generator, variables: PyTree, inputs: Inputs, length: int, key: jax.Array
@@ -72,7 +103,8 @@ class Sampling(Search):
     def start(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Progress:
         """The prompts, read, with space for `length` more tokens."""
         logits, state = generator.start(variables, inputs, length)
-        return Progress(jnp.int32(0), logits, state, jnp.zeros(len(logits), bool))
+        seen = None if self.repetition_penalty is None else tokens_of(inputs, logits.shape[-1])
+        return Progress(jnp.int32(0), logits, state, jnp.zeros(len(logits), bool), seen)
 
     def extend(
         self, generator: Generator, variables: PyTree, progress: Progress, count: int, key: jax.Array
@@ -88,15 +120,23 @@ class Sampling(Search):
         # The last token needs no further call of the model, but one shape for all steps compiles once.
         def add(carry: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
             now, tokens = carry
-            token, over = self.draw(now.logits, jax.random.fold_in(key, now.count)), now.over
+            token, over = self.draw(now.logits, jax.random.fold_in(key, now.count), now.seen), now.over
             if self.end is not None:
                 token = jnp.where(over, self.end, token)
                 over = token == self.end
             tokens = jax.lax.dynamic_update_slice_in_dim(tokens, token[:, None], now.count - first, axis=1)
-            return Progress(now.count + 1, *generator.step(variables, now.state, token), over), tokens
+            seen = None if now.seen is None else now.seen.at[jnp.arange(len(token)), token].set(True)
+            return Progress(now.count + 1, *generator.step(variables, now.state, token), over, seen), tokens
 
         tokens = jnp.full((len(progress.over), count), self.end or 0, jnp.int32)
         return jax.lax.while_loop(unfinished, add, (progress, tokens))
+
+
+def tokens_of(inputs: Inputs, vocab: int) -> Bool[Array, "B V"]:
+    """The tokens that each prompt has, without its padding."""
+    tokens = jnp.asarray(inputs["tokens"])
+    real = jnp.asarray(inputs["segments"]) > 0 if "segments" in inputs else jnp.ones(tokens.shape, bool)
+    return jnp.zeros((len(tokens), vocab), bool).at[jnp.arange(len(tokens))[:, None], tokens].max(real)
 
 
 def stream(

@@ -1,4 +1,4 @@
-"""Texts that a decoder generates during training."""
+"""Texts that a decoder or an encoder-decoder generates during training."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 
 from txjax import backend
 from txjax.data import Dataset
-from txjax.decoding import Sampling, Search, generator_for, until
+from txjax.decoding import Inputs, Sampling, Search, generator_for, prompts_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.objectives import Objective
 from txjax.types import PyTree, UserError, config_field
@@ -18,15 +18,17 @@ from txjax.types import PyTree, UserError, config_field
 class Samples(Evaluator):
     """Texts that the model generates, in `samples/NAME/STEP.txt` of the workdir and in the report.
 
-    The random keys are the same at every step, so that only the model changes. Of `data` only the tokenizer is used.
+    The random keys are the same at every step, so that only the model changes. `data` says how prompts are read: their
+    tokenizer and, for an encoder-decoder, the format of its sources, their length and the special tokens (`Pairs`).
 
     Scores: none.
 
     Attributes:
-      prompts: the prompts.
+      prompts: the texts that are continued, or an encoder-decoder's sources.
       texts: the number of texts per prompt; equal ones if the search draws nothing.
       length: the number of tokens to generate, at most.
-      search: how tokens are chosen: `Sampling`, `Beam`.
+      search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is None, texts of an encoder-decoder end as those of
+        `data`.
     """
 
     prompts: tuple[str, ...] = ("\n",)
@@ -40,35 +42,35 @@ class Samples(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
-        tokenizer = getattr(self.data, "tokenizer", None)
-        if tokenizer is None:
-            raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
-        if (self.search.end or 0) >= tokenizer.vocab():
-            raise UserError("eval.search.end", f"a token below {tokenizer.vocab()}", self.search.end)
+        prompts = prompts_for(self.data, "eval.data")
+        if "source_tokens" in {*train.spec()} ^ {*self.data.spec()}:
+            expected = "sources, as in config.data" if "source_tokens" in train.spec() else "no sources, as in config.data"
+            raise UserError("eval.data", expected, type(self.data).__name__)
+        if (self.search.end or 0) >= prompts.tokenizer.vocab():
+            raise UserError("eval.search.end", f"a token below {prompts.tokenizer.vocab()}", self.search.end)
 
     def start(self, context: Context) -> Evaluate:
-        model, tokenizer = context.model, self.data.tokenizer  # type: ignore[attr-defined]
+        model, form = context.model, prompts_for(self.data, f"config.evals.{context.name}.data")
+        search = dataclasses.replace(self.search, end=form.end if self.search.end is None else self.search.end)
         (window,) = self.data.spec()["tokens"].shape
-        prompts = [np.asarray(tokenizer.encode(prompt), np.int32) for prompt in self.prompts]
-        for prompt, ids in zip(self.prompts, prompts, strict=True):
-            if not len(ids):
-                raise UserError(f"config.evals.{context.name}.prompts", "at least one token in each", prompt)
+        where = f"config.evals.{context.name}.prompts"
+        given = [dict(form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
 
-        def write(variables: PyTree, prompt: tuple[jax.Array, jax.Array]) -> jax.Array:
-            tokens, number = prompt
+        def write(variables: PyTree, prompt: tuple[Inputs, jax.Array]) -> jax.Array:
+            inputs, number = prompt
             key = jax.random.fold_in(jax.random.key(context.seed), number)
-            inputs = {"tokens": tokens}
             generator = generator_for(model, variables, inputs, window)
-            return self.search(generator, variables, inputs, self.length, key)
+            return search(generator, variables, inputs, self.length, key)
 
         program = backend.jit(write, out_shardings=context.whole)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             parts = []
-            for i, (prompt, ids) in enumerate(zip(self.prompts, prompts, strict=True)):
-                given = context.put((np.tile(ids, (self.texts, 1)), np.int32(i)))
-                for j, row in enumerate(jax.device_get(program(variables, given))):
-                    parts.append(f"{heading(i, j)}\n{prompt}{tokenizer.decode(until(row, self.search.end))}\n")
+            for i, (prompt, inputs) in enumerate(zip(self.prompts, given, strict=True)):
+                put = context.put((inputs, np.int32(i)))
+                for j, row in enumerate(jax.device_get(program(variables, put))):
+                    text = form.tokenizer.decode(until(row, search.end))
+                    parts.append(f"{heading(i, j)}\n{form.before(prompt)}{text}\n")
             context.write("samples", step, "txt", "\n".join(parts).encode())
             return {}
 

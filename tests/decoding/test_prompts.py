@@ -1,0 +1,57 @@
+"""Prompts as the inputs of the first call: texts that are continued, and sources."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from txjax.data import Bytes, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows
+from txjax.decoding import Beginnings, Sources, prompts_for
+from txjax.types import UserError
+
+START, END = 256, 257
+PAIRS = Pairs(name="made", source="say: {first}", target="{second}", source_length=12, length=8)
+
+
+def sources(data: Dataset, *prompts: str) -> list[str]:
+    """The source texts, as the model reads them: padding is left out."""
+    given = prompts_for(data, "data").inputs(prompts, "prompts")
+    real = given.get("source_segments", np.ones_like(given["source_tokens"]))
+    assert (np.diff(np.asarray(real)) <= 0).all()  # padding is on the right
+    return [Bytes(("<s>", "</s>")).decode(row[keep > 0]) for row, keep in zip(given["source_tokens"], real, strict=True)]
+
+
+def test_a_source_is_put_into_the_format_of_one_feature() -> None:
+    two = dataclasses.replace(PAIRS, source="{first} {second}")
+    other, number = (dataclasses.replace(PAIRS, source=text) for text in ("ask: {first}", "{score:.1f}"))
+    assert sources(PAIRS, "a dog", "{}") == ["say: a dog</s>", "say: {}</s>"]
+    assert sources(Mixture(parts={"a": PAIRS, "b": PAIRS}), "a dog") == ["say: a dog</s>"]
+    for data in (two, number, Mixture(parts={"a": PAIRS, "b": other})):
+        assert sources(data, "say: a dog") == ["say: a dog</s>"]
+
+
+def test_the_target_of_a_source_begins_with_the_start_token() -> None:
+    form = prompts_for(PAIRS, "data")
+    given = form.inputs(["one", "four"], "prompts")
+    assert isinstance(form, Sources) and form.end == END
+    assert np.asarray(given["tokens"]).tolist() == [[START], [START]]
+    assert np.asarray(given["source_segments"]).tolist() == [[1] * 9 + [0], [1] * 10]
+    assert "source_segments" not in form.inputs(["one", "two"], "prompts")
+
+
+def test_long_sources_are_cut_with_a_count_or_refused(caplog: pytest.LogCaptureFixture) -> None:
+    assert sources(PAIRS, "a dog", "a long dog") == ["say: a dog</s>", "say: a long</s>"]
+    assert "prompts: 1 of 2 sources lose their last tokens: at most 11 tokens" in caplog.text
+    for choice in ("drop", "refuse"):
+        said = f"prompts: expected at most 11 tokens, .*, got 15; data.too_long is {choice}"
+        with pytest.raises(UserError, match=said):
+            sources(dataclasses.replace(PAIRS, too_long=choice), "a dog", "a long dog")
+
+
+def test_a_prompt_needs_a_token_and_a_model_text() -> None:
+    for data, hint in ((PAIRS, "reads a source"), (NextTokenWindows(), "continues a text")):
+        with pytest.raises(UserError, match=f"prompts: expected at least one token, got ''; .*{hint}"):
+            prompts_for(data, "data").inputs(["a", ""], "prompts")
+    assert isinstance(prompts_for(NextTokenWindows(), "data"), Beginnings)
+    with pytest.raises(UserError, match=r"data: expected text of a decoder, .* got 'TextWindows'"):
+        prompts_for(TextWindows(), "data")

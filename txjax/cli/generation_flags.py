@@ -1,0 +1,91 @@
+"""The flags of `txjax generate`, and the prompts and the search that they describe."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from txjax.types import UserError
+
+if TYPE_CHECKING:
+    from txjax.data import Tokenizer
+    from txjax.decoding import Beam, Sampling
+
+# The fields of `Sampling` that are flags.
+DRAWING = {
+    "temperature": (float, "0 = greedy; default 0.8"),
+    "top_k": (int, "only the k likeliest tokens"),
+    "top_p": (float, "only the likeliest tokens with this total probability"),
+    "min_p": (float, "only tokens with this fraction of the largest probability"),
+    "repetition_penalty": (float, "above 1: tokens that the text already has become less likely"),
+}
+
+
+def add_generation_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds them."""
+    parser.add_argument("--prompt", help="the text to continue (default a line feed), or the source")
+    parser.add_argument("--prompts", type=Path, metavar="FILE", help="every line of a file is a prompt, in one batch")
+    parser.add_argument("--length", type=int, default=256, help="tokens to write, at most")
+    parser.add_argument("--samples", type=int, default=1, help="how many texts of a prompt; with --beam, the best")
+    for name, (kind, meaning) in DRAWING.items():
+        parser.add_argument(f"--{name}", type=kind, help=meaning)
+    parser.add_argument("--beam", type=int, metavar="SIZE", help="beam search instead of sampling")
+    parser.add_argument("--length_penalty", type=float, help="of --beam (Wu et al. 2016); default 0.6")
+    parser.add_argument(
+        "--end",
+        help="where a text ends: a special token's name, or a text of one token; by default the end token of Pairs",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def search_of(flags: argparse.Namespace) -> Beam | Sampling:
+    """The search that the flags describe. Raises UserError for flags of different searches, or out of range."""
+    from txjax.decoding import Beam, Sampling
+    from txjax.tree import check_fields
+
+    def given(*names: str) -> dict[str, Any]:
+        return {name: getattr(flags, name) for name in names if getattr(flags, name) is not None}
+
+    for name in ("length", "samples"):
+        if getattr(flags, name) < 1:
+            raise UserError(f"--{name}", "at least 1", getattr(flags, name))
+    drawing, penalty = given(*DRAWING), given("length_penalty")
+    search: Beam | Sampling
+    if flags.beam is None:
+        if penalty:
+            raise UserError("--length_penalty", "--beam too", *penalty.values())
+        search = Sampling(**{"temperature": 0.8} | drawing)
+    else:
+        for name, value in drawing.items():
+            raise UserError(f"--{name}", "no --beam, which draws nothing", value)
+        if flags.beam < 1:
+            raise UserError("--beam", "at least 1", flags.beam)
+        if flags.samples > flags.beam:
+            raise UserError("--samples", f"at most the {flags.beam} texts of the beam", flags.samples)
+        search = Beam(flags.beam, **penalty)
+    check_fields(search, "--")
+    return search
+
+
+def prompts_of(flags: argparse.Namespace, default: str) -> list[str]:
+    """The prompts that the flags name: one, or the lines of a file that are not empty."""
+    if flags.prompts is None:
+        return [default if flags.prompt is None else flags.prompt]
+    if flags.prompt is not None:
+        raise UserError("--prompts", "no --prompt too", flags.prompt)
+    lines = flags.prompts.read_text().splitlines() if flags.prompts.is_file() else []
+    if not any(lines):
+        raise UserError("--prompts", "a file with a prompt in each line", str(flags.prompts))
+    return [line for line in lines if line]
+
+
+def token(tokenizer: Tokenizer, name: str) -> int:
+    """The special token of this name, or the one token of this text. Raises UserError if there is neither."""
+    with contextlib.suppress(UserError):
+        return tokenizer.special(name)
+    ids = tokenizer.encode(name)
+    if len(ids) != 1:
+        raise UserError("--end", "a special token's name or a text of one token", name)
+    return int(ids[0])
