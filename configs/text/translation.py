@@ -24,6 +24,7 @@ def get_config() -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
+    beam = Beam(size=4, length_penalty=0.6)
     width, warmup, num_steps = 192, 400, 3000
     return Experiment(
         model=transformer(vocab=4000, width=width, depth=2, heads=4, dropout=0.1),
@@ -31,8 +32,8 @@ def get_config() -> Experiment:
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
         evals={
             "valid": Evaluation(Pairs(split="validation", **texts), every_steps=250),
-            "valid_texts": GeneratedTexts(Pairs(split="validation", **texts), search=Beam(), every_steps=1000),
-            "test": GeneratedTexts(Pairs(split="test", **texts), search=Beam(), every_steps=num_steps, bootstrap=1000),
+            "valid_texts": GeneratedTexts(Pairs(split="validation", **texts), search=beam, every_steps=1000),
+            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps, bootstrap=1000),
         },
         optimizer=AdamW(
             peak_lr=(width * warmup) ** -0.5,

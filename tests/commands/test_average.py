@@ -74,7 +74,11 @@ def test_averages_and_state_are_averaged_whole_numbers_are_the_last(tmp_path):
         store.save_parts(step, weights(step, size), {})
     store.wait()
     found, saved = mean_weights(store, [1, 2, 3]), [weights(step)["weights"] for step in (1, 2, 3)]
-    for pick in (lambda w: w["params"]["a"], lambda w: w["ema"]["a"], lambda w: w["model_state"]["batch_stats"]["mean"]):
+    for pick in (
+        lambda w: w["params"]["a"],
+        lambda w: w["ema"]["a"],
+        lambda w: w["model_state"]["batch_stats"]["mean"],
+    ):
         np.testing.assert_array_equal(pick(found), mean([pick(each) for each in saved]))
     np.testing.assert_array_equal(found["frozen"]["b"], saved[0]["frozen"]["b"])
     assert found["model_state"]["batch_stats"]["count"] == 3

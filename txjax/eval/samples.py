@@ -41,7 +41,7 @@ class Samples(Evaluator):
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         if "source_tokens" in self.data.spec():
-            raise UserError("eval", "a decoder; GeneratedTexts writes those of an encoder-decoder", type(model).__name__)
+            raise UserError("eval", "a decoder; for encoder-decoders: GeneratedTexts", type(model).__name__)
         tokenizer = getattr(self.data, "tokenizer", None)
         if tokenizer is None:
             raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)

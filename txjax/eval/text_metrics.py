@@ -30,8 +30,7 @@ def compare(
 
     Args:
       outputs, targets: of the same examples.
-      bootstrap: resamplings of the examples. With them `bleu_ci` is half the width of the 95% interval of `bleu`, and so
-        on.
+      bootstrap: resamplings of the examples. With them, `bleu_ci` is half the width of the 95% interval of `bleu`.
     """
     scores: dict[str, float] = {}
     lines = []
