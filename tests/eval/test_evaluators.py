@@ -71,8 +71,12 @@ def build(kind: type[Evaluator], name: str, **fields) -> Evaluator:
 
 
 def suits(kind: type[Evaluator], name: str) -> bool:
+    """Whether the run passes with it. Pairs are for evaluators that read sources; the others have the other text."""
+    evaluator = build(kind, name)
+    if name == "pairs" and "source_tokens" not in evaluator.required_keys(RUNS[name].objective):
+        return False
     try:
-        check(dataclasses.replace(RUNS[name], evals={"x": build(kind, name)}))
+        check(dataclasses.replace(RUNS[name], evals={"x": evaluator}))
     except UserError:
         return False
     return True

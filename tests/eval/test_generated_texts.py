@@ -21,6 +21,7 @@ from txjax.log import read_metrics
 from txjax.models import EncoderDecoder
 from txjax.nn import Learned
 from txjax.objectives import NextToken, Several
+from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
 from txjax.train.run_eval import evaluator
@@ -41,8 +42,11 @@ def pairs(tmp_path_factory):
     return Pairs("made_sentences", "train", data_dir, "{first}", "{first}", source_length=READ, length=28)
 
 
-@pytest.mark.parametrize("search", [GREEDY, Beam(size=2)], ids=["greedy", "beam"])
-def test_the_metrics_are_sacrebleus_for_the_raw_texts(pairs, search, tmp_path):
+@pytest.mark.parametrize(
+    ("search", "devices"), [(GREEDY, 1), (Beam(size=2), 1), pytest.param(Beam(size=2), 8, marks=pytest.mark.mesh)]
+)
+def test_the_metrics_are_sacrebleus_for_the_raw_texts(pairs, search, devices, tmp_path):
+    assert jax.device_count() == devices
     metrics = ("bleu", "chrf", "ter", "exact_match")
     evaluation = GeneratedTexts(pairs, metrics=metrics, search=search, bootstrap=20, count=2)
     scores = measure(Copier(), NextToken(), evaluation, folder=tmp_path)
@@ -129,6 +133,7 @@ def test_evaluate_gives_the_score_of_the_log(pairs, tmp_path, capsys):
         objective=NextToken(),
         data=pairs,
         evals=evals,
+        optimizer=AdamW(schedule=Constant()),
         checkpoint=Checkpoints(every_steps=2),
         num_steps=4,
         batch_size=8,
