@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from evaluated import Net, Painter, Pictures, measure
+from evaluated import Copier, Net, Painter, Pictures, measure
 
-from txjax.eval import Evaluation, NearestNeighbours, Predictions, Reconstructions
-from txjax.objectives import Classification, MaskedPatch
+from txjax.data import Pairs
+from txjax.decoding import Sampling
+from txjax.eval import Evaluation, GeneratedTexts, NearestNeighbours, Predictions, Reconstructions
+from txjax.objectives import Classification, MaskedPatch, NextToken
 
 import runs
 
@@ -34,6 +36,9 @@ def scores(folder: Path) -> dict[str, dict[str, float]]:
         "neighbours": NearestNeighbours(data=Pictures(), k=3),
     }
     found = {name: measure(Net(), Classification(), kind, data=Pictures(split="train")) for name, kind in kinds.items()}
+    paths = Pairs("txjax_python_text", "validation", None, "{path}", "{path}", source_length=12, length=12)
+    texts = GeneratedTexts(paths, search=Sampling(temperature=0))
+    found["texts"] = measure(Copier(), NextToken(), texts, folder=folder)
     pictures = Reconstructions(data=Pictures(), count=5)
     return found | {"pictures": measure(Painter("pixels"), MaskedPatch(target="pixels"), pictures, folder=folder)}
 
@@ -63,6 +68,8 @@ def test_two_hosts_give_the_scores_of_one(tmp_path):
         assert there.keys() == here.keys()
         for name, values in here.items():
             assert there[name] == pytest.approx(values, rel=1e-6)
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png"))
-    assert files == ["0/pictures/x/7.png", "here/pictures/x/7.png"]
-    assert (tmp_path / files[0]).read_bytes() == (tmp_path / files[1]).read_bytes()
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("7.*"))
+    written = ["pictures/x/7.png", "samples/x/7.txt"]
+    assert files == [f"{place}/{name}" for place in ("0", "here") for name in written]
+    for name in written:
+        assert (tmp_path / "0" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()

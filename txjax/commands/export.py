@@ -88,18 +88,9 @@ def tokenizer(experiment: Any) -> list[Path]:
 
 def weights(store: Any, step: int) -> PyTree:
     """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
-    import jax
-    from flax import traverse_util
-
+    from txjax.checkpoint.stored_weights import stored_weights
     from txjax.train.state import variables
     from txjax.types import TrainState
 
-    here = jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
-    shapes = {
-        path: jax.ShapeDtypeStruct(shape, dtype, sharding=here)
-        for path, (shape, dtype) in store.record(step)["arrays"].items()
-        if path.startswith("weights/")
-    }
-    parts = store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
-    empty: dict[str, Any] = {"params": {}, "frozen": {}, "model_state": {}, "ema": {}}
-    return variables(TrainState(**(empty | parts), step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
+    parts = stored_weights(store, step)
+    return variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]

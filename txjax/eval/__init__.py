@@ -3,6 +3,7 @@
 from txjax.eval.attention_maps import attention_maps
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.generated_texts import GeneratedTexts
 from txjax.eval.linear_probe import LinearProbe
 from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
@@ -16,6 +17,7 @@ __all__ = [
     "Evaluate",
     "Evaluation",
     "Evaluator",
+    "GeneratedTexts",
     "LinearProbe",
     "NearestNeighbours",
     "Perplexity",

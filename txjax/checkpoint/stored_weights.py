@@ -1,0 +1,71 @@
+"""The weights of saved steps in host memory: of one step, and the mean of several."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+
+from txjax.checkpoint.store import Store
+from txjax.types import PyTree, UserError, flat_paths
+
+_PART = "weights/"
+_EMPTY: dict[str, Any] = {"params": {}, "frozen": {}, "model_state": {}}  # a checkpoint has no empty trees
+
+
+def stored_weights(store: Store, step: int) -> dict[str, PyTree]:
+    """The weights of a step: `params`, `frozen`, `model_state` and, if the run keeps averages, `ema`.
+
+    The caller verifies the digests.
+    """
+    shapes = {
+        path: jax.ShapeDtypeStruct(shape, dtype, sharding=_host())
+        for path, (shape, dtype) in _arrays(store, step).items()
+    }
+    return _EMPTY | store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
+
+
+def mean_weights(store: Store, steps: Sequence[int]) -> dict[str, PyTree]:
+    """The mean of each array of the weights over some steps (Vaswani et al. 2017, 6.1), summed in float64.
+
+    So `ema` and running statistics are averaged, too. Whole numbers are the last step's.
+
+    Raises:
+      UserError: a step has other arrays than the last one.
+    """
+    arrays = _arrays(store, steps[-1])
+    for step in steps:
+        _check_same(step, _arrays(store, step), steps[-1], arrays)
+    totals: dict[str, np.ndarray] = {}
+    for step in steps:
+        for path, x in flat_paths(stored_weights(store, step)).items():
+            adds = path in totals and jnp.issubdtype(x.dtype, jnp.inexact)
+            totals[path] = np.asarray(x, np.float64) + (totals[path] if adds else 0.0)
+    means = {}
+    for path, total in totals.items():
+        dtype = jnp.dtype(arrays[_PART + path][1])
+        mean = total / len(steps) if jnp.issubdtype(dtype, jnp.inexact) else total
+        means[path] = jax.device_put(mean.astype(dtype), _host())
+    return _EMPTY | traverse_util.unflatten_dict(means, sep="/")
+
+
+def _arrays(store: Store, step: int) -> dict[str, tuple[list[int], str]]:
+    """The shape and dtype of each array of a step's weights, by path."""
+    return {path: tuple(spec) for path, spec in store.record(step)["arrays"].items() if path.startswith(_PART)}
+
+
+def _check_same(step: int, own: dict[str, Any], last: int, wanted: dict[str, Any]) -> None:
+    """Raises UserError, which names the first difference, unless two steps have the same arrays."""
+    for path in sorted(own.keys() | wanted.keys()):
+        here, there = (
+            f"{spec[1]}{list(spec[0])}" if spec else "no such array" for spec in (own.get(path), wanted.get(path))
+        )
+        if here != there:
+            hint = "the config was changed between them"
+            raise UserError(f"checkpoint {step}", f"{path} as in step {last}, {there}", here, hint=hint)
+
+
+def _host() -> jax.sharding.SingleDeviceSharding:
+    return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
