@@ -41,9 +41,9 @@ def get_config(version: str = "v1_1") -> Experiment:
         model=model(vocab=4000, width=128, depth=2, heads=4, dropout=0.1),
         objective=NextToken(),
         data=Mixture(parts={task: pairs(task, "train") for task in TASKS}),
-        evals={task: Evaluation(data=pairs(task, "validation"), every_steps=500) for task in TASKS},
-        optimizer=Adafactor(peak_lr=3e-2, schedule=InverseSquareRoot(warmup_steps=500)),
-        num_steps=4000,
+        evals={task: Evaluation(data=pairs(task, "validation"), every_steps=1000) for task in TASKS},
+        optimizer=Adafactor(peak_lr=5e-2, schedule=InverseSquareRoot(warmup_steps=300)),
+        num_steps=3000,
         batch_size=64,
         log_every_steps=100,
     )

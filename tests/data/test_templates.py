@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
+from txjax import config
+from txjax.data.records import Records
 from txjax.data.templates import Template
 from txjax.types import UserError
 
@@ -65,3 +67,18 @@ def test_bad_format_strings_name_the_field(text, message):
     with pytest.raises(UserError, match=message) as error:
         Template(text, FEATURES, "data.source")
     assert error.value.field == "data.source" and "\n" not in str(error.value)
+
+
+def test_tasks_of_real_sets(root, tfds_dir, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
+    parts = config.load(str(root / "configs/text/t5_tiny.py"), []).data.parts
+    found = {}
+    for task, part in parts.items():
+        source, target = part.templates()
+        record = Records(part.name, part.split, None, {*source.names, *target.names})[1]
+        found[task] = source(record), target(record)
+    assert found["translation"][0] == (
+        "translate English to German: Graying white man with glasses, uses blacksmith tools."
+    )
+    assert found["cola"] == ("cola sentence: Her efficient looking up of the answer pleased the boss.", "acceptable")
+    assert found["stsb"][0].startswith("stsb sentence1: A women sitting") and found["stsb"][1] == "2.6"
