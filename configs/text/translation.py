@@ -6,7 +6,9 @@
 
 `multi30k/en_de` must be prepared in TFDS_DATA_DIR (docs/data.md). One vocabulary of 4,000 pieces serves both languages.
 The paper's recipe: post-norm (`--config.model.block='PreNorm()'` trains too), Adam with warmup and the inverse square
-root, dropout, label smoothing, a beam of 4, the mean of the last 5 checkpoints. Batches are of pairs of similar length.
+root, dropout, label smoothing, a beam of 4, the mean of the last 5 checkpoints. Batches are of 64 pairs of similar
+length, about 1,100 target tokens; so the learning rate at step s is half of the paper's d^-0.5 s^-0.5. BLEU
+needs the extra `text` (sacrebleu).
 """
 
 from txjax.checkpoint import Checkpoints
@@ -25,18 +27,18 @@ def get_config() -> Experiment:
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
     beam = Beam(size=4, length_penalty=0.6)
-    width, warmup, num_steps = 192, 400, 3000
+    width, warmup, num_steps = 192, 300, 3000
     return Experiment(
         model=transformer(vocab=4000, width=width, depth=2, heads=4, dropout=0.1),
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1)),
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
         evals={
             "valid": Evaluation(Pairs(split="validation", **texts), every_steps=250),
-            "valid_texts": GeneratedTexts(Pairs(split="validation", **texts), search=beam, every_steps=1000),
+            "valid_texts": GeneratedTexts(Pairs(split="validation", **texts), search=beam, every_steps=1000, count=20),
             "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps, bootstrap=1000),
         },
         optimizer=AdamW(
-            peak_lr=(width * warmup) ** -0.5,
+            peak_lr=0.5 * (width * warmup) ** -0.5,
             b2=0.98,
             eps=1e-9,
             weight_decay=0.0,
