@@ -38,7 +38,9 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
     if "source" in size:
-        data = Pairs(name="multi30k/en_de", source="{en}", target="{de}", source_length=size.pop("source"), length=length)
+        data = Pairs(
+            name="multi30k/en_de", source="{en}", target="{de}", source_length=size.pop("source"), length=length
+        )
         model = {"transformer": transformer, "t5": t5}[name](**size, dtype=dtype)
         objective = NextToken(CrossEntropy(label_smoothing=0.1 if name == "transformer" else 0.0))
         return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)

@@ -4,12 +4,8 @@ txjax sweep --config=experiments/positions/config_translation.py --workdir=runs/
 txjax report runs/positions_translation --sort=eval/32/loss
 """
 
-import dataclasses
-
-import numpy as np
-
 from txjax.checkpoint import Checkpoints
-from txjax.data import BPE, Pairs, Source, Trained
+from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import EncoderDecoder
@@ -17,34 +13,8 @@ from txjax.nn import Alibi, Learned, NoPositions, Rotary, Sinusoidal, T5Relative
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
 from txjax.sweep import grid
-from txjax.types import config_field
 
 STEPS, LONGEST = 1000, 16
-
-
-@dataclasses.dataclass
-class LongPairs(Pairs):
-    """The pairs whose source has more than `longer_than` tokens, the end token included."""
-
-    longer_than: int = config_field(0, at_least=0)
-
-    def open(self) -> Source:
-        return LongSource(self)
-
-
-class LongSource:
-    """The pairs of `LongPairs`, in the order of the records."""
-
-    def __init__(self, data: LongPairs):
-        self._pairs = Pairs.open(data)
-        self._chosen = np.flatnonzero(self._pairs.lengths[0].of > data.longer_than)
-        self.fingerprint = f"{self._pairs.fingerprint}, sources longer than {data.longer_than}"
-
-    def __len__(self) -> int:
-        return len(self._chosen)
-
-    def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        return self._pairs.example(int(self._chosen[index]), epoch, rng)
 
 
 def get_config() -> Experiment:
@@ -56,7 +26,7 @@ def get_config() -> Experiment:
 
     def held_out(split: str, longer_than: int, longest: int) -> Evaluation:
         """At most 1,024 pairs of such lengths. Those of the training split are too long for training."""
-        data = LongPairs(split=split, longer_than=longer_than, source_length=longest, length=longest, **texts)
+        data = Pairs(split=split, longer_than=longer_than, source_length=longest, length=longest, **texts)
         return Evaluation(data=data, every_steps=STEPS, batch_size=64, max_batches=16)
 
     return Experiment(

@@ -1,7 +1,7 @@
 """Draws loss over length, from what `txjax report runs/... --json` printed; prints it, too.
 
-    python experiments/positions/lengths.py runs/positions.json
-    python experiments/positions/lengths.py runs/positions_translation.json translation
+python experiments/positions/lengths.py runs/positions.json
+python experiments/positions/lengths.py runs/positions_translation.json translation
 """
 
 import collections

@@ -9,7 +9,7 @@ import pytest
 
 from txjax.flops import count
 from txjax.models import EncoderDecoder
-from txjax.nn import MLP, NoPositions, Rotary
+from txjax.nn import MLP, NoPositions, Rotary, Stack
 from txjax.parametrization import CompleteP
 from txjax.types import UserError
 
@@ -157,3 +157,17 @@ def test_an_encoder_of_another_depth_has_its_own_scaling() -> None:
     assert (found[""].depth, found["encoder"].depth) == (2.0, 4.0)
     params = shapes(model, TOKENS, SOURCE)["params"]
     assert len(params["encoder"]["layers"]["block"]["mlp"]["up"]["bias"]) == 4
+
+
+def test_its_program_is_as_long_at_any_depth() -> None:
+    """Where layers are looped, as on accelerators, for both stacks and their gradient."""
+
+    def lines(depth: int) -> int:
+        model = EncoderDecoder(**SIZES | {"depth": depth}, stack=Stack(unroll=1))
+
+        def loss(params: Any) -> Any:
+            return model.apply(params, TOKENS, SOURCE).dense().sum()
+
+        return len(jax.jit(jax.grad(loss)).lower(shapes(model, TOKENS, SOURCE)).as_text().splitlines())
+
+    assert lines(2) == lines(8)

@@ -48,6 +48,8 @@ class Pairs(TFDSDataset):
         source and its longest target. The step is compiled once for each. () always pads to the whole lengths.
       sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
         batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
+      longer_than: pairs whose source has at most this many tokens, the end token included, are left out, to evaluate
+        long pairs alone.
     """
 
     source: str = "{source}"
@@ -61,6 +63,7 @@ class Pairs(TFDSDataset):
     too_long: str = config_field("cut", choices=("cut", "drop", "refuse"))
     buckets: tuple[tuple[int, int], ...] = ()
     sort_batches: int = config_field(1, at_least=1)
+    longer_than: int = config_field(0, at_least=0)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         found = {"id": spec((), "int32"), "weights": spec((self.length,), "float32")}
@@ -181,6 +184,7 @@ def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.nd
         done = "are left out" if pairs.too_long == "drop" else "lose their last tokens"
         log.warning("%s: %d of %d pairs are longer than %s and %s", place, long.sum(), len(long), limits, done)
     kept = np.flatnonzero(~empty & ~long if pairs.too_long == "drop" else ~empty)
+    kept = kept[sizes[0][kept] > pairs.longer_than]
     if not len(kept):
         raise UserError("data", f"at least one pair with texts that fit {limits}", f"none of {len(empty)} in {place}")
     return kept
