@@ -74,7 +74,9 @@ def main() -> None:
     parser.add_argument("--contenders", default=",".join(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--clock", default="wall", choices=tuple(contenders.CLOCKS), help="cpu: for one core of a busy machine")
+    parser.add_argument(
+        "--clock", default="wall", choices=tuple(contenders.CLOCKS), help="cpu: for one core of a busy machine"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.worker:

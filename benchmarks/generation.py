@@ -128,7 +128,9 @@ def main() -> None:
                 faster = contenders.ratio(base["seconds"], seen["seconds"])
                 rows.append([model, search, contender, f"{seen['parameters']:,}", f"{rate:.0f}", f"{faster:.2f}"])
                 rows[-1].append(f"{seen['first']:.1f}")
-    title = f"{os.cpu_count()} cores: tokens a second, {flags.batch} texts of {flags.length} tokens, {flags.rounds} rounds"
+    title = (
+        f"{os.cpu_count()} cores: tokens a second, {flags.batch} texts of {flags.length} tokens, {flags.rounds} rounds"
+    )
     table(title, ["model", "search", "contender", "parameters", "tokens/s", "x transformers", "first s"], rows)
 
 

@@ -18,7 +18,9 @@ def sources(data: Dataset, *prompts: str) -> list[str]:
     given = prompts_for(data, "data").inputs(prompts, "prompts")
     real = given.get("source_segments", np.ones_like(given["source_tokens"]))
     assert (np.diff(np.asarray(real)) <= 0).all()  # padding is on the right
-    return [Bytes(("<s>", "</s>")).decode(row[keep > 0]) for row, keep in zip(given["source_tokens"], real, strict=True)]
+    return [
+        Bytes(("<s>", "</s>")).decode(row[keep > 0]) for row, keep in zip(given["source_tokens"], real, strict=True)
+    ]
 
 
 def test_a_source_is_put_into_the_format_of_one_feature() -> None:

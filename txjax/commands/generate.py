@@ -44,7 +44,9 @@ def run(argv: list[str]) -> int:
             program = backend.jit(lambda v, given: search.hypotheses(generator, v, given, flags.length))
             hypotheses = jax.device_get(program(found.variables, inputs))
             rows = zip(hypotheses.tokens, hypotheses.scores, hypotheses.exist, strict=True)
-            answers = [(tokens[exist], {"scores": scores[exist][: flags.samples].tolist()}) for tokens, scores, exist in rows]
+            answers = [
+                (tokens[exist], {"scores": scores[exist][: flags.samples].tolist()}) for tokens, scores, exist in rows
+            ]
         else:
             parts = stream(generator, found.variables, inputs, flags.length, jax.random.key(flags.seed), search)
             if len(prompts) == flags.samples == 1 and not flags.json:

@@ -15,7 +15,9 @@ from txjax.nn import Logits
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, path_name
 
-Inputs = Mapping[str, jax.Array | np.ndarray]  # the model's arguments by name: `tokens` [B P], the prompt, and any others
+Inputs = Mapping[
+    str, jax.Array | np.ndarray
+]  # the model's arguments by name: `tokens` [B P], the prompt, and any others
 TEXT = ("tokens", "segments", "positions")  # the inputs along the text
 
 Step = tuple[Float[Array, "B V"], PyTree]  # the logits of the next token, and the state of the texts so far

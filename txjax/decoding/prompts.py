@@ -120,8 +120,9 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
         templates = {part.source for part in pairs}
         features = set().union(*map(_features, templates))
         one = len(templates) == len(features) == 1 and not any(form for _, form in features)
-        tokenizer, template = pairs[0].tokenizer, pairs[0].source if one else None
-        return Sources(tokenizer, tokenizer.special(pairs[0].end), pairs=pairs[0], template=template)
+        first = pairs[0]
+        template = first.source if one else None
+        return Sources(first.tokenizer, first.tokenizer.special(first.end), pairs=first, template=template)
     tokenizer = getattr(data, "tokenizer", None)
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"

@@ -81,11 +81,13 @@ class Sampling(Search):
     def filtered(self, logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
         """The logits after `temperature`, which is above 0; -inf for tokens that are not drawn."""
         logits = logits / self.temperature
+        ranked = None
         if self.top_k is not None:
-            floor = jax.lax.top_k(logits, min(self.top_k, logits.shape[-1]))[0][:, -1:]
+            ranked, _ = jax.lax.top_k(logits, min(self.top_k, logits.shape[-1]))
+            floor = ranked.min(-1, keepdims=True)  # not ranked[:, -1:]: XLA would sort all tokens
             logits = jnp.where(logits < floor, -jnp.inf, logits)
         if self.top_p is not None:
-            ranked = jnp.sort(logits, axis=-1)[:, ::-1]
+            ranked = jnp.sort(logits, axis=-1)[:, ::-1] if ranked is None else ranked
             chances = jax.nn.softmax(ranked, axis=-1)
             before = jnp.cumsum(chances, axis=-1) - chances
             floor = jnp.where(before < self.top_p, ranked, jnp.inf).min(-1, keepdims=True)

@@ -27,8 +27,8 @@ class Samples(Evaluator):
       prompts: the texts that are continued, or an encoder-decoder's sources.
       texts: the number of texts per prompt; equal ones if the search draws nothing.
       length: the number of tokens to generate, at most.
-      search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is None, texts of an encoder-decoder end as those of
-        `data`.
+      search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is None, texts of an encoder-decoder end at the
+        end token of `data`.
     """
 
     prompts: tuple[str, ...] = ("\n",)
@@ -44,7 +44,9 @@ class Samples(Evaluator):
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         prompts = prompts_for(self.data, "eval.data")
         if "source_tokens" in {*train.spec()} ^ {*self.data.spec()}:
-            expected = "sources, as in config.data" if "source_tokens" in train.spec() else "no sources, as in config.data"
+            expected = (
+                "sources, as in config.data" if "source_tokens" in train.spec() else "no sources, as in config.data"
+            )
             raise UserError("eval.data", expected, type(self.data).__name__)
         if (self.search.end or 0) >= prompts.tokenizer.vocab():
             raise UserError("eval.search.end", f"a token below {prompts.tokenizer.vocab()}", self.search.end)
