@@ -85,7 +85,7 @@ class Sinusoidal(Positions):
     """Sines and cosines at wavelengths up to 2 pi theta (Vaswani et al. 2017, 3.5).
 
     Attributes:
-      layout: "interleaved" has sines in the even and cosines in the odd channels, as in the paper; "halves" has sines in
+      layout: "interleaved" has sines in the even, cosines in the odd channels, as in the paper; "halves" has sines in
         the first and cosines in the second half, as in the authors' code and in Marian.
       amplitude: of the waves. 1 is for embeddings of unit variance, as in the paper; it is too large for embeddings
         initialised with a standard deviation of 0.02.

@@ -61,10 +61,9 @@ def scale_by_adafactor(axes: PyTree, exponent: float, min_scale: float) -> optax
 
     def direction(g: jax.Array, p: jax.Array, names: Axes, row: PyTree, column: PyTree, full: PyTree) -> jax.Array:
         m, own = matrix(names), names.own
-        if m:  # two roots, since in float32 the product is zero for a token without a gradient
-            u = g / jnp.sqrt(row / row.mean(m.inputs, keepdims=True)) / jnp.sqrt(column)
-        else:
-            u = g / jnp.sqrt(full)
+        # Two roots, since in float32 the product is zero for a token without a gradient.
+        root = jnp.sqrt(row / row.mean(m.inputs, keepdims=True)) * jnp.sqrt(column) if m else jnp.sqrt(full)
+        u = g / root
         return u / jnp.maximum(1.0, rms(u, own) / CLIP) * jnp.maximum(min_scale, rms(p, own))
 
     def init(params: PyTree) -> AdafactorState:

@@ -144,7 +144,9 @@ def transformer(*, vocab: int, width: int, depth: int, heads: int, **fields: Any
     return EncoderDecoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
 
 
-def t5(*, vocab: int, width: int, depth: int, heads: int, head_size: int | None = None, **fields: Any) -> EncoderDecoder:
+def t5(
+    *, vocab: int, width: int, depth: int, heads: int, head_size: int | None = None, **fields: Any
+) -> EncoderDecoder:
     """An encoder-decoder as in T5 (Raffel et al. 2020, 2.1): pre-norm, RMSNorm, relative positions, no biases.
 
     Args:
@@ -165,4 +167,5 @@ def t5(*, vocab: int, width: int, depth: int, heads: int, head_size: int | None 
 
 def t5_v1_1(**fields: Any) -> EncoderDecoder:
     """`t5` with the changes of version 1.1: gated GELU (Shazeer 2020), an output kernel of its own."""
-    return t5(**dict(mlp=GatedMLP(activation="gelu_tanh", use_bias=False), head=Untied()) | fields)
+    style: dict[str, Any] = dict(mlp=GatedMLP(activation="gelu_tanh", use_bias=False), head=Untied())
+    return t5(**style | fields)
