@@ -149,7 +149,7 @@ every_family = pytest.mark.parametrize("family", families())
 
 @pytest.mark.slow
 @every_family
-def test_a_run_resumes_is_one_of_several_in_microbatches_and_starts_another(family: str, tmp_path: Path, data: None) -> None:
+def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path, data: None) -> None:
     experiment = tiny(family)
     assert train(experiment, tmp_path / "run") == 0
     wanted = rows(tmp_path / "run")
