@@ -100,9 +100,7 @@ def wait_for_message(workdir, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "when"), [("SIGTERM", "stepping"), ("SIGINT", "compiling")]
-)
+@pytest.mark.parametrize(("number", "when"), [("SIGTERM", "stepping"), ("SIGINT", "compiling")])
 def test_a_signal_to_any_process_saves_the_same_step(config, straight, tmp_path, number, when):
     workdir = tmp_path / "run"
     processes = start_several(2, config, workdir)
