@@ -6,8 +6,8 @@
 One byte-level BPE of 37,000 pieces serves both languages. A batch of 896 pairs has about 25,000 tokens of each. The
 paper's scores are those of the average of the last five (base) or twenty (big) checkpoints, which are kept.
 
-Cost: 1.1e18 FLOPs for base, counted at 32 positions a sentence, padding included: 0.8 hours of one H100 at 40% of its 989.5
-TFLOP/s. big 1.1e19, 7.8 hours.
+Cost: 1.1e18 FLOPs for base at 32 positions a sentence, 0.8 hours of one H100 at 40% of its 989.5 TFLOP/s; big 1.1e19,
+7.8 hours.
 Score: not run here. The paper gives 27.3 BLEU of newstest2014 for base, 28.4 for big (table 2).
 """
 
