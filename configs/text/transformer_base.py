@@ -6,7 +6,8 @@
 One byte-level BPE of 37,000 pieces serves both languages. A batch of 896 pairs has about 25,000 tokens of each. The
 paper's scores are those of the average of the last five (base) or twenty (big) checkpoints, which are kept.
 
-Cost: {COST}
+Cost: 1.1e18 FLOPs for base at 32 positions a sentence, 0.8 hours of one H100 at 40% of its 989.5 TFLOP/s; big 1.1e19,
+7.8 hours.
 Score: not run here. The paper gives 27.3 BLEU of newstest2014 for base, 28.4 for big (table 2).
 """
 
@@ -15,6 +16,7 @@ from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text import presets
+from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, InverseSquareRoot
 from txjax.sharding import Mesh
@@ -30,7 +32,7 @@ def get_config(size: str = "base") -> Experiment:
     name, languages = "wmt14_translate/de-en", ("en", "de")
     tokenizer = Trained(algorithm=BPE(), size=37000, name=name, features=languages, specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=128, length=128, tokenizer=tokenizer)
-    model = presets.transformer(size, dtype="bfloat16")
+    model = presets.transformer(size, dtype="bfloat16", stack=Stack(remat="none" if size == "base" else "dots"))
     steps, every, kept = RECIPES[size]
     return Experiment(
         model=model,

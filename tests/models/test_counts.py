@@ -1,5 +1,6 @@
 """Parameter counts of published sizes, on shapes alone."""
 
+import copy
 import math
 from typing import Any
 
@@ -127,7 +128,7 @@ def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:
     projection = "gated-gelu" if version_1_1 else "relu"
     model = t.T5ForConditionalGeneration(t.T5Config(**fields, d_ff=hidden, feed_forward_proj=projection))
     if version_1_1:  # the class ties the head of any config; published files have one of their own
-        del model.all_tied_weights_keys["lm_head.weight"]
+        model.lm_head, model.tie_weights = copy.deepcopy(model.lm_head), lambda: None
     return model
 
 
