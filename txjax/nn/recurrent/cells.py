@@ -1,6 +1,6 @@
 """Recurrent cells: one step from a state and an input to the next state."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -56,7 +56,7 @@ class Cell(nn.Module):
         """
         assert self.width and self.initial and self.scaling
         size = gates or self.gates, self.width
-        drawn = {"initial": self.initial, "scaling": self.scaling}
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         return Linear(size, ("gates", "width"), (axis,), use_bias, **drawn, name=name)(x)
 
     @nn.nowrap
