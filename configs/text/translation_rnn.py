@@ -28,19 +28,19 @@ def get_config(style: str = "bahdanau") -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
-    sizes: dict[str, Any] = dict(vocab=4000, width=256, encoder_width=128, use_bias=True, dropout=0.3)
+    sizes: dict[str, Any] = dict(vocab=4000, width=256, encoder_width=128, use_bias=True, dropout=0.2)
     models: dict[str, Model] = {
         "bahdanau": RecurrentEncoderDecoder(**sizes),
         "luong": luong(**sizes),
         "rnnsearch": presets.rnnsearch(),
     }
-    num_steps = 3000
+    num_steps = 2000
     return Experiment(
         model=models[style or "bahdanau"],
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1)),
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
         evals={"valid": Evaluation(Pairs(split="validation", **texts), every_steps=250)},
-        optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
+        optimizer=AdamW(peak_lr=3e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=500, keep=2),
         num_steps=num_steps,
         batch_size=80 if style == "rnnsearch" else 64,
