@@ -6,7 +6,9 @@ The baseline of `translation.py`, on its data: `multi30k/en_de`, which must be p
 with one vocabulary of 4,000 pieces for both languages.
 
 Variants: `--config=configs/text/translation_rnn.py:luong`, as in Luong et al. 2015; `:rnnsearch` has the sizes of
-Bahdanau et al. 2015 and their batch, for `txjax plan`.
+Bahdanau et al. 2015 and their batch:
+
+    txjax plan --config=configs/text/translation_rnn.py:rnnsearch --topology=v5e:2x4 --config.data.buckets='()'
 """
 
 from typing import Any
