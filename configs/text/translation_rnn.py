@@ -3,8 +3,12 @@
     txjax train --config=configs/text/translation_rnn.py --workdir=runs/translation_rnn
 
 The baseline of `translation.py`, on its data: `multi30k/en_de`, which must be prepared in TFDS_DATA_DIR (docs/data.md),
-with one vocabulary of 4,000 pieces for both languages. A variant is as in Luong et al. 2015:
-`--config=configs/text/translation_rnn.py:luong`.
+with one vocabulary of 4,000 pieces for both languages.
+
+Variants: `--config=configs/text/translation_rnn.py:luong`, as in Luong et al. 2015; `:rnnsearch` has the sizes of
+Bahdanau et al. 2015 and their batch:
+
+    txjax plan --config=configs/text/translation_rnn.py:rnnsearch --topology=v5e:2x4 --config.data.buckets='()'
 """
 
 from typing import Any
@@ -13,30 +17,34 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import RecurrentEncoderDecoder, luong
-from txjax.nn import GRU
+from txjax.models import Model, RecurrentEncoderDecoder, luong
+from txjax.models.text import presets
 from txjax.objectives import NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import AdamW, Cosine
 
-VARIANTS = ("bahdanau", "luong")
+VARIANTS = ("bahdanau", "luong", "rnnsearch")
 
 
 def get_config(style: str = "bahdanau") -> Experiment:
     name, specials = "multi30k/en_de", ("[PAD]", "[START]", "[END]")
     tokenizer = Trained(algorithm=BPE(), size=4000, name=name, features=("en", "de"), specials=specials)
     texts = dict(source="{en}", target="{de}", source_length=48, length=48, tokenizer=tokenizer)
-    sizes: dict[str, Any] = dict(vocab=4000, width=256, encoder_width=128, use_bias=True, dropout=0.3)
-    made = luong(**sizes) if style == "luong" else RecurrentEncoderDecoder(**sizes, cell=GRU())
-    num_steps = 3000
+    sizes: dict[str, Any] = dict(vocab=4000, width=256, encoder_width=128, use_bias=True, dropout=0.2)
+    models: dict[str, Model] = {
+        "bahdanau": RecurrentEncoderDecoder(**sizes),
+        "luong": luong(**sizes),
+        "rnnsearch": presets.rnnsearch(),
+    }
+    num_steps = 2000
     return Experiment(
-        model=made,
+        model=models[style or "bahdanau"],
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1)),
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
         evals={"valid": Evaluation(Pairs(split="validation", **texts), every_steps=250)},
-        optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
+        optimizer=AdamW(peak_lr=3e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=500, keep=2),
         num_steps=num_steps,
-        batch_size=64,
+        batch_size=80 if style == "rnnsearch" else 64,
         log_every_steps=50,
     )

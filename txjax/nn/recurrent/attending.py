@@ -76,15 +76,11 @@ class AttendingDecoder(nn.Module):
     @nn.nowrap
     def _kept(self, source: Annotations | None) -> Annotations:
         """The source of this call, or of the first one."""
-        keys = values = real = None
+        arrays: dict[str, jax.Array | None] = {"keys": None, "values": None, "real": None}
         if source is not None:
-            keys, values = source.keys, source.values
-            real = jnp.ones(keys.shape[:2], bool) if source.real is None else source.real
-
-        def kept(name: str, array: jax.Array | None) -> jax.Array:
-            return keep_in_cache(self, f"source_{name}", array, "batch")
-
-        return Annotations(kept("keys", keys), kept("values", values), kept("real", real))
+            real = jnp.ones(source.keys.shape[:2], bool) if source.real is None else source.real
+            arrays = {"keys": source.keys, "values": source.values, "real": real}
+        return Annotations(*(keep_in_cache(self, f"source_{name}", x, "batch") for name, x in arrays.items()))
 
 
 class AttendFirst(AttendingDecoder):
