@@ -3,7 +3,7 @@
     txjax train --config=configs/text/translation_rnn.py --workdir=runs/translation_rnn
 
 The baseline of `translation.py`, on its data: `multi30k/en_de`, which must be prepared in TFDS_DATA_DIR (docs/data.md),
-with one vocabulary of 4,000 pieces for both languages.
+with one vocabulary of 4,000 pieces for both languages. BLEU needs the extra `text` (sacrebleu).
 
 Variants: `--config=configs/text/translation_rnn.py:luong`, as in Luong et al. 2015; `:rnnsearch` has the sizes of
 Bahdanau et al. 2015 and their batch:
@@ -15,7 +15,8 @@ from typing import Any
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Pairs, Trained
-from txjax.eval import Evaluation
+from txjax.decoding import Beam
+from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
 from txjax.models import Model, RecurrentEncoderDecoder, luong
 from txjax.models.text import presets
@@ -36,12 +37,15 @@ def get_config(style: str = "bahdanau") -> Experiment:
         "luong": luong(**sizes),
         "rnnsearch": presets.rnnsearch(),
     }
-    num_steps = 2000
+    beam, num_steps = Beam(size=4, length_penalty=0.6), 2000
     return Experiment(
         model=models[style or "bahdanau"],
         objective=NextToken(loss=CrossEntropy(label_smoothing=0.1)),
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
-        evals={"valid": Evaluation(Pairs(split="validation", **texts), every_steps=250)},
+        evals={
+            "valid": Evaluation(Pairs(split="validation", **texts), every_steps=250),
+            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps, bootstrap=1000),
+        },
         optimizer=AdamW(peak_lr=3e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=500, keep=2),
         num_steps=num_steps,

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 import pytest
 import sacrebleu
+import scipy.stats
+import sklearn.metrics
 from evaluated import HELD, Bigrams, Copier, measure
 
 from txjax import sharding
@@ -16,6 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, NextTokenWindows, Pairs, Tasks
 from txjax.decoding import Beam, Sampling
 from txjax.eval import GeneratedTexts
+from txjax.eval.text_metrics import compare
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.models import EncoderDecoder
@@ -148,3 +151,16 @@ def test_evaluate_gives_the_score_of_the_log(pairs, tmp_path, capsys):
     scores = json.loads(capsys.readouterr().out)
     assert scores["eval/texts/chrf"] == logged[4]
     assert (tmp_path / "run/samples/texts/4.txt").read_text() == texts
+
+
+def test_classes_and_numbers_as_text():
+    outputs = ["not acceptable", " acceptable", "", "acceptable "]
+    targets = ["not acceptable", "acceptable", "acceptable", "not acceptable"]
+    scores, lines = compare(outputs, targets, ("matthews", "exact_match"))
+    assert scores["exact_match"] == 0.5 and lines[1] == "exact_match = 0.5000"
+    numbers = {text.strip(): i for i, text in enumerate(sorted(outputs))}
+    wanted = sklearn.metrics.matthews_corrcoef([numbers[t] for t in targets], [numbers[o.strip()] for o in outputs])
+    assert scores["matthews"] == pytest.approx(wanted)
+    scores, _ = compare(["1.2", "no", "nan", "4.0 "], ["1.0", "2.0", "3.0", "5.0"], ("pearson", "spearman"))
+    assert scores["pearson"] == pytest.approx(np.corrcoef([1.2, -1, -1, 4], [1, 2, 3, 5])[0, 1])
+    assert scores["spearman"] == pytest.approx(scipy.stats.spearmanr([1.2, -1, -1, 4], [1, 2, 3, 5]).statistic)

@@ -35,7 +35,7 @@ class GeneratedTexts(Evaluator):
     Attributes:
       data: `Pairs`; their buckets cut the sources. One program is compiled for each length of these.
       metrics: `bleu`, `chrf` and `ter` of sacrebleu, from 0 to 100; `exact_match`, the share of texts that equal their
-        target.
+        target; `matthews` of texts that are classes, `pearson` and `spearman` of numbers.
       search: how tokens are chosen. If its `end` is None, it is the end token of `data`.
       bootstrap: resamplings of the pairs for 95% intervals (Koehn 2004): `bleu_ci` is half the width of `bleu`'s. If
         None, there are no intervals.
