@@ -59,7 +59,6 @@ BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positi
 
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
-HALVES = {**TRANSLATED, "positions": Sinusoidal(layout="halves")}
 
 
 def tiny(**fields: Any) -> Any:
@@ -88,10 +87,10 @@ MODELS = {
     "bert-spans": (Bert(**BERT, head=StartEnd()), {"tokens": TOKENS}),
     "bert-features": (Bert(**BERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
-    "marian": (transformer(**HALVES, encoder_depth=3), PAIR),
-    "marian-bias": (transformer(**HALVES, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
-    "marian-two-vocabularies": (transformer(**HALVES, source_vocab=13, embedding=Embed()), PAIR),
-    "marian-untied": (transformer(**HALVES, source_vocab=11, head=Untied()), PAIR),
+    "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
+    "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
+    "marian-two-vocabularies": (transformer(**TRANSLATED, source_vocab=13, embedding=Embed()), PAIR),
+    "marian-untied": (transformer(**TRANSLATED, source_vocab=11, head=Untied()), PAIR),
     "t5": (t5(**TRANSLATED, encoder_depth=1, head_size=5, dropout=0.1, positions=T5Relative(buckets=8)), PAIR),
     "t5-tied": (t5(**TRANSLATED, head=Tied(), mlp=GatedMLP(activation="gelu", use_bias=False)), PAIR),
     "t5-v1_1": (t5_v1_1(**TRANSLATED), PAIR),
@@ -252,9 +251,15 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
             "config.model.attention: expected one Attention, the same",
         ),
         (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
-        (transformer(**TRANSLATED), "config.model.positions.layout: expected 'halves', got 'interleaved'"),
-        (transformer(**HALVES, block=PreNorm()), "config.model.block.class: expected '.*PostNorm'"),
-        (transformer(**HALVES, cross=CrossAttention(head_size=4)), "config.model.cross.head_size: expected 3, got 4"),
+        (
+            transformer(**TRANSLATED, positions=Sinusoidal()),
+            "config.model.positions.layout: expected 'halves', got 'interleaved'",
+        ),
+        (transformer(**TRANSLATED, block=PreNorm()), "config.model.block.class: expected '.*PostNorm'"),
+        (
+            transformer(**TRANSLATED, cross=CrossAttention(head_size=4)),
+            "config.model.cross.head_size: expected 3, got 4",
+        ),
         (t5(**TRANSLATED, attention=Attention(use_bias=False)), "config.model.attention.scale: expected 1.0, got None"),
         (t5(**TRANSLATED, source_vocab=12), "config.model.source_vocab: expected None, got 12"),
         (EncoderDecoder(**TRANSLATED), "config.model: expected a model that Hugging Face has too"),
