@@ -27,7 +27,7 @@ def test_source_and_target_restore_the_text(count: int) -> None:
         parts = corrupt(jax.random.key(seed), TOKENS, (jnp.arange(L) < count).astype(jnp.float32))
         source, given, target, real = (np.asarray(part) for part in parts)
         source, target = source[given], target[real]
-        assert target[-1] == END and given[: len(source)].all() and real[: len(target)].all()
+        assert target[-1] == source[-1] == END and given[: len(source)].all() and real[: len(target)].all()
         spans: dict[int, list[int]] = {}
         for token in target[:-1]:
             if token > END:
@@ -35,7 +35,7 @@ def test_source_and_target_restore_the_text(count: int) -> None:
             else:
                 spans[number].append(int(token))
         assert list(spans) == list(range(FIRST, FIRST - len(spans), -1)) and all(spans.values())
-        text = [each for token in source for each in (spans[int(token)] if token > END else [int(token)])]
+        text = [each for token in source[:-1] for each in (spans[int(token)] if token > END else [int(token)])]
         np.testing.assert_array_equal(text, TOKENS[:count])
         cut, runs = OBJECTIVE.counts(L)
         assert len(target) - 1 - len(spans) == cut[count] and len(spans) == runs[count]
@@ -45,6 +45,16 @@ def test_source_and_target_restore_the_text(count: int) -> None:
 def test_an_empty_example_has_no_target() -> None:
     _, given, _, real = OBJECTIVE.corrupt(jax.random.key(0), TOKENS, jnp.zeros(L))
     assert not given.any() and not real.any()
+
+
+def test_lengths_are_those_of_t5() -> None:
+    """568 tokens become 512 and 114, the lengths of the authors' pretraining."""
+    assert SpanCorruption(sentinel_id=32099).lengths(568) == (512, 114)
+    longest = SpanCorruption(sentinel_id=FIRST, rate=0.5, mean_span=1.0)
+    batch = {"tokens": TOKENS[None], "weights": jnp.ones((1, L))}
+    shapes = {name: x.shape for name, x in longest.inputs(batch).items()}
+    source, _, target, _ = longest.corrupt(jax.random.key(0), TOKENS, jnp.ones(L))
+    assert shapes["source_tokens"] == (1, *source.shape) and shapes["tokens"] == (1, *target.shape)
 
 
 def test_all_ways_to_cut_are_equally_likely() -> None:

@@ -23,6 +23,7 @@ FORMULAS = {
     "linear": (Linear(WARMUP, final=0.2), lambda s: PEAK * (1 - 0.8 * (s - WARMUP) / (STEPS - WARMUP))),
     "stable": (WarmupStableDecay(WARMUP, decay_steps=5), lambda s: PEAK * min(1.0, (STEPS - s) / 5)),
     "root": (InverseSquareRoot(WARMUP), lambda s: PEAK * math.sqrt(WARMUP / (s + 1))),
+    "held": (InverseSquareRoot(WARMUP, hold_steps=10), lambda s: PEAK * math.sqrt(10 / max(s + 1, 10))),
 }
 
 

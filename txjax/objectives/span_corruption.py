@@ -22,14 +22,14 @@ class SpanCorruption(Objective):
     A row is one text: as in the paper, whose rows run through the ends of documents, the data have no `segments`. The n
     tokens of a row that have weight come first. round(rate * n) of them are cut out, in round(rate * n / mean_span)
     spans drawn uniformly. The source is the text with the i-th span replaced by the i-th sentinel; the target is every
-    span after its sentinel, then `end_id`.
+    span after its sentinel. Both end with `end_id`.
 
     The model is called with `source_tokens`, `source_segments`, `tokens` (the target after `start_id`) and `segments`.
 
     Attributes:
       sentinel_id: id of the first sentinel; the i-th is `sentinel_id` - i, as in T5's vocabulary (32099 downwards). All
         must be special tokens of the data's tokenizer.
-      end_id: the last token of a target; a special token.
+      end_id: the last token of a source and of a target; a special token.
       start_id: the decoder's first input; a special token.
       rate: fraction of the tokens that are cut out.
       mean_span: the mean length of a span.
@@ -86,10 +86,20 @@ class SpanCorruption(Objective):
         _, spans = self.counts(length)
         return range(self.sentinel_id, self.sentinel_id - int(spans.max()), -1)
 
+    def lengths(self, length: int) -> tuple[int, int]:
+        """The lengths of source and target of `length` tokens; those of fewer tokens are padded."""
+        cut, spans = self.counts(length)
+        kept = np.arange(length + 1) - cut
+        return int((kept + spans).max()) + 1, int((cut + spans).max()) + 1
+
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        """The whole text as source and as target."""
+        """The beginning of the text as source and as target, of their lengths."""
         tokens, segments = batch["tokens"], (batch["weights"] > 0).astype(jnp.int32)
-        return {"source_tokens": tokens, "source_segments": segments, "tokens": tokens, "segments": segments}
+        source, target = (
+            [jnp.pad(x, ((0, 0), (0, max(0, size - x.shape[1]))))[:, :size] for x in (tokens, segments)]
+            for size in self.lengths(tokens.shape[1])
+        )
+        return dict(zip(("source_tokens", "source_segments", "tokens", "segments"), [*source, *target], strict=True))
 
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
@@ -97,7 +107,7 @@ class SpanCorruption(Objective):
         """One example's source and target, and which of their tokens are not padding. S and T depend on L alone."""
         length, at = len(tokens), jnp.arange(len(tokens), dtype=jnp.int32)
         cut_of, spans_of = self.counts(length)
-        most, longest = int(spans_of.max()), int((np.arange(length + 1) - cut_of + spans_of).max())
+        most, (longest, size) = int(spans_of.max()), self.lengths(length)
         count = (weights > 0).sum()
         cut, spans = jnp.asarray(cut_of)[count], jnp.asarray(spans_of)[count]
 
@@ -111,16 +121,15 @@ class SpanCorruption(Objective):
         hidden = (span >= 0) & (at < (starts + cut_parts)[span]) & (at < count)
         first = hidden & (at == starts[span])
         stays = (at < count) & (~hidden | first)
-        order = jnp.argsort(~stays, stable=True)[:longest]
-        source = jnp.where(first, self.sentinel_id - span, tokens)[order]
+        order = jnp.pad(jnp.argsort(~stays, stable=True), (0, 1))[:longest]
+        source = jnp.where(first, self.sentinel_id - span, tokens)[order].at[stays.sum()].set(self.end_id)
 
-        size = int(cut_of.max()) + most + 1
         place = jnp.where(hidden, jnp.cumsum(hidden, dtype=jnp.int32) + span, size)
         sentinel = jnp.where(number < spans, jnp.cumsum(cut_parts) - cut_parts + number, size)
         target = jnp.zeros(size, jnp.int32).at[place].set(tokens, mode="drop")
         target = target.at[sentinel].set(self.sentinel_id - number, mode="drop").at[cut + spans].set(self.end_id)
-        real = (jnp.arange(size) <= cut + spans) & (count > 0)
-        return source, jnp.arange(longest) < stays.sum(), target, real
+        given, real = (jnp.arange(n) <= last for n, last in ((longest, stays.sum()), (size, cut + spans)))
+        return source, given & (count > 0), target, real & (count > 0)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         corrupt = jax.vmap(self.corrupt)

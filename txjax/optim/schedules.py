@@ -7,6 +7,7 @@ first update and the peak at number W - 1. From then on it is `decay(t)` with t 
 import dataclasses
 import math
 
+import jax.numpy as jnp
 import optax
 
 from txjax.types import UserError, config_field
@@ -109,10 +110,20 @@ class WarmupStableDecay(Schedule):
 
 @dataclasses.dataclass
 class InverseSquareRoot(Schedule):
-    """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3), for a run of any length."""
+    """`peak * sqrt(W / (s + 1))` after the warmup (Vaswani et al. 2017, eq. 3), for a run of any length.
 
-    warmup_steps: int = config_field(100, at_least=1)
+    Attributes:
+      hold_steps: H, updates until the peak begins to fall: `peak * sqrt(H / max(s + 1, H))`. If None, the warmup's. T5
+        (Raffel et al. 2020, 3.1.3) has a peak of 0.01, no warmup and 10,000.
+    """
+
+    hold_steps: int | None = config_field(None, at_least=1)
 
     def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
-        start = self.warmup_steps
-        return lambda t: peak_lr * math.sqrt(start) * (t + start + 1.0) ** -0.5
+        warmup, hold = self.warmup_steps, self.warmup_steps if self.hold_steps is None else self.hold_steps
+        if hold < max(warmup, 1):
+            field = "warmup_steps" if self.hold_steps is None else "hold_steps"
+            raise UserError(f"config.optimizer.schedule.{field}", f"at least {max(warmup, 1)}", hold)
+        if hold == warmup:
+            return lambda t: peak_lr * math.sqrt(hold) * (t + warmup + 1.0) ** -0.5
+        return lambda t: peak_lr * math.sqrt(hold) * jnp.maximum(t + warmup + 1.0, hold) ** -0.5

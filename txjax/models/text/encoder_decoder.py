@@ -134,7 +134,7 @@ class EncoderDecoder(Transformer, kw_only=True):
 def transformer(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> EncoderDecoder:
     """An encoder-decoder as in Vaswani et al. 2017: post-norm, sines, ReLU, one embedding for inputs and outputs.
 
-    Sines and cosines are in two halves of the channels, as in the authors' code, so that Hugging Face's Marian is equal.
+    Sines and cosines are in two halves of the channels, as in the authors' code and in Hugging Face's Marian.
     """
     style: dict[str, Any] = dict(
         embedding=ScaledEmbed(),
