@@ -215,7 +215,7 @@ def test_objective_states_its_needs(kind: type[Objective]) -> None:
     for keys in itertools.product(*(need.split(" | ") for need in needs)):
         assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
         if not isinstance(objective, Several):
-            assert objective.inputs(dict.fromkeys(keys, jnp.zeros(())))
+            assert objective.inputs(dict.fromkeys(keys, jnp.zeros((1, 8))))
 
 
 @on_models

@@ -9,6 +9,10 @@ The paper's recipe: post-norm (`--config.model.block='PreNorm()'` trains too), A
 root, dropout, label smoothing, a beam of 4, the mean of the last 5 checkpoints. Batches are of 64 pairs of similar
 length, about 1,100 target tokens; so the learning rate at step s is half of the paper's d^-0.5 s^-0.5. BLEU
 needs the extra `text` (sacrebleu).
+
+Cost: about 14 minutes on two CPU cores, with other work beside it.
+Score: eval/test/bleu 33.54 ± 1.5 (95% interval of the bootstrap); the mean of the last 5 checkpoints has 34.42.
+A translation word by word has 8.3, the translation of the nearest training sentence 9.6.
 """
 
 from txjax.checkpoint import Checkpoints

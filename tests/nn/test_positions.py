@@ -1,5 +1,6 @@
 """Positions against their papers' formulas, written with loops."""
 
+import functools
 import math
 
 import jax.numpy as jnp
@@ -116,11 +117,13 @@ def test_t5_buckets(direction: str) -> None:
     np.testing.assert_array_equal(got, [bucket_by_hand(int(d), 32, 128, direction) for d in distances])
 
 
-def test_t5_bias_is_the_table_by_bucket() -> None:
+@pytest.mark.parametrize(("causal", "direction"), [(True, "past"), (False, "both")])
+def test_t5_bias_is_the_table_by_bucket(causal: bool, direction: str) -> None:
     table = numbers(32, 2)
-    got = np.asarray(call(T5Relative().apply, {"params": {"table": table}}, POSITIONS, POSITIONS, 2, method="bias"))
+    bias = functools.partial(T5Relative().apply, heads=2, causal=causal, method="bias")
+    got = np.asarray(call(bias, {"params": {"table": table}}, POSITIONS, POSITIONS))
     for b, h, q, k in np.ndindex(2, 2, 5, 5):
-        bucket = bucket_by_hand(int(POSITIONS[b, k]) - int(POSITIONS[b, q]), 32, 128, "past")
+        bucket = bucket_by_hand(int(POSITIONS[b, k]) - int(POSITIONS[b, q]), 32, 128, direction)
         assert got[b, h, q, k] == table[bucket, h]
 
 
