@@ -59,12 +59,12 @@ class Score:
 
 
 def cpu_minutes(docstring: str) -> float | None:
-    """What training costs at most, where it is stated in minutes of a CPU."""
+    """What training costs at most, where it is stated in minutes or seconds of a CPU."""
     cost = re.search(r"^Cost: (.*?)(?=^Score:)", docstring, re.MULTILINE | re.DOTALL)
     if cost is None or "CPU" not in cost[1]:
         return None
-    found = re.findall(r"([\d.]+) minutes?", cost[1])
-    return max(map(float, found)) if found else None
+    found = re.findall(r"([\d.]+) (minute|second)s?", cost[1])
+    return max(float(number) / {"minute": 1, "second": 60}[unit] for number, unit in found) if found else None
 
 
 def read(path: Path) -> Score | None:

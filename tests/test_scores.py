@@ -55,6 +55,7 @@ def test_scores_are_read_from_docstrings(tmp_path):
             (None, "eval/valid/loss", 1.92, 3.0),
         ),
         ("1.5 minutes of a CPU", "mrpc: eval/valid/f1 0.7 ± 0.1.", ("mrpc", "eval/valid/f1", 0.7, 1.5)),
+        ("90 seconds on two CPU cores", "eval/test/accuracy 0.976.", (None, "eval/test/accuracy", 0.976, 1.5)),
         ("1e18 FLOPs", "not run here.", None),
     ):
         path.write_text(f'"""A config.\n\nCost: {cost}.\nScore: {line}\n"""\n')
