@@ -109,6 +109,11 @@ def unroll(depth: int) -> int:
     return cpu.unroll(depth) if platform() == "cpu" else 1
 
 
+def unstacks(depth: int) -> bool:
+    """Whether decoding with `depth` layers takes their parameters apart first: see `cpu.unstacks`."""
+    return platform() == "cpu" and cpu.unstacks(depth)
+
+
 def need_host_memory(field: str) -> None:
     """Raises UserError, for the field that needs it, if devices can't access host memory."""
     if _target.get() is not None:

@@ -9,6 +9,8 @@ import sys
 MANY = 6_000_000  # random numbers, from which level 1 saves the second that it takes longer to compile
 UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
 
+UNSTACKED = 48  # layers in decoding, which compiles faster
+
 
 def keep_freed_memory() -> bool:
     """Sets glibc to keep freed memory, and returns whether it does. Returned memory causes page faults at every step.
@@ -41,3 +43,8 @@ def options_once(numbers: int) -> dict[str, int]:
 def unroll(depth: int) -> int:
     """The layers, of `depth`, in one turn of a loop: each turn copies what the backward pass needs on a CPU."""
     return depth if depth <= UNROLLED else 1
+
+
+def unstacks(depth: int) -> bool:
+    """Whether decoding takes the parameters of `depth` layers apart first; a loop copies them for every token."""
+    return depth <= UNSTACKED

@@ -81,7 +81,7 @@ def test_bfloat16_is_of_activations_alone() -> None:
     layout = shapes(model, TOKENS)
     assert {leaf.dtype for leaf in jax.tree.leaves(layout)} == {np.dtype("float32")}
     keys = empty_cache(model, layout, {"tokens": TOKENS}, 0)["layers"]["block"]["attention"]["keys"]
-    assert keys.value.dtype == jnp.bfloat16 and keys.names == ("layers", "batch", None, "kv_heads", None)
+    assert keys.value.dtype == jnp.bfloat16 and keys.names == ("layers", "batch", "kv_heads", None, None)
     params = variables(model, TOKENS)
     logits = forward(model)(params, TOKENS)
     assert logits.dtype == jnp.float32

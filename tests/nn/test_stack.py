@@ -28,6 +28,7 @@ from txjax.nn import (
     StackRecord,
     record_stacks,
     set_model_fields,
+    unstacked,
 )
 from txjax.parametrization import Scaling
 from txjax.plan.figures import component
@@ -199,6 +200,11 @@ def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | 
 
     (want_gradient, want), (gradient, streams) = (jax.jit(jax.grad(f, has_aux=True))(params) for f in (wanted, got))
     np.testing.assert_allclose(streams, want, atol=1e-5)
+    apart = unstacked(params, [""])
+    assert [leaf.shape for leaf in jax.tree.leaves(apart)] == [
+        leaf.shape[1:] for leaf in jax.tree.leaves(params)
+    ] * sets
+    np.testing.assert_allclose(stack.apply(apart, X, CAUSAL, every=True)[1], want, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradient, want_gradient)
 
 
@@ -217,7 +223,13 @@ def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
     np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-6)
     _, changed = stack.apply(params, X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"])
     keys = changed["cache"]["block"]["attention"]["keys"]
-    assert keys.names == ("layers", "batch", None, "kv_heads", None) and keys.value.shape == (4, 2, 3, 2, 2)
+    assert keys.names == ("layers", "batch", "kv_heads", None, None) and keys.value.shape == (4, 2, 2, 3, 2)
+    _, apart = stack.apply(
+        unstacked(params, [""]), X, dataclasses.replace(CAUSAL, index=jnp.int32(0)), mutable=["cache"]
+    )
+    for layer, own in zip(keys.value, apart["cache"]["block"], strict=True):
+        assert own["attention"]["keys"].names == keys.names[1:]
+        np.testing.assert_allclose(own["attention"]["keys"].value, layer, atol=1e-6)
     noisy = [
         stack.apply(params, X, LayerContext(train=True), every=True, rngs={"dropout": jax.random.key(seed)})[1]
         for seed in (1, 1, 2)

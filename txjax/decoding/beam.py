@@ -56,6 +56,7 @@ class Beam(Search):
 
     def hypotheses(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Hypotheses:
         """The best `size` texts of each row and their scores. One loop, which ends when all rows are over."""
+        variables = generator.prepare(variables, inputs)
         logits, state = generator.start(variables, inputs, length)
         rows, vocab = logits.shape
         state = generator.select(state, jnp.zeros((rows, self.size), jnp.int32))

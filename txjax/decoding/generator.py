@@ -11,8 +11,9 @@ import numpy as np
 from flax.core import meta
 from jaxtyping import Array, Float, Int
 
-from txjax.nn import Logits
-from txjax.sharding import constrain
+from txjax import backend
+from txjax.nn import Logits, record_stacks, unstacked
+from txjax.sharding import constrain, num_shards
 from txjax.types import PyTree, UserError, path_name
 
 Inputs = Mapping[
@@ -34,6 +35,13 @@ class Generator(abc.ABC):
     """
 
     model: Any
+
+    def prepare(self, variables: PyTree, inputs: Inputs) -> PyTree:
+        """The variables in the form in which `start` and `step` read them fastest, for a search to call once.
+
+        Both take them in either form.
+        """
+        return variables
 
     @abc.abstractmethod
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
@@ -58,8 +66,15 @@ class Generator(abc.ABC):
 class Cached(Generator):
     """Decoding with a model that has a cache: each call reads one token, and only the first has the other inputs.
 
-    The state is the collection "cache". Its arrays have logical axes (`nn.cached`).
+    The state is the collection "cache". Its arrays have logical axes (`nn.cached`): "batch", whose rows follow the
+    texts, or "sources", whose rows are equal in each group, so that selecting as many as there are changes nothing.
     """
+
+    def prepare(self, variables: PyTree, inputs: Inputs) -> PyTree:
+        with record_stacks() as stacks:
+            jax.eval_shape(lambda v, given: self.model.apply(v, **given, train=False), variables, dict(inputs))
+        apart = (stack.path for stack in stacks if backend.unstacks(stack.depth) and num_shards("layers") == 1)
+        return unstacked(variables, apart)
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
         return self._call(variables, empty_cache(self.model, variables, inputs, length), inputs)
@@ -69,8 +84,11 @@ class Cached(Generator):
 
     def select(self, state: PyTree, rows: Int[Array, "B K"]) -> PyTree:
         def move(path: tuple[Any, ...], leaf: Any) -> Any:
-            if isinstance(leaf, meta.Partitioned) and "batch" in leaf.names:
-                return leaf.replace(value=select_rows(leaf.value, rows, leaf.names))
+            names = leaf.names if isinstance(leaf, meta.Partitioned) else ()
+            if "sources" in names and leaf.value.shape[names.index("sources")] == rows.size:
+                return leaf
+            for along in {"batch", "sources"} & set(names):
+                return leaf.replace(value=select_rows(leaf.value, rows, names, along))
             if isinstance(leaf, jax.Array) and leaf.ndim:
                 model, hint = type(self.model).__name__, "create it by nn.cached or nn.update_cache"
                 raise UserError(f"the cache of {model}", "an axis named batch", path_name(path), hint=hint)
@@ -118,13 +136,13 @@ class Recomputed(Generator):
         return Logits.of(output).take(state["count"][:, None] - 1)[:, 0].dense(), state
 
 
-def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...]) -> jax.Array:
-    """The rows of x, along its axis "batch", as in `Generator.select`; each device takes them from its own."""
-    axis, (groups, size) = axes.index("batch"), rows.shape
+def select_rows(x: jax.Array, rows: Int[Array, "B K"], axes: tuple[str | None, ...], along: str = "batch") -> jax.Array:
+    """The rows of x, along one of its axes, as in `Generator.select`; each device takes them from its own."""
+    axis, (groups, size) = axes.index(along), rows.shape
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     index = rows.reshape(*(1 for _ in before), groups, size, *(1 for _ in after))
     x = jnp.take_along_axis(x.reshape(*before, groups, -1, *after), index, axis=axis + 1, mode="promise_in_bounds")
-    names = tuple(None if name == "layers" else name for name in axes)  # as inside a layer: "batch" takes its devices
+    names = tuple(None if name == "layers" else name for name in axes)  # as inside a layer: the rows take its devices
     return constrain(x.reshape(*before, groups * size, *after), *names)
 
 

@@ -100,6 +100,7 @@ class Sampling(Search):
     def __call__(
         self, generator: Generator, variables: PyTree, inputs: Inputs, length: int, key: jax.Array
     ) -> Int[Array, "B T"]:
+        variables = generator.prepare(variables, inputs)
         return self.extend(generator, variables, self.start(generator, variables, inputs, length), length, key)[1]
 
     def start(self, generator: Generator, variables: PyTree, inputs: Inputs, length: int) -> Progress:
@@ -150,6 +151,7 @@ def stream(
     """
     chunks = -(-length // CHUNK)
     size = -(-length // chunks)  # surplus tokens of the last chunk are dropped
+    variables = jax.jit(generator.prepare)(variables, inputs)
     progress = jax.jit(lambda v, given: sampling.start(generator, v, given, length))(variables, inputs)
     more = jax.jit(lambda now, v, k: sampling.extend(generator, v, now, size, k), donate_argnums=0)
     for start in range(0, length, size):

@@ -46,6 +46,7 @@ from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
+from txjax.nn.stack.turns import unstacked
 
 __all__ = [
     "ACTIVATIONS",
@@ -155,6 +156,7 @@ __all__ = [
     "patchify",
     "project",
     "quantized",
+    "unstacked",
     "update_cache",
     "rotate",
     "sow_aux",

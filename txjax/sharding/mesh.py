@@ -22,6 +22,7 @@ AXES = ("pipeline", "data", "fsdp", "expert", "sequence", "tensor")
 RULES: dict[str, tuple[str, ...]] = {
     "members": ("data",),  # runs that train together; their batches are sharded by the rest of the next rule
     "batch": ("data", "fsdp", "expert", "pipeline"),  # examples of activations
+    "sources": ("data", "fsdp", "expert", "pipeline"),  # of what all texts of an example share in decoding
     "routed": ("data", "fsdp"),  # examples of activations that are dispatched to experts
     "length": ("sequence",),  # positions of activations
     "layers": ("pipeline",),

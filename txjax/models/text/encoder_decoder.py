@@ -97,7 +97,7 @@ class EncoderDecoder(Transformer, kw_only=True):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
         if window.index is not None:
-            source_segments = keep_in_cache(self, "source_segments", source_segments, "batch")
+            source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
         memory = Memory(values, self.across(tokens, segments, source_segments))
         decoder = Layers(**sizes, depth=self.depth, **self.parts(), name="decoder")
         cross = self.cross.clone(parent=None, name=None)

@@ -141,8 +141,9 @@ class Attention(Mixer):
         )
         query, key = (rotate(part, context.rotation) for part in (query, key))
         if context.index is not None:
-            key = update_cache(self, "keys", key, context.index, "kv_heads")
-            value = update_cache(self, "values", value, context.index, "kv_heads")
+            kept = {"keys": key.swapaxes(1, 2), "values": value.swapaxes(1, 2)}
+            kept = {name: update_cache(self, name, rows, context.index, "kv_heads") for name, rows in kept.items()}
+            key, value = kept["keys"].swapaxes(1, 2), kept["values"].swapaxes(1, 2)
         return query, key, value
 
     @nn.nowrap
@@ -230,7 +231,8 @@ class CrossAttention(Attention):
             rows = None if source is None else self.project(name, source, x.shape[-1])
             if rows is not None and context.index is None:
                 return rows
-            return keep_in_cache(self, f"memory_{name}", rows, "batch", None, "kv_heads")
+            rows = None if rows is None else rows.swapaxes(1, 2)
+            return keep_in_cache(self, f"memory_{name}", rows, "sources", "kv_heads").swapaxes(1, 2)
 
         return self.project("query", x), memory("key"), memory("value")
 

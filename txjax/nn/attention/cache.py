@@ -19,7 +19,8 @@ from txjax.sharding import constrain
 def cached(module: nn.Module, name: str, like: jax.Array, *axes: str | None) -> nn.Variable:
     """The module's cache array `name`: zeros of the shape and dtype of `like` if it doesn't exist yet.
 
-    Every array of the cache with a part for each sequence is created here, so that its axis "batch" has its name.
+    Every array of the cache with a part for each sequence is created here, so that its axis "batch" has its name; or
+    "sources", if the rows are computed from the other inputs alone and equal for all texts of one row of them.
 
     Args:
       axes: logical names of the first dimensions; the others have none.
@@ -29,16 +30,17 @@ def cached(module: nn.Module, name: str, like: jax.Array, *axes: str | None) -> 
 
 
 def update_cache(module: nn.Module, name: str, rows: jax.Array, index: Int[Array, ""], *axes: str | None) -> jax.Array:
-    """Writes `rows` [B L ...] at row `index` of the module's cache `name` [B S ...] and returns all of it.
+    """Writes `rows` [B ... L ...] at row `index` of the module's cache `name` [B ... S ...] and returns all of it.
 
     A cache that doesn't exist yet is created as long as the rows.
 
     Args:
-      axes: logical names of the dimensions after S.
+      axes: logical names of the dimensions between B and L. With heads there, attention reads its keys and values as
+        they are stored; XLA on CPU would transpose them for every token.
     """
-    axes = ("batch", None, *axes)
+    axes, axis = ("batch", *axes, None), len(axes) + 1
     cache = cached(module, name, rows, *axes)
-    cache.value = constrain(jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis=1), *axes)
+    cache.value = constrain(jax.lax.dynamic_update_slice_in_dim(cache.value, rows, index, axis), *axes)
     return cache.value
 
 

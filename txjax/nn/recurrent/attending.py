@@ -80,7 +80,7 @@ class AttendingDecoder(nn.Module):
         if source is not None:
             real = jnp.ones(source.keys.shape[:2], bool) if source.real is None else source.real
             arrays = {"keys": source.keys, "values": source.values, "real": real}
-        return Annotations(*(keep_in_cache(self, f"source_{name}", x, "batch") for name, x in arrays.items()))
+        return Annotations(*(keep_in_cache(self, f"source_{name}", x, "sources") for name, x in arrays.items()))
 
 
 class AttendFirst(AttendingDecoder):

@@ -1,12 +1,12 @@
-"""Layers of several kinds that take turns, and layers that share parameters, as one loop."""
+"""Layers of several kinds that take turns, layers that share parameters, and layers with arrays of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from flax import errors
+from flax import errors, traverse_util
 from flax.core import meta
 
 from txjax.nn.adapted import applied_at
@@ -31,7 +31,8 @@ def take_turns(
     """The stream after all layers of an initialised `Stack`, or the pair with those after each layer.
 
     Layer i is of kind i % kinds and has the parameters number i // (depth / groups). One turn of the loop runs one
-    layer of each kind, so that what is static in a kind, such as a window, stays static.
+    layer of each kind, so that what is static in a kind, such as a window, stays static. If the parameters are
+    unstacked (`unstacked`), there is no loop, and the cache has arrays for each layer, too.
 
     Args:
       groups: sets of parameters, the leading dimension of each array of `params`.
@@ -45,7 +46,8 @@ def take_turns(
     depth, count = stack.depth, len(kinds)
     blocks = [kind.clone(parent=None, name="block", _deep_clone=True) for kind in kinds]
     given = {name: dict(tree)["block"] for name, tree in stack.variables.items() if "block" in tree}
-    given = meta.remove_axis(given, 0, _STACKED)
+    apart = isinstance(given["params"], tuple)
+    given = given if apart else meta.remove_axis(given, 0, _STACKED)
     params = given.pop("params")
     if state := sorted(set(given) - set(_BY_LAYER)):
         raise UserError("config.model.stack", "layers without model state, if they differ or are shared", state)
@@ -89,6 +91,18 @@ def take_turns(
     def cut(tree: PyTree, *leading: int) -> PyTree:
         return jax.tree.map(lambda a: a.reshape(*leading, *a.shape[1:]), tree)
 
+    if apart:
+        fractions, each = stack.depth_fractions(depth), []
+        for i in range(depth):
+            variables, keys = ({name: layers[i] for name, layers in tree.items()} for tree in (given, rngs))
+            own = variables, keys, fractions[i]
+            x, result = run(i % count, params[i * groups // depth], own, x)
+            each.append(result)
+        for name in each[0][1]:
+            stack.put_variable(name, "block", tuple(changed[name] for _, changed in each))
+        streams = jax.tree.map(lambda *layers: jnp.stack(layers), *(stream for stream, _ in each))
+        return x if streams is None else (x, streams)
+
     turns = depth // groups // count if shared else depth // count
     own = (given, rngs, stack.depth_fractions(depth))
     unroll = max(1, unroll // count)
@@ -112,3 +126,21 @@ def take_turns(
     for name, tree in meta.add_axis(changed, 0, _STACKED).items():
         stack.put_variable(name, "block", tree)
     return x if streams is None else (x, streams)
+
+
+def unstacked(variables: PyTree, paths: Iterable[str]) -> PyTree:
+    """The variables with the parameters of the stacks at these paths as tuples, of one tree for each layer.
+
+    A stack applied to them computes the same, layer after layer and without a loop, and keeps a cache in the same form.
+    A program that applies it again and again, as decoding does, then reads each layer's arrays where they are, while a
+    loop over stacked ones copies them out of the stack each time.
+    """
+    params = traverse_util.flatten_dict(variables["params"])
+    for path in {(*filter(None, path.split("/")), "block") for path in paths}:
+        stacked = {name[len(path) :]: params.pop(name) for name in list(params) if name[: len(path)] == path}
+        if stacked:
+            layers = meta.remove_axis(stacked, 0, _STACKED)
+            count = len(jax.tree.leaves(layers)[0])
+            apart = (jax.tree.map(lambda leaf, i=i: leaf[i], layers) for i in range(count))
+            params[path] = tuple(traverse_util.unflatten_dict(layer) for layer in apart)
+    return {**variables, "params": traverse_util.unflatten_dict(params)}
