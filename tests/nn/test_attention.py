@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core.meta import unbox
 
 from txjax.nn import Attention, CrossAttention, Init, LayerContext, Mask, Memory, dot_product_attention
 from txjax.parametrization import Scaling
@@ -68,6 +69,21 @@ def test_bfloat16_output_is_close_to_float32() -> None:
     got = dot_product_attention(*(jnp.asarray(a, jnp.bfloat16) for a in (query, key, value)))
     assert got.dtype == jnp.bfloat16
     np.testing.assert_allclose(got.astype(jnp.float32), call(dot_product_attention, query, key, value), atol=0.05)
+
+
+@pytest.mark.parametrize("scaling", [Scaling(), Scaling(head_size=4.0)], ids=["standard", "wide heads"])
+def test_a_factor_of_scores_leaves_the_first_ones_as_they_are(scaling: Scaling) -> None:
+    """softmax(factor * q . k), with kernels of the queries that are smaller by as much as the factor is larger."""
+    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, initial=Init(), residual_scale=1.0, scaling=scaling)
+    standard, own = (Attention(scale=factor, **drawn) for factor in (None, 1.0))
+    params, others = (unbox(module.init(jax.random.key(0), x, LayerContext())) for module in (standard, own))
+    ratio = (8 / 2 / scaling.head_size) ** -0.5  # the standard factor, of the base's head size
+    kernel, other = (tree["params"]["query"]["kernel"] for tree in (params, others))
+    np.testing.assert_allclose(other, kernel * ratio, rtol=1e-6)
+    np.testing.assert_allclose(
+        own.apply(others, x, LayerContext()), standard.apply(params, x, LayerContext()), rtol=1e-4
+    )
+    assert scaling.head_size > 1 or not np.allclose(other, kernel)
 
 
 def test_the_module_is_its_four_projections() -> None:

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax.core import meta
 
-from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, Tied, TiedBias, Untied, Xavier
+from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, ScaledEmbed, Tied, TiedBias, Untied, Xavier
+from txjax.parametrization import Scaling
 
 from made import Headed, call, numbers, variables
 
@@ -48,6 +49,18 @@ def test_kernels_are_drawn_by_fan_in_and_scale() -> None:
 def test_only_gpt2_shrinks_the_ends_of_branches() -> None:
     assert GPT2().residual_scale(16) == 1 / 4
     assert Normal().residual_scale(8) == Init().residual_scale(8) == Xavier().residual_scale(8) == 1
+
+
+def test_scaled_rows_begin_at_a_deviation_of_one_and_follow_the_base_under_mup() -> None:
+    """Vaswani et al. 2017, 3.4: rows of D^-1/2 times D^1/2; a model of twice its base's width has the base's."""
+    ids = np.arange(500)[None]
+    for scaling, width in ((Scaling(), 64), (Scaling(width=2.0), 32)):
+        embed = ScaledEmbed(vocab=500, width=64, scaling=scaling)
+        params = meta.unbox(jax.jit(embed.init)(KEY, ids))
+        assert abs(float(params["params"]["embedding"].std()) / width**-0.5 - 1) < 0.02
+        np.testing.assert_allclose(
+            call(embed.apply, params, ids)[0], params["params"]["embedding"] * width**0.5, rtol=1e-6
+        )
 
 
 def test_embed_looks_up_and_heads_give_float32_logits() -> None:

@@ -110,6 +110,16 @@ def test_the_whole_model_is_exported(folder):
     assert all(x.tobytes() == saved[path].tobytes() for path, x in small.items())
 
 
+def test_the_mean_of_checkpoints_has_the_whole_model(folder, tmp_path):
+    means = []
+    for name in ("small", "saved"):
+        code, _, err = runs.command("average", f"--workdir={folder / name}", "--last=2", f"--to={tmp_path / name}")
+        assert code == 0, err
+        means.append(flat_paths(weights(Store(tmp_path / name), 4)))
+    assert not recorded(Store(tmp_path / "small").record(4)) and means[0].keys() == means[1].keys()
+    assert all(x.tobytes() == means[1][path].tobytes() for path, x in means[0].items())
+
+
 def away(base: Path) -> None:
     base.rename(base.with_name("elsewhere"))
 
