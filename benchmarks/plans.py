@@ -46,27 +46,13 @@ RUNS = {
     "transformer-base": ("configs/text/transformer_base.py", {"v5e:2x4": []}),
     "transformer-big": ("configs/text/transformer_base.py:big", {"v5e:2x4": []}),
     # A bias of the scores rules out the kernel.
-    "t5-3b": (
-        "configs/text/t5.py:3B",
-        {
-            "v5e:16x16": ["--config.mesh.data=16", "--config.mesh.fsdp=16", "--config.microbatches=2"],
-            "v5p:4x4x4": ["--config.mesh.data=4", "--config.mesh.fsdp=16", "--config.microbatches=2"],
-        },
-    ),
-    "t5-11b": (
-        "configs/text/t5.py:11B",
-        {
-            "v5e:16x16": ["--config.mesh.data=8", "--config.mesh.fsdp=32", "--config.microbatches=4"],
-            "v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=4"],
-        },
-    ),
-    "t5-v1_1-xxl": (
-        "configs/text/t5.py:v1_1-xxl",
-        {
-            "v5e:16x16": ["--config.mesh.data=8", "--config.mesh.fsdp=32", "--config.microbatches=4"],
-            "v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=4"],
-        },
-    ),
+    **{
+        f"t5-{size}": (
+            f"configs/text/t5.py:{size}",
+            {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=4"]},
+        )
+        for size in ("11B", "v1_1-xxl")
+    },
 }
 
 
