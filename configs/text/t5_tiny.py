@@ -8,7 +8,7 @@ sizes (Raffel et al. 2020, 3.5.2). One vocabulary of 4,000 pieces of bytes, of t
 of the pairs of `stsb` are longer than 64 of them and are cut. The optimizer is the paper's in small: Adafactor, whose
 steps are relative to a parameter's own size, and the inverse square root of the step. BLEU needs the extra `text`.
 
-Cost: about 17 minutes on two CPU cores, with other work beside it.
+Cost: about 11 minutes on two CPU cores.
 Score: v1_1: eval/translation_texts/bleu 31.31, on the validation set (the nearest training sentence has 9.6 on the test
 set). Without pretraining the tasks of GLUE are not learned: Matthews correlation 0 on cola, Pearson 0.03 on stsb.
 """
