@@ -206,6 +206,8 @@ def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | 
     ] * sets
     np.testing.assert_allclose(stack.apply(apart, X, CAUSAL, every=True)[1], want, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradient, want_gradient)
+    stateful = {**params, "batch_stats": {"block": {"mean": X}}}
+    assert jax.tree.structure(unstacked(stateful, [""])) == jax.tree.structure(stateful)
 
 
 def window(size: int | None) -> Attention:

@@ -87,7 +87,7 @@ class Cached(Generator):
             names = leaf.names if isinstance(leaf, meta.Partitioned) else ()
             if "sources" in names and leaf.value.shape[names.index("sources")] == rows.size:
                 return leaf
-            for along in {"batch", "sources"} & set(names):
+            if along := next((name for name in ("batch", "sources") if name in names), None):
                 return leaf.replace(value=select_rows(leaf.value, rows, names, along))
             if isinstance(leaf, jax.Array) and leaf.ndim:
                 model, hint = type(self.model).__name__, "create it by nn.cached or nn.update_cache"

@@ -141,9 +141,10 @@ class Attention(Mixer):
         )
         query, key = (rotate(part, context.rotation) for part in (query, key))
         if context.index is not None:
-            kept = {"keys": key.swapaxes(1, 2), "values": value.swapaxes(1, 2)}
-            kept = {name: update_cache(self, name, rows, context.index, "kv_heads") for name, rows in kept.items()}
-            key, value = kept["keys"].swapaxes(1, 2), kept["values"].swapaxes(1, 2)
+            key, value = (
+                update_cache(self, name, rows.swapaxes(1, 2), context.index, "kv_heads").swapaxes(1, 2)
+                for name, rows in (("keys", key), ("values", value))
+            )
         return query, key, value
 
     @nn.nowrap
@@ -231,8 +232,8 @@ class CrossAttention(Attention):
             rows = None if source is None else self.project(name, source, x.shape[-1])
             if rows is not None and context.index is None:
                 return rows
-            rows = None if rows is None else rows.swapaxes(1, 2)
-            return keep_in_cache(self, f"memory_{name}", rows, "sources", "kv_heads").swapaxes(1, 2)
+            heads_first = None if rows is None else rows.swapaxes(1, 2)
+            return keep_in_cache(self, f"memory_{name}", heads_first, "sources", "kv_heads").swapaxes(1, 2)
 
         return self.project("query", x), memory("key"), memory("value")
 

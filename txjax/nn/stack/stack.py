@@ -85,8 +85,8 @@ class Stack(nn.Module):
         # Initialisation takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self._policy()
-        plain = len(kinds) == 1 and groups == self.depth
-        apart = not self.is_initializing() and isinstance(self.variables["params"].get("block"), tuple)
+        stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
+        plain = stacked and len(kinds) == 1 and groups == self.depth
         if (stages := num_shards("layers")) > 1:
             schedule = self.schedule(stages)
             if not plain or every or not isinstance(x, jax.Array):
@@ -94,7 +94,7 @@ class Stack(nn.Module):
                 raise UserError("config.mesh.pipeline", expected, stages)
             if not self.is_initializing() and context.index is None:
                 return pipelined(self, x, context, schedule, unroll, policy)
-        if apart or not plain and not self.is_initializing():
+        if not plain and not self.is_initializing():
             return take_turns(self, kinds, groups, layer, x, context, unroll, policy)
 
         if policy is not None:

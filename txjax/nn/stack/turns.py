@@ -133,12 +133,14 @@ def unstacked(variables: PyTree, paths: Iterable[str]) -> PyTree:
 
     A stack applied to them computes the same, layer after layer and without a loop, and keeps a cache in the same form.
     A program that applies it again and again, as decoding does, then reads each layer's arrays where they are, while a
-    loop over stacked ones copies them out of the stack each time.
+    loop over stacked ones copies them out of the stack each time. Stacks whose layers have model state stay as they are.
     """
-    params = traverse_util.flatten_dict(variables["params"])
+    flat = {collection: traverse_util.flatten_dict(tree) for collection, tree in variables.items()}
+    params = flat.pop("params")
     for path in {(*filter(None, path.split("/")), "block") for path in paths}:
-        stacked = {name[len(path) :]: params.pop(name) for name in list(params) if name[: len(path)] == path}
-        if stacked:
+        state = any(name[: len(path)] == path for tree in flat.values() for name in tree)
+        here = [] if state else [name for name in params if name[: len(path)] == path]
+        if stacked := {name[len(path) :]: params.pop(name) for name in here}:
             layers = meta.remove_axis(stacked, 0, _STACKED)
             count = len(jax.tree.leaves(layers)[0])
             apart = (jax.tree.map(lambda leaf, i=i: leaf[i], layers) for i in range(count))
