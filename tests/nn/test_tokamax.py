@@ -40,6 +40,7 @@ def graded(kernel: str, mask: Mask) -> Any:
     return jax.jit(jax.grad(loss, (0, 1, 2), has_aux=True))(*given)
 
 
+@pytest.mark.mesh
 @pytest.mark.parametrize(
     "mask",
     [
@@ -64,6 +65,7 @@ def test_tokamax_equals_the_reference(mask: Mask) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), ours, theirs)
 
 
+@pytest.mark.mesh
 def test_the_reference_computes_calls_that_tokamax_does_not_support() -> None:
     pytest.importorskip("tokamax")
     with backend.target_platform("gpu"):  # which is not here

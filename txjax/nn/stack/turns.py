@@ -133,7 +133,7 @@ def unstacked(variables: PyTree, paths: Iterable[str]) -> PyTree:
 
     A stack applied to them computes the same, layer after layer and without a loop, and keeps a cache in the same form.
     A program that applies it again and again, as decoding does, then reads each layer's arrays where they are, while a
-    loop over stacked ones copies them out of the stack each time. Stacks whose layers have model state stay as they are.
+    loop over stacked ones copies them out of the stack each time. Stacks whose layers have model state are left alone.
     """
     flat = {collection: traverse_util.flatten_dict(tree) for collection, tree in variables.items()}
     params = flat.pop("params")
