@@ -12,7 +12,7 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
-from txjax.nn.embed import Embed, ScaledEmbed
+from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
@@ -27,6 +27,7 @@ from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.positions import (
     Alibi,
+    Counted,
     Grid,
     Learned,
     NoPositions,
@@ -50,6 +51,7 @@ from txjax.nn.stack.turns import unstacked
 
 __all__ = [
     "ACTIVATIONS",
+    "EMBED_WIDTH",
     "GPT2",
     "GRU",
     "LSTM",
@@ -84,6 +86,7 @@ __all__ = [
     "record_stacks",
     "Capacity",
     "Conv",
+    "Counted",
     "Classes",
     "Pooled",
     "StartEnd",
