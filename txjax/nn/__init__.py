@@ -15,7 +15,7 @@ from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, me
 from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
-from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
@@ -48,6 +48,7 @@ from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
 from txjax.nn.stack.turns import unstacked
+from txjax.nn.teacher import Teacher
 
 __all__ = [
     "ACTIVATIONS",
@@ -138,6 +139,7 @@ __all__ = [
     "ScaledEmbed",
     "Stack",
     "T5Relative",
+    "Teacher",
     "Tied",
     "TiedBias",
     "TiedScaled",
@@ -145,6 +147,7 @@ __all__ = [
     "Window",
     "WindowAttention",
     "Windows",
+    "WithEncoded",
     "Xavier",
     "align",
     "dot_product_attention",
