@@ -18,8 +18,8 @@ from flax.core import meta
 import txjax.models
 import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
-from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models import Bert
+from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.transformer import Part
 from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, StartEnd, TokenClasses, WindowAttention

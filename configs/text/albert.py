@@ -4,8 +4,8 @@
     txjax train --config=configs/text/albert.py:xxlarge --workdir=runs/albert_xxlarge --config.microbatches=8
 
 Two halves of a stretch of a document are in their order or swapped (3.1). The authors mask n-grams of up to three
-tokens and use LAMB with batches of 4,096 at a rate of 1.76e-3; here single tokens are masked and the optimizer is AdamW, at
-RoBERTa's rates. BooksCorpus is not distributed any more: TFDS's `pg19` replaces it, in BERT's shares.
+tokens and use LAMB at a rate of 1.76e-3; here single tokens are masked, and AdamW has RoBERTa's rate for base and large
+and a third of it for the wider ones. BooksCorpus is not distributed any more: TFDS's `pg19` replaces it, in BERT's shares.
 
 Cost: 1.5e20 FLOPs for base (`flops_per_step` of manifest.json, times num_steps), 105 hours of one H100 at 40% of its
 989.5 TFLOP/s; large 5.2e20, xlarge 2.0e21, xxlarge 3.9e21: a layer that is shared costs what another one does.
@@ -30,9 +30,7 @@ def get_config(size: str = "base") -> Experiment:
     tokenizer = Trained(algorithm=Unigram(), size=30000, name=WIKIPEDIA, split="train[:1000000]")
 
     def pairs(name: str, split: str, feature: str = "text") -> SentencePairs:
-        return SentencePairs(
-            name=name, split=split, feature=feature, length=512, tokenizer=tokenizer, other="swapped"
-        )
+        return SentencePairs(name=name, split=split, feature=feature, length=512, tokenizer=tokenizer, other="swapped")
 
     parts = {"wikipedia": pairs(WIKIPEDIA, "train[:99%]"), "books": pairs("pg19", "train", "book_text")}
     wide = size in ("xlarge", "xxlarge")

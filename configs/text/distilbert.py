@@ -5,9 +5,9 @@
     txjax train --config=configs/text/distilbert.py --workdir=runs/distilbert \
         --config.init_from[0].run=runs/bert_512 --config.init_from[1].run=runs/bert_512
 
-The teacher is BERT base as `configs/text/bert_base.py` trains it, with its tokenizer; the student has no token types and
-does not predict which sentence follows. Weights of the losses, temperature and rates are those of the authors' script,
-which makes three passes over Wikipedia and books; 6,000 updates are three over 4.2 billion tokens.
+The teacher is BERT base as `configs/text/bert_base.py` trains it, with its tokenizer; the student has no token types
+and does not predict which sentence follows. Weights of the losses, temperature and rates are those of the authors'
+script, which makes three passes over Wikipedia and books; 6,000 updates are three over 4.2 billion tokens.
 
 Cost: 8.6e18 FLOPs (`flops_per_step` of manifest.json, times num_steps), 6 hours of one H100 at 40% of its
 989.5 TFLOP/s, without the teacher's own.

@@ -1,4 +1,4 @@
-"""RoBERTa from scratch (Liu et al. 2019): masked tokens of whole documents, masked anew in every epoch, in large batches.
+"""RoBERTa from scratch (Liu et al. 2019): whole documents, masked anew in every epoch, in batches of 8,192.
 
     txjax train --config=configs/text/roberta.py --workdir=runs/roberta
     txjax train --config=configs/text/roberta.py:large --workdir=runs/roberta_large --config.microbatches=8

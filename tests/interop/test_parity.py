@@ -205,9 +205,7 @@ CASES = {
     "roberta-other-padding": Case(
         "RobertaForMaskedLM", roberta(pad_token_id=4, type_vocab_size=3), pairs(2, 7), ("logits",)
     ),
-    "roberta-classifier": Case(
-        "RobertaForSequenceClassification", roberta(num_labels=5), padded(2, 9), ("logits",)
-    ),
+    "roberta-classifier": Case("RobertaForSequenceClassification", roberta(num_labels=5), padded(2, 9), ("logits",)),
     "roberta-spans": Case(
         "RobertaForQuestionAnswering",
         roberta(),

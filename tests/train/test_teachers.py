@@ -79,7 +79,10 @@ def test_without_a_run_it_is_random_and_the_log_says_so(caplog):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda run: student(From(run, resize=(Every(2),))), ["config.init_from", "gives all of teacher/", "From(run=WORKDIR, here='teacher')"]),
+        (
+            lambda run: student(From(run, resize=(Every(2),))),
+            ["config.init_from", "gives all of teacher/", "From(run=WORKDIR, here='teacher')"],
+        ),
         (
             lambda run: student(From(run, here="teacher"), optimizer=AdamW()),
             ["config.optimizer.groups", "freeze teacher/", 'groups=train_all_but("teacher/.*")'],

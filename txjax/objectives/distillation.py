@@ -26,8 +26,8 @@ class Distillation(Objective):
     parameters are below `teacher`: `init_from=From(run="runs/teacher", here="teacher")` takes them from its run, and
     `groups=train_all_but("teacher/.*")` of the optimizer freezes them. It is called once an update, on the inputs that
     `objective` gives the student (the same masked tokens), without dropout. Training adds these terms, means over the
-    tokens (or examples) that have weight; an evaluation is that of `objective` alone. With the logits s and t of student
-    and teacher, T = temperature:
+    tokens (or examples) that have weight; an evaluation is that of `objective` alone. With the logits s and t of
+    student and teacher, T = temperature:
 
         soft_targets    soft_targets * T^2 * KL(softmax(t / T), softmax(s / T))
         hidden_states   hidden_states * (1 - cosine of the features that the two heads read)
@@ -163,7 +163,7 @@ def _logits(output: Any) -> Logits:
     return Logits.of(output[0] if isinstance(output, tuple) else output)
 
 
-def _weights(batch: Batch, values: Float[Array, "B *batch"], encoded: Encoded | None = None) -> Float[Array, "B *batch"]:
+def _weights(batch: Batch, values: Float[Array, "*batch"], encoded: Encoded | None = None) -> Float[Array, "*batch"]:
     """The batch's weights of these values, one a token or one an example; 0 for padding of what was encoded."""
     weights = batch["weights"]
     if weights.ndim > values.ndim:

@@ -117,7 +117,9 @@ class Encoder(Family):
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         named = labels(model.head.classes) if isinstance(model.head, Classes | TokenClasses) else {}
-        return named | {"architectures": [self._architecture(model.head)], "tie_word_embeddings": True} | self.own(model)
+        return (
+            named | {"architectures": [self._architecture(model.head)], "tie_word_embeddings": True} | self.own(model)
+        )
 
     def own(self, model: Bert) -> dict[str, Any]:
         """The entries of config.json for the model's fields but the head; here under BERT's keys."""
