@@ -101,7 +101,8 @@ class Distillation(Objective):
             return dataclasses.replace(seen, model_state=state)
         losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in seen.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
-        output, encoded = teacher.apply(others, **student.inputs, train=False)
+        found: Any = teacher.apply(others, **student.inputs, train=False)
+        output, encoded = found
         if is_on(self.soft_targets):
             ours, theirs = (_logits(each) for each in (student.output, output))
             values = self.soft_targets * self._divergence(ours, theirs)

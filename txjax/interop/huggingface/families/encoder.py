@@ -195,8 +195,11 @@ class Encoder(Family):
     def _architecture(self, head: Head | None) -> str:
         """The architecture that has this kind of head."""
         match head:
+            case MaskedTokens() if head.next_sentence and not self.heads.pairs:
+                hint = f"Hugging Face's {self.model_type} has no head for pairs"
+                raise UserError("config.model.head.next_sentence", "None", head.next_sentence, hint=hint)
             case MaskedTokens():
-                return self.named + ("ForPreTraining" if head.next_sentence and self.heads.pairs else "ForMaskedLM")
+                return self.named + ("ForPreTraining" if head.next_sentence else "ForMaskedLM")
             case Classes():
                 return f"{self.named}ForSequenceClassification"
             case TokenClasses():
