@@ -29,6 +29,15 @@ RUNS = {
             for slice_ in ("v5e:16x16", "v5p:4x4x4")
         },
     ),
+    "roberta-large": (
+        "configs/text/roberta.py:large",
+        {"v5p:4x4x4": ["--config.model.attention.dropout=0", "--config.microbatches=4"]},
+    ),
+    "distilbert": (
+        "configs/text/distilbert.py",
+        {"v5e:4x4": ["--config.model.attention.dropout=0", "--config.microbatches=16"]},
+    ),
+    "albert-xxlarge": ("configs/text/albert.py:xxlarge", {"v5p:4x4x4": ["--config.microbatches=8"]}),
     "gpt2-1.5b": (
         "configs/text/gpt2.py:1.5B",
         {

@@ -18,11 +18,12 @@ from flax.core import meta
 import txjax.models
 import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
+from txjax.models import Bert
 from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.transformer import Part
 from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, StartEnd, TokenClasses, WindowAttention
-from txjax.objectives import Classification, Objective, Several, missing_keys
+from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
 
 from made import filled, on_jax
 
@@ -42,6 +43,8 @@ FIELDS: dict[str, Any] = {
     "decoder_depth": 1,
     "decoder_heads": 2,
     "stages": (Stage(8, 1, 2), Stage(16, 1, 4)),
+    "teacher": Bert(vocab=V, width=8, depth=1, heads=2),
+    "objective": MaskedToken(mask_id=0, vocab=V),
     "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
 }
 # What some need instead or too; and which keys a task's rows have.
@@ -167,6 +170,7 @@ on_models = pytest.mark.parametrize("kind", MODELS)
 
 # The pairs that the contract must find; a new model or objective brings its own.
 SUITED = {
+    "Bert Distillation",
     "Bert MaskedToken",
     "Bert Classification",
     "Bert Regression",

@@ -45,6 +45,7 @@ SMALL = {
     "decoder_heads": 2,
     "dropout": 0.0,
 }
+SMALL_TEACHER = {"width": 16, "depth": 3, "heads": 4}
 B = 32
 STEPS = 4
 SUMS = {"rtol": 1e-4, "atol": 1e-6}  # of a few updates: sums in another order
@@ -108,9 +109,13 @@ def tiny(family: str) -> Experiment:
     for _, node in walk(experiment.data):
         if getattr(node, "buckets", ()):
             node.buckets, node.sort_batches = (), 1
+    objective = experiment.objective
+    if (teacher := getattr(objective, "teacher", None)) is not None:
+        objective = dataclasses.replace(objective, teacher=teacher.clone(**SMALL_TEACHER))
     return dataclasses.replace(
         experiment,
         model=model.clone(**sizes),
+        objective=objective,
         optimizer=dataclasses.replace(experiment.optimizer, schedule=Constant()),
         checkpoint=Checkpoints(every_steps=2, keep=2),
         num_steps=STEPS,

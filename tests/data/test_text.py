@@ -122,6 +122,23 @@ def test_pairs_follow_half_of_the_time_and_otherwise_come_from_another_document(
     assert 0.4 < np.mean(followed) < 0.6
 
 
+def test_swapped_pairs_are_neighbours_in_either_order():
+    lengths = (100, 60, 86)
+    tokens, truth = tokens_of(*lengths), documents_and_positions(lengths)
+    windows = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS, other="swapped")
+    source, followed = WindowSource(windows, tokens), []
+    for w in range(len(source)):
+        example = source.example(w, 0, example_rng(1, 0, w))
+        row = example["tokens"]
+        first, second = np.flatnonzero(row == SEP)
+        a, b = row[1:first], row[first + 1 : second]
+        early, late = (a, b) if example["next_sentence"] else (b, a)
+        assert late[0] == early[-1] + 1 and len(set(truth[[*a, *b], 0])) == 1
+        np.testing.assert_array_equal(example["types"], (np.arange(11) > first) & (np.arange(11) <= second))
+        followed.append(example["next_sentence"])
+    assert 0 < np.mean(followed) < 1
+
+
 def test_pairs_are_drawn_by_seed_epoch_and_example():
     windows, tokens = SentencePairs(name="txjax_python_text", length=11, tokenizer=SPECIALS), tokens_of(100, 100)
     rows = [read(windows, tokens, 3, seed=seed)["tokens"].tolist() for seed in range(20)]

@@ -21,6 +21,7 @@ from txjax.nn import (
     MLP,
     Attention,
     Classes,
+    Counted,
     CrossAttention,
     Embed,
     FirstToken,
@@ -57,6 +58,8 @@ SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm":
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
 
+ROBERTA: dict[str, Any] = BERT | {"positions": Counted(max_length=9), "types": 1}
+ALBERT: dict[str, Any] = BERT | {"embed_width": 4, "depth": 6, "stack": Stack(groups=2)}
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 
@@ -86,6 +89,12 @@ MODELS = {
     "bert-tokens": (Bert(**BERT, head=TokenClasses(3)), {"tokens": TOKENS}),
     "bert-spans": (Bert(**BERT, head=StartEnd()), {"tokens": TOKENS}),
     "bert-features": (Bert(**BERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
+    "roberta": (Bert(**ROBERTA), {"tokens": TOKENS}),
+    "roberta-classes": (Bert(**ROBERTA, head=Classes(3, Pooler()), dropout=0.2), {"tokens": TOKENS}),
+    "distilbert": (Bert(**BERT, types=None), {"tokens": TOKENS}),
+    "distilbert-classes": (Bert(**BERT, types=None, head=Classes(3, Pooler(activation="relu"))), {"tokens": TOKENS}),
+    "albert": (Bert(**ALBERT, head=MaskedTokens(next_sentence=NextSentence())), {"tokens": TOKENS}),
+    "albert-features": (Bert(**ALBERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
@@ -209,6 +218,14 @@ def test_forward_takes_and_returns_reference_names():
         ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
         ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
         ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
+        ("roberta", {"hidden_act": "relu"}, "hidden_act: expected .gelu., that of the reference.s head, got .relu."),
+        ("roberta", {"pad_token_id": "1"}, "pad_token_id: expected a value like 1"),
+        ("roberta", {"max_position_embeddings": 7}, r"position_embeddings\.weight: expected the shape \[7, 6\]"),
+        ("distilbert", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds: expected False"),
+        ("distilbert", {"architectures": ["DistilBertModel"]}, "architectures: expected one of DistilBertForMaskedLM"),
+        ("albert", {"inner_group_num": 2}, "inner_group_num: expected 1, got 2"),
+        ("albert", {"num_hidden_groups": 4}, "num_hidden_groups: expected a divisor of num_hidden_layers = 6, got 4"),
+        ("albert", {"num_hidden_groups": 3}, r"layer_groups\.2\..*: expected a tensor of that name"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
         ("marian", {"normalize_before": True}, "normalize_before: expected False"),
@@ -245,6 +262,11 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**BERT, head=Classes(3, MeanTokens())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),
+        (Bert(**BERT, stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
+        (Bert(**BERT, embed_width=4), "config.model.embed_width: expected None, got 4"),
+        (Bert(**ALBERT | {"types": None}), "config.model.types: expected 1, got None"),
+        (Bert(**ROBERTA, head=MaskedTokens(next_sentence=NextSentence())), "config.model.head.next_sentence"),
+        (Bert(**ROBERTA, mlp=MLP(activation="relu")), "hidden_act: expected .gelu."),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
         (
             tiny(attention=(Attention(),) * 3),

@@ -87,6 +87,32 @@ def bert(**options: Any) -> Any:
     return transformers.BertConfig(**(sizes | more | options))
 
 
+def roberta(**options: Any) -> Any:
+    return transformers.RobertaConfig(**(sizes_of_bert() | {"type_vocab_size": 1, "layer_norm_eps": 1e-5} | options))
+
+
+def distilbert(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "dim": 24, "hidden_dim": 31, "n_layers": 3, "n_heads": 3, "max_position_embeddings": 13}
+    return transformers.DistilBertConfig(**(sizes | options))
+
+
+def albert(**options: Any) -> Any:
+    more = {"embedding_size": 10, "num_hidden_layers": 6, "type_vocab_size": 3, "hidden_act": "gelu_new"}
+    return transformers.AlbertConfig(**(sizes_of_bert() | more | options))
+
+
+def sizes_of_bert() -> dict[str, Any]:
+    sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
+    return sizes | {"num_attention_heads": 4, "max_position_embeddings": 15}
+
+
+def padded(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Rows with 0, 3, 6, ... positions of RoBERTa's padding, whose id is 1, after the text."""
+    tokens = np.where((found := ids(batch, length)) == 1, 2, found)
+    mask = (np.arange(length)[None] < length - 3 * np.arange(batch)[:, None]).astype(np.int64)
+    return {"input_ids": np.where(mask, tokens, 1), "attention_mask": mask}
+
+
 def marian(**options: Any) -> Any:
     sizes = {"vocab_size": V, "d_model": 24, "encoder_layers": 2, "decoder_layers": 3}
     sides = [f"{side}_{name}" for side in ("encoder", "decoder") for name in ("ffn_dim", "attention_heads")]
@@ -173,6 +199,32 @@ CASES = {
     "bert-tokens": Case("BertForTokenClassification", bert(num_labels=4), pairs(2, 7), ("logits",)),
     "bert-spans": Case("BertForQuestionAnswering", bert(), pairs(1, 7), ("start_logits", "end_logits")),
     "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
+    "roberta": Case("RobertaForMaskedLM", roberta(), padded(3, 13), ("logits",)),
+    # The padding's token inside a text, and a padding of another id.
+    "roberta-unmasked": Case("RobertaForMaskedLM", roberta(), {"input_ids": ids(3, 13)}, ("logits",)),
+    "roberta-other-padding": Case(
+        "RobertaForMaskedLM", roberta(pad_token_id=4, type_vocab_size=3), pairs(2, 7), ("logits",)
+    ),
+    "roberta-classifier": Case("RobertaForSequenceClassification", roberta(num_labels=5), padded(2, 9), ("logits",)),
+    "roberta-spans": Case(
+        "RobertaForQuestionAnswering",
+        roberta(),
+        {"input_ids": ids(2, 7), "position_ids": np.arange(7)[None] + np.array([[2], [4]])},
+        ("start_logits", "end_logits"),
+    ),
+    "roberta-bare": Case("RobertaModel", roberta(), padded(2, 9), ("last_hidden_state", "pooler_output")),
+    "distilbert": Case(
+        "DistilBertForMaskedLM", distilbert(), {k: x for k, x in pairs(3, 9).items() if "type" not in k}, ("logits",)
+    ),
+    "distilbert-classifier": Case(
+        "DistilBertForSequenceClassification", distilbert(num_labels=5), {"input_ids": ids(2, 7)}, ("logits",)
+    ),
+    "albert": Case("AlbertForPreTraining", albert(), pairs(3, 9), ("prediction_logits", "sop_logits")),
+    "albert-groups": Case(
+        "AlbertForMaskedLM", albert(num_hidden_groups=3, layer_norm_eps=1e-3), {"input_ids": ids(2, 9)}, ("logits",)
+    ),
+    "albert-tokens": Case("AlbertForTokenClassification", albert(num_labels=4), pairs(2, 7), ("logits",)),
+    "albert-bare": Case("AlbertModel", albert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
     "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),
     "marian-two-vocabularies": Case(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from txjax.models import Bert
-from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, Untied
+from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, Stack, Untied
 
 from made import Headed, call, forward, shapes, variables
 
@@ -26,6 +26,20 @@ def test_padding_changes_nothing_for_the_rest() -> None:
     short, short_pair = apply(params, TOKENS[:, :3])
     np.testing.assert_allclose(logits[:, :3], short, atol=1e-5)
     np.testing.assert_allclose(pair, short_pair, atol=1e-5)
+
+
+def test_the_kin_of_bert() -> None:
+    """Types that are one or none change nothing; factorised embeddings and shared layers have their shapes."""
+    for types in (1, None):
+        model = bert(types=types)
+        params, apply = variables(model, TOKENS), forward(model)
+        assert ("embed_types" in params["params"]) == (types == 1)
+        kinds = np.asarray([[0, 0, 1, 1, 1]] * 2, np.int32)
+        np.testing.assert_array_equal(apply(params, TOKENS)[0], apply(params, TOKENS, types=kinds)[0])
+    found = shapes(bert(embed_width=6, depth=4, stack=Stack(groups=2)), TOKENS)["params"]
+    assert found["embed"]["embedding"].shape == (V, 6) and found["embed_in"]["kernel"].shape == (6, 8)
+    assert found["transform"]["kernel"].shape == (8, 6) and found["head"]["bias"].shape == (V,)
+    assert found["layers"]["block"]["mlp"]["up"]["kernel"].shape == (2, 8, 32)
 
 
 def test_a_token_sees_both_sides_and_its_sentence() -> None:

@@ -39,6 +39,13 @@ PUBLISHED = {
     "llama 7B": 6_738_415_616,
     "bert base": 110_106_428,
     "bert large": 336_226_108,
+    "roberta base": 124_697_433,
+    "roberta large": 355_412_057,
+    "distilbert": 66_985_530,
+    "albert base": 11_813_810,
+    "albert large": 17_847_474,
+    "albert xlarge": 59_021_490,
+    "albert xxlarge": 223_158_450,
     "transformer base": 63_082_496,
     "transformer big": 214_245_376,
     "t5 small": 60_506_624,
@@ -107,6 +114,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         return t.LlamaForCausalLM(t.LlamaConfig(**names(*text.LLAMA[size]), intermediate_size=hidden))
     if family in ("transformer", "t5", "t5_v1_1"):
         return encoder_decoder(t, getattr(text, family)(size), version_1_1=family == "t5_v1_1")
+    if family == "distilbert":
+        return t.DistilBertForMaskedLM(t.DistilBertConfig())
+    if family in ("roberta", "albert"):
+        return encoder(t, family, size)
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":
@@ -115,6 +126,15 @@ def reference(t: Any, family: str, size: str = "") -> Any:
     if family == "vit":
         return t.ViTForImageClassification(t.ViTConfig(**fields, num_labels=1000))
     return t.ViTMAEForPreTraining(t.ViTMAEConfig(**fields))
+
+
+def encoder(t: Any, family: str, size: str) -> Any:
+    """RoBERTa or ALBERT."""
+    sizes = (text.BERT if family == "roberta" else text.ALBERT)[size]
+    fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
+    if family == "albert":
+        return t.AlbertForPreTraining(t.AlbertConfig(**fields))
+    return t.RobertaForMaskedLM(t.RobertaConfig(**fields, max_position_embeddings=514, type_vocab_size=1))
 
 
 def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from txjax.nn import (
     Alibi,
+    Counted,
     Grid,
     Learned,
     NoPositions,
@@ -36,6 +37,20 @@ def test_learned_adds_a_row_a_position() -> None:
     np.testing.assert_allclose(got, X + table[POSITIONS], rtol=1e-6)
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 5, got 4"):
         variables(Learned(max_length=4), X, POSITIONS, method="add")
+
+
+def test_counted_has_rows_for_tokens_and_one_for_padding() -> None:
+    counted = Counted(max_length=9, first=3)
+    segments = np.asarray([[1, 1, 1, 1, 1], [0, 1, 1, 0, 2]], np.int32)
+    found = np.asarray(call(counted.numbers, 5, segments))
+    np.testing.assert_array_equal(found, [[0, 1, 2, 3, 4], [-1, 0, 1, -1, 2]])
+    np.testing.assert_array_equal(call(counted.numbers, 5, None), [[0, 1, 2, 3, 4]])
+    params = variables(counted, X, found, method="add")
+    table = params["params"]["table"]["embedding"]
+    got = call(counted.apply, params, X, found, method="add")
+    np.testing.assert_allclose(got, X + table[[[3, 4, 5, 6, 7], [2, 3, 4, 2, 5]]], rtol=1e-6)
+    with pytest.raises(UserError, match=r"max_length: expected at least 8: .* first = 3, got 7"):
+        variables(Counted(max_length=7, first=3), X, found, method="add")
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.02])

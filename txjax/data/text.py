@@ -114,12 +114,18 @@ class SentencePairs(TextWindows):
     """BERT's pairs, [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 3.1 and appendix A.2).
 
     A is the first half of those tokens, of a window's length - 3, that are in the document of its first token. With
-    probability 1/2 B is the second half; else as many tokens from a random position of another document (of the same,
-    if there is only one). The tokenizer must have [CLS] and [SEP]. `boundaries` changes nothing here.
+    probability 1/2 B is the second half; else see `other`. The tokenizer must have [CLS] and [SEP]. `boundaries`
+    changes nothing here.
 
     An example: tokens int32 [L]; types int32 [L], 1 for B and the [SEP] after it, else 0; next_sentence int32 [], 1 if
     B follows A; weights float32 [L], 1 for tokens of the text; segments int32 [L], 1, and 0 for the padding at the end.
+
+    Attributes:
+      other: the pairs that are not in order. "elsewhere": B is as many tokens from a random position of another
+        document (of the same, if there is only one). "swapped": A and B change places (Lan et al. 2020, 3.1).
     """
+
+    other: str = config_field("elsewhere", choices=("elsewhere", "swapped"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         keys = {"tokens": "int32", "weights": "float32", "segments": "int32", "types": "int32"}
@@ -146,10 +152,12 @@ class SentencePairs(TextWindows):
         middle = start + size - size // 2
         first_half = tokens.read(start, middle - start)
         follows = size > 1 and rng.random() < 0.5
-        if follows:
+        if follows or self.other == "swapped" and size > 1:
             second_half = tokens.read(middle, size // 2)
         else:
             second_half = _elsewhere(tokens, first, end, max(size // 2, 1), rng)
+        if not follows and self.other == "swapped":
+            first_half, second_half = second_half, first_half
         start_token, separator = [self.tokenizer.special("[CLS]")], [self.tokenizer.special("[SEP]")]
         pair = np.concatenate([start_token, first_half, separator, second_half, separator])
         second = len(first_half) + 2

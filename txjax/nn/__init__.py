@@ -12,10 +12,10 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
-from txjax.nn.embed import Embed, ScaledEmbed
+from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
-from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
@@ -27,6 +27,7 @@ from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.positions import (
     Alibi,
+    Counted,
     Grid,
     Learned,
     NoPositions,
@@ -47,9 +48,11 @@ from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
 from txjax.nn.stack.turns import unstacked
+from txjax.nn.teacher import Teacher
 
 __all__ = [
     "ACTIVATIONS",
+    "EMBED_WIDTH",
     "GPT2",
     "GRU",
     "LSTM",
@@ -84,6 +87,7 @@ __all__ = [
     "record_stacks",
     "Capacity",
     "Conv",
+    "Counted",
     "Classes",
     "Pooled",
     "StartEnd",
@@ -135,6 +139,7 @@ __all__ = [
     "ScaledEmbed",
     "Stack",
     "T5Relative",
+    "Teacher",
     "Tied",
     "TiedBias",
     "TiedScaled",
@@ -142,6 +147,7 @@ __all__ = [
     "Window",
     "WindowAttention",
     "Windows",
+    "WithEncoded",
     "Xavier",
     "align",
     "dot_product_attention",

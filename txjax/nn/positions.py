@@ -37,6 +37,15 @@ class Positions(nn.Module):
     for all examples.
     """
 
+    @nn.nowrap
+    def numbers(self, length: int, segments: Int[Array, "B L"] | None) -> Int[Array, "#B L"]:
+        """The positions of a text's tokens, where the batch has none: their indices in the window.
+
+        Args:
+          segments: 0 is padding. If None, no token is padding.
+        """
+        return jnp.arange(length, dtype=jnp.int32)[None]
+
     def add(
         self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
     ) -> Float[Array, "B L D"]:
@@ -72,6 +81,36 @@ class Learned(Positions):
                 "config.model.positions.max_length", f"at least the input's length of {x.shape[1]}", self.max_length
             )
         return x + Embed(self.max_length, x.shape[-1], axis="positions", name="table")(positions, x.dtype)
+
+
+class Counted(Learned):
+    """RoBERTa's `Learned` (Liu et al. 2019): the i-th token that is not padding has the row `first` + i.
+
+    Padding has the row before these, and the others before are not used: so a table of 514 rows serves 512 tokens.
+
+    Attributes:
+      max_length: rows of the table.
+      first: the row of the first token; in the authors' code, the id of the padding token and 1.
+    """
+
+    max_length: int = config_field(514, at_least=1)
+    first: int = config_field(2, at_least=1)
+
+    @nn.nowrap
+    def numbers(self, length: int, segments: Int[Array, "B L"] | None) -> Int[Array, "#B L"]:
+        """The tokens counted from 0; -1 for padding."""
+        if segments is None:
+            return super().numbers(length, segments)
+        real = (segments > 0).astype(jnp.int32)
+        return jnp.cumsum(real, axis=1, dtype=jnp.int32) * real - 1
+
+    def add(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "#B L"], grid: Grid | None = None
+    ) -> Float[Array, "B L D"]:
+        if (needed := x.shape[1] + self.first) > self.max_length:
+            expected = f"at least {needed}: the input's length and first = {self.first}"
+            raise UserError("config.model.positions.max_length", expected, self.max_length)
+        return super().add(x, positions + self.first)
 
 
 def waves(positions: jax.Array, count: int, theta: float) -> Float[Array, "... count"]:

@@ -2,6 +2,7 @@
 
 from txjax.objectives.base import Objective, apply_model, check_vocab, example_keys, missing_keys, select_keys
 from txjax.objectives.classification import Classification, Regression
+from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
@@ -14,6 +15,7 @@ from txjax.objectives.token_classification import TokenClassification
 __all__ = [
     "Classification",
     "CrossEntropy",
+    "Distillation",
     "MaskedPatch",
     "MaskedToken",
     "NextToken",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,13 @@ from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_pa
 
 @dataclasses.dataclass
 class Objective:
-    """The loss and metrics, as a pure function of a model, its variables and a batch."""
+    """The loss and metrics, as a pure function of a model, its variables and a batch.
+
+    Attributes:
+      frozen: prefixes of parameters, of models beside the run's, that come from `init_from` and are not trained.
+    """
+
+    frozen: ClassVar[tuple[str, ...]] = ()
 
     @property
     def required_keys(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Optimizers, learning rate schedules, parameter groups and averages of weights."""
 
 from txjax.optim.average import EMA
-from txjax.optim.groups import Group, assign, default_groups, train_only
+from txjax.optim.groups import Group, assign, default_groups, train_all_but, train_only
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
 from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
@@ -27,5 +27,6 @@ __all__ = [
     "WarmupStableDecay",
     "assign",
     "default_groups",
+    "train_all_but",
     "train_only",
 ]

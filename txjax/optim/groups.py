@@ -47,6 +47,16 @@ def train_only(*patterns: str) -> tuple[Group, ...]:
     return Group(wanted), Group(rf"(?!({wanted})$).*", trainable=False)
 
 
+def train_all_but(*patterns: str) -> tuple[Group, ...]:
+    """`default_groups`, but the parameters whose whole path matches one of these patterns are frozen.
+
+    `train_all_but("teacher/.*")` trains a student beside its teacher (`objectives.Distillation`).
+    """
+    frozen = "|".join(f"({pattern})" for pattern in patterns)
+    trained = [dataclasses.replace(group, pattern=rf"(?!({frozen})$){group.pattern}") for group in default_groups()]
+    return *trained, Group(frozen, trainable=False)
+
+
 def find(groups: Sequence[Group], path: str) -> Group:
     """The group of this parameter. Raises UserError if none or several groups match it."""
     return _cover(groups, [path])[path]

@@ -12,6 +12,7 @@ from txjax.data import Dataset, Source, Tasks
 from txjax.data.keys import check_spec
 from txjax.experiment import Experiment, resolved
 from txjax.objectives import check_vocab, missing_keys
+from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
 from txjax.tree import check_fields
 from txjax.types import UserError, near_misses
@@ -40,6 +41,7 @@ def check(experiment: Experiment) -> None:
             evaluator.check(of_model, goal, of_train)
     _check_best(experiment)
     check_shared_modules(experiment)
+    check_frozen(experiment)
     for tracker in experiment.trackers:
         tracker.check()
     experiment.optimizer.lr(experiment.num_steps)

@@ -19,6 +19,7 @@ from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
+from txjax.train.frozen_parts import check_given
 from txjax.train.init_tokenizers import check_tokenizers
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
@@ -164,10 +165,12 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
     """What `init_from` names, compared with this run; reads no array. None where it names nothing.
 
     Raises:
-      UserError: no such run or step, damaged files, another tokenizer, or whatever `transfer.match` finds.
+      UserError: no such run or step, damaged files, another tokenizer, a teacher that none gives, or whatever
+        `transfer.match` finds.
     """
     steps = [_step(field, origin) for field, origin in origins(experiment.init_from)]
     if not steps:
+        check_given(experiment, [])
         return None
     here = {f"weights/{path}": (x.shape, str(x.dtype)) for path, x in flat_paths(_weights(layout.abstract)).items()}
     sources = [
@@ -177,6 +180,7 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
     axes = flat_paths(layout.axes, is_leaf=is_axes)
     rows = match(sources, stored_variables(here), axes)
     check_tokenizers(rows, axes, experiment.data, [(each.name, each.workdir) for each in steps])
+    check_given(experiment, rows)
     return InitSource(steps, rows)
 
 

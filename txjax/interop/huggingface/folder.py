@@ -14,11 +14,14 @@ from flax.core import meta
 
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
+from txjax.interop.huggingface.families.albert import Albert
 from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.distilbert import DistilBert
 from txjax.interop.huggingface.families.gpt2 import GPT2
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
+from txjax.interop.huggingface.families.roberta import Roberta
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.family import Family, arrays
@@ -27,7 +30,19 @@ from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
+# The first that matches a model writes it: BERT's kin, which have its class, come before it.
+FAMILIES: tuple[Family, ...] = (
+    Albert(),
+    DistilBert(),
+    Roberta(),
+    Bert(),
+    GPT2(),
+    Llama(),
+    MAE(),
+    Marian(),
+    T5(),
+    ViT(),
+)
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (

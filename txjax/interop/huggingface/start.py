@@ -9,11 +9,13 @@ from txjax.data import NextTokenWindows, Pairs, SentencePairs, TextWindows, Toke
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert, Decoder, EncoderDecoder
+from txjax.nn import Counted
 from txjax.objectives import MaskedToken, NextToken, Objective
 from txjax.types import UserError
 
 _LENGTH = 256
 _START, _END = "<pad>", "</s>"  # T5's and Marian's names
+_ROBERTAS_MASK = "<mask>"
 
 
 def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
@@ -30,7 +32,7 @@ def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
         hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one"
         raise UserError("--from", "a tokenizer.json, to read and write text", "a folder without", hint=hint)
     tokenizer = TokenizerFile(path=str(tokenizer_json.resolve()))
-    length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH))
+    length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH) - getattr(model.positions, "first", 0))
     fields: dict[str, Any] = {"length": length, "tokenizer": tokenizer}
     objective: Objective
     kind: type[TextWindows] | type[Pairs]
@@ -45,7 +47,10 @@ def experiment(model: Any, tokenizer_json: Path) -> Experiment | None:
         fields |= dict(source="{text}", target="{text}", source_length=length, start=_START, end=_END)
     else:
         kind = SentencePairs if getattr(model.head, "next_sentence", None) else TextWindows
-        objective = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=model.vocab)
+        if kind is SentencePairs and model.stack.groups is not None:
+            fields["other"] = "swapped"  # as ALBERT is trained
+        mask = _ROBERTAS_MASK if isinstance(model.positions, Counted) else "[MASK]"
+        objective = MaskedToken(mask_id=tokenizer.special(mask), vocab=model.vocab)
 
     data = kind(name="txjax_python_text", split="train", **fields)
     held_out = kind(split="validation", **fields)  # of the same set

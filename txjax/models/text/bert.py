@@ -9,6 +9,7 @@ from jaxtyping import Array, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import (
+    EMBED_WIDTH,
     Block,
     Embed,
     Encoded,
@@ -16,6 +17,7 @@ from txjax.nn import (
     Init,
     LayerNorm,
     Learned,
+    Linear,
     Mask,
     MaskedTokens,
     Norm,
@@ -30,16 +32,21 @@ from txjax.types import config_field
 class Bert(Transformer, kw_only=True):
     """BERT (Devlin et al. 2019): each token sees all others of its segment; a head predicts the masked ones, or others.
 
-    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `layers`, and those of the head.
+    RoBERTa, DistilBERT and ALBERT are other values of its fields (`models.text.presets`).
+
+    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `embed_in`, `layers`, and those of the head.
 
     Attributes:
       vocab: size of the vocabulary, V.
       head: from the features to the output, by default the masked tokens. If None, the output is `Encoded`.
-      types: number of token types (sentences of a pair).
+      types: number of token types (sentences of a pair). With one, all tokens are of it. If None, there are none.
+      embed_width: size E of the embeddings, which `embed_in` [E D] brings to the width after their norm (Lan et al.
+        2020, 3.1: factorised). It doesn't grow with the width under a parametrization. If None, the width.
     """
 
     vocab: int = config_field(at_least=1)
-    types: int = config_field(2, at_least=1)
+    types: int | None = config_field(2, at_least=1)
+    embed_width: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=Learned)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
     block: Block = dataclasses.field(default_factory=PostNorm)
@@ -59,14 +66,18 @@ class Bert(Transformer, kw_only=True):
 
         Args:
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
-          positions: of each token. If None, its index in the window.
+          positions: of each token. If None, `positions.numbers`: by default its index in the window.
           types: the sentence of a pair that a token belongs to. If None, the first.
         """
-        positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None] if positions is None else positions
-        types = jnp.zeros_like(tokens) if types is None else types
-        embed = Embed(self.vocab, self.width, name="embed")
-        kinds = Embed(self.types, self.width, axis="types", name="embed_types")
-        x = self.positions.add(embed(tokens, self.dtype) + kinds(types, self.dtype), positions)
-        x = self.norm.clone(parent=self, name="norm_embed")(x)
+        positions = self.positions.numbers(tokens.shape[1], segments) if positions is None else positions
+        embed = Embed(self.vocab, self.embed_width or self.width, name="embed")
+        x = embed(tokens, self.dtype)
+        if self.types is not None:
+            types = jnp.zeros_like(tokens) if types is None or self.types == 1 else types
+            x = x + Embed(self.types, x.shape[-1], axis="types", name="embed_types")(types, self.dtype)
+        x = self.norm.clone(parent=self, name="norm_embed")(self.positions.add(x, positions))
+        if self.embed_width is not None:
+            drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
+            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), **drawn, name="embed_in")(x)
         x = self.layers(x, Window(positions, positions, Mask.within(segments)), train)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)

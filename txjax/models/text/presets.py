@@ -13,7 +13,18 @@ from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.text.recurrent import RecurrentEncoderDecoder
 from txjax.models.transformer import sized
-from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PostNorm
+from txjax.nn import (
+    MLP,
+    Counted,
+    GatedMLP,
+    LayerNorm,
+    Learned,
+    MaskedTokens,
+    NextSentence,
+    Normal,
+    PostNorm,
+    Stack,
+)
 
 # width, depth, heads
 GPT2: dict[str, tuple[int, int, int]] = {
@@ -50,6 +61,12 @@ T5_V1_1: dict[str, tuple[int, int, int]] = {
 T5_HIDDEN = {"3B": 16384, "11B": 65536}
 T5_V1_1_HIDDEN = {"small": 1024, "base": 2048, "large": 2816, "xl": 5120, "xxl": 10240}
 BERT: dict[str, tuple[int, int, int]] = {"base": (768, 12, 12), "large": (1024, 24, 16)}
+ALBERT: dict[str, tuple[int, int, int]] = {
+    "base": (768, 12, 12),
+    "large": (1024, 24, 16),
+    "xlarge": (2048, 24, 16),
+    "xxlarge": (4096, 12, 64),
+}
 
 
 def gpt1(**fields: Any) -> Decoder:
@@ -73,6 +90,32 @@ def bert(size: str = "base", **fields: Any) -> Bert:
     head = MaskedTokens(next_sentence=NextSentence())
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), head=head)
     return Bert(**style | sized(size, BERT) | fields)
+
+
+def roberta(size: str = "base", **fields: Any) -> Bert:
+    """RoBERTa (Liu et al. 2019): 50,265 tokens, one token type, 512 positions, of which padding is no part."""
+    style: dict[str, Any] = dict(vocab=50265, types=1, positions=Counted(max_length=514), norm=LayerNorm(eps=1e-5))
+    return Bert(**style | sized(size, BERT) | fields)
+
+
+def distilbert(**fields: Any) -> Bert:
+    """DistilBERT (Sanh et al. 2019), 66M: BERT base of half the depth, without token types."""
+    return Bert(**dict(vocab=30522, width=768, depth=6, heads=12, types=None) | fields)
+
+
+def albert(size: str = "base", **fields: Any) -> Bert:
+    """ALBERT version 2 (Lan et al. 2020), with its head for the order of sentences: 30,000 tokens of width 128.
+
+    All layers have the same parameters, and there is no dropout.
+    """
+    style: dict[str, Any] = dict(
+        vocab=30000,
+        embed_width=128,
+        mlp=MLP(activation="gelu_tanh"),
+        stack=Stack(groups=1),
+        head=MaskedTokens(next_sentence=NextSentence()),
+    )
+    return Bert(**style | sized(size, ALBERT) | fields)
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:

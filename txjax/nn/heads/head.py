@@ -107,3 +107,18 @@ class Head:
     def __call__(self, encoded: Encoded, context: HeadContext) -> Any:
         """The output."""
         raise NotImplementedError
+
+
+@dataclasses.dataclass
+class WithEncoded(Head):
+    """A head's output, and the encoder's that it reads, for an objective that compares both with another model's.
+
+    Attributes:
+      head: the head.
+    """
+
+    head: Head
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> tuple[Any, Encoded]:
+        """The pair."""
+        return self.head(encoded, context), encoded

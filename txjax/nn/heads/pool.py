@@ -6,7 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, HeadContext
-from txjax.types import UserError
+from txjax.nn.mlp import ACTIVATIONS
+from txjax.types import UserError, config_field
+
+_OF_POOLER = {"tanh": jnp.tanh, "relu": ACTIVATIONS["relu"]}
 
 
 @dataclasses.dataclass
@@ -34,11 +37,17 @@ class FirstToken(Pool):
 
 @dataclasses.dataclass
 class Pooler(FirstToken):
-    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D]."""
+    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D].
+
+    Attributes:
+      activation: after the linear layer; DistilBERT has "relu" (Sanh et al. 2019).
+    """
+
+    activation: str = config_field("tanh", choices=tuple(_OF_POOLER))
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
         first = super().__call__(encoded, context)
-        return jnp.tanh(context.linear("pooler", first.shape[-1], "width")(first))
+        return _OF_POOLER[self.activation](context.linear("pooler", first.shape[-1], "width")(first))
 
 
 @dataclasses.dataclass

@@ -1,0 +1,68 @@
+"""ALBERT (Lan et al. 2020): factorised embeddings, and one layer for many, which the files have once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txjax.interop.huggingface.families.bert import DEFAULTS, Bert
+from txjax.interop.huggingface.families.encoder import HeadNames
+from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.rules import Rule, linear, norm, projections
+from txjax.models.text.bert import Bert as Model
+from txjax.nn import Stack
+
+_XXLARGE = {
+    "vocab_size": 30000,
+    "embedding_size": 128,
+    "hidden_size": 4096,
+    "num_hidden_layers": 12,
+    "num_hidden_groups": 1,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+    "hidden_act": "gelu_new",
+    "attention_probs_dropout_prob": 0.0,
+    "hidden_dropout_prob": 0.0,
+}
+
+
+class Albert(Bert):
+    model_type = "albert"
+    named = "Albert"
+    defaults = DEFAULTS | _XXLARGE
+    heads = HeadNames(
+        transform="predictions.dense",
+        norm="predictions.LayerNorm",
+        decoder="predictions.decoder",
+        bias="predictions.bias",
+        pooler="albert.pooler",
+        pairs="sop_classifier.classifier",
+        classes=("albert.pooler", "classifier"),
+    )
+    pair_logits = "sop_logits"
+
+    def matches(self, model: Any) -> bool:
+        return isinstance(model, Model) and None not in (model.embed_width, model.stack.groups)
+
+    def fields(self, options: Options) -> dict[str, Any]:
+        options.fixed(inner_group_num=1)
+        depth, groups = options.size("num_hidden_layers", 12), options.size("num_hidden_groups", 1)
+        if depth % groups:
+            raise options.refuse("num_hidden_groups", f"a divisor of num_hidden_layers = {depth}", groups)
+        more = {"embed_width": options.size("embedding_size", 128), "stack": Stack(groups=groups)}
+        return super().fields(options) | more
+
+    def own(self, model: Model) -> dict[str, Any]:
+        shared = {"num_hidden_groups": model.stack.groups, "inner_group_num": 1}
+        return super().own(model) | {"embedding_size": model.embed_width, "classifier_dropout_prob": 0.1} | shared
+
+    def layers(self, model: Model) -> list[Rule]:
+        theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"
+        names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
+        return [
+            *linear("albert.encoder.embedding_hidden_mapping_in", "embed_in"),
+            *projections(f"{theirs}.attention", f"{ours}/attention", names, model.only_attention),
+            *norm(f"{theirs}.attention.LayerNorm", f"{ours}/norm_attention"),
+            *linear(f"{theirs}.ffn", f"{ours}/mlp/up"),
+            *linear(f"{theirs}.ffn_output", f"{ours}/mlp/down"),
+            *norm(f"{theirs}.full_layer_layer_norm", f"{ours}/norm_mlp"),
+        ]
