@@ -4,6 +4,7 @@ from txjax.nn.attention.attention import MAPS, Attention, CrossAttention, LayerC
 from txjax.nn.attention.attention_dispatch import dot_product_attention
 from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.attention.disentangled import DisentangledAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.window_attention import WindowAttention
@@ -12,12 +13,13 @@ from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
-from txjax.nn.embed import Embed, ScaledEmbed
+from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
+from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
@@ -42,6 +44,8 @@ from txjax.nn.recurrent.attending import AttendFirst, AttendingDecoder, AttendLa
 from txjax.nn.recurrent.cells import GRU, LSTM, Cell
 from txjax.nn.recurrent.over_positions import Bidirectional, Recurrent
 from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
+from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
+from txjax.nn.stack.again import apply_again
 from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
@@ -50,6 +54,7 @@ from txjax.nn.stack.turns import unstacked
 
 __all__ = [
     "ACTIVATIONS",
+    "EMBED_WIDTH",
     "GPT2",
     "GRU",
     "LSTM",
@@ -99,6 +104,7 @@ __all__ = [
     "NextSentence",
     "VocabHead",
     "LayerContext",
+    "DisentangledAttention",
     "Dropless",
     "Embed",
     "Experts",
@@ -125,6 +131,8 @@ __all__ = [
     "PreNorm",
     "REMAT",
     "Quantize",
+    "RelativeEmbeddings",
+    "ReplacedTokens",
     "RMSNorm",
     "RingAttention",
     "Remat",
@@ -144,6 +152,8 @@ __all__ = [
     "Windows",
     "Xavier",
     "align",
+    "apply_again",
+    "log_bucket",
     "dot_product_attention",
     "cached",
     "causal_window",

@@ -15,6 +15,8 @@ from flax.core import meta
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
+from txjax.interop.huggingface.families.electra import Electra
 from txjax.interop.huggingface.families.gpt2 import GPT2
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
@@ -27,7 +29,18 @@ from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
+FAMILIES: tuple[Family, ...] = (
+    DebertaV1(),
+    DebertaV2(),
+    Electra(),
+    Bert(),
+    GPT2(),
+    Llama(),
+    MAE(),
+    Marian(),
+    T5(),
+    ViT(),
+)
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (

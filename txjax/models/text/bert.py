@@ -5,10 +5,12 @@ from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
+from txjax.models.text.embeddings import Embeddings
 from txjax.models.transformer import Transformer
 from txjax.nn import (
+    EMBED_WIDTH,
     Block,
     Embed,
     Encoded,
@@ -16,6 +18,7 @@ from txjax.nn import (
     Init,
     LayerNorm,
     Learned,
+    Linear,
     Mask,
     MaskedTokens,
     Norm,
@@ -30,16 +33,19 @@ from txjax.types import config_field
 class Bert(Transformer, kw_only=True):
     """BERT (Devlin et al. 2019): each token sees all others of its segment; a head predicts the masked ones, or others.
 
-    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `layers`, and those of the head.
+    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `embed_in`, `layers`, and those of the head.
 
     Attributes:
       vocab: size of the vocabulary, V.
       head: from the features to the output, by default the masked tokens. If None, the output is `Encoded`.
-      types: number of token types (sentences of a pair).
+      types: number of token types (sentences of a pair). If None, there are none.
+      embed_width: size E of the embeddings, which `embed_in` [E D] brings to the width after their norm (Lan et al.
+        2020, 3.1: factorised). It doesn't grow with the width under a parametrization. If None, the width.
     """
 
     vocab: int = config_field(at_least=1)
-    types: int = config_field(2, at_least=1)
+    types: int | None = config_field(2, at_least=1)
+    embed_width: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=Learned)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
     block: Block = dataclasses.field(default_factory=PostNorm)
@@ -54,6 +60,7 @@ class Bert(Transformer, kw_only=True):
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
         train: bool = False,
+        embeddings: Embeddings | None = None,
     ) -> Any:
         """The head's output.
 
@@ -61,12 +68,29 @@ class Bert(Transformer, kw_only=True):
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
           positions: of each token. If None, its index in the window.
           types: the sentence of a pair that a token belongs to. If None, the first.
+          embeddings: those of a model around this one. If None, its own.
         """
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None] if positions is None else positions
         types = jnp.zeros_like(tokens) if types is None else types
-        embed = Embed(self.vocab, self.width, name="embed")
-        kinds = Embed(self.types, self.width, axis="types", name="embed_types")
-        x = self.positions.add(embed(tokens, self.dtype) + kinds(types, self.dtype), positions)
+        embeddings = embeddings or self.embeddings(self)
+        x = embeddings(tokens, positions, types, self.dtype)
         x = self.norm.clone(parent=self, name="norm_embed")(x)
-        x = self.layers(x, Window(positions, positions, Mask.within(segments)), train)
-        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+        if self.embed_width is not None:
+            drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
+            x = Linear((self.width,), ("width",), (EMBED_WIDTH,), **drawn, name="embed_in")(x)
+        x = self.encode(x, Window(positions, positions, Mask.within(segments)), train)
+        return self.read(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
+
+    @nn.nowrap
+    def embeddings(self, owner: nn.Module) -> Embeddings:
+        """The embeddings of the inputs, as parameters of `owner`: this model, or one around it."""
+        width = self.embed_width or self.width
+        tokens = Embed(self.vocab, width, name="embed", parent=owner)
+        types = Embed(self.types, width, axis="types", name="embed_types", parent=owner) if self.types else None
+        own = owner is self
+        return Embeddings(tokens, types, self.positions if own else self.positions.clone(parent=owner, name="positions"))
+
+    @nn.nowrap
+    def encode(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+        """The features, from the sum of the embeddings."""
+        return self.layers(x, window, train)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.nn.embed import EMBED_WIDTH
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import Pooler
@@ -102,7 +103,8 @@ class NextSentence(Head):
 class MaskedTokens(Head):
     """BERT's head for pretraining (Devlin et al. 2019): a transform and a norm before the logits, and sentence pairs.
 
-    Parameters `transform` [D D], `norm_transform`, and those of `logits` and `next_sentence`.
+    Parameters `transform` [D D], or [D E] if the embeddings have another size E than the stream (Lan et al. 2020);
+    `norm_transform`; and those of `logits` and `next_sentence`.
 
     Attributes:
       logits: how the transformed features become logits.
@@ -114,8 +116,11 @@ class MaskedTokens(Head):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> tuple[Logits, Float[Array, "B 2"] | None]:
         """Lazy logits [B L V] of the token at each position, and the logits of `next_sentence` (or None)."""
-        x = encoded.features
-        y = ACTIVATIONS[context.activation](context.linear("transform", x.shape[-1], "width")(x))
+        x, of_logits, axis = encoded.features, context, "width"
+        size = x.shape[-1] if encoded.embedding is None else encoded.embedding.shape[-1]
+        if size != x.shape[-1]:  # a size that doesn't grow with the model
+            of_logits, axis = dataclasses.replace(context, scaling=Scaling()), EMBED_WIDTH
+        y = ACTIVATIONS[context.activation](context.linear("transform", size, axis)(x))
         y = context.normalise("norm_transform", y)
-        logits = self.logits(dataclasses.replace(encoded, features=y), context)
+        logits = self.logits(dataclasses.replace(encoded, features=y), of_logits)
         return logits, None if self.next_sentence is None else self.next_sentence(encoded, context)
