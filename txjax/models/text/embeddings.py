@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.typing import DTypeLike
@@ -15,12 +15,12 @@ class Embeddings(NamedTuple):
     """Modules of the model that made them. Called again, they have the same parameters.
 
     Attributes:
-      tokens: has a vector for each token id.
+      tokens: an `Embed`, or what is called and has an `embedding` as one.
       types: has one for each token type. If None, types are ignored.
       positions: adds the positions.
     """
 
-    tokens: Embed
+    tokens: Any
     types: Embed | None
     positions: Positions
 

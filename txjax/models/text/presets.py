@@ -7,13 +7,17 @@
 
 from typing import Any
 
+from txjax.models.text import deberta as deberta_style
 from txjax.models.text import decoder, encoder_decoder
 from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import Deberta
 from txjax.models.text.decoder import Decoder
+from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.text.recurrent import RecurrentEncoderDecoder
+from txjax.models.text.shared_embeddings import GradientDisentangled
 from txjax.models.transformer import sized
-from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PostNorm
+from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PostNorm, ReplacedTokens
 
 # width, depth, heads
 GPT2: dict[str, tuple[int, int, int]] = {
@@ -51,6 +55,20 @@ T5_HIDDEN = {"3B": 16384, "11B": 65536}
 T5_V1_1_HIDDEN = {"small": 1024, "base": 2048, "large": 2816, "xl": 5120, "xxl": 10240}
 BERT: dict[str, tuple[int, int, int]] = {"base": (768, 12, 12), "large": (1024, 24, 16)}
 
+ELECTRA: dict[str, tuple[int, int, int]] = {"small": (256, 12, 4), "base": (768, 12, 12), "large": (1024, 24, 16)}
+ELECTRA_GENERATOR: dict[str, tuple[int, int, int]] = {
+    "small": (64, 12, 1),
+    "base": (256, 12, 4),
+    "large": (256, 24, 4),
+}
+DEBERTA: dict[str, tuple[int, int, int]] = {"base": (768, 12, 12), "large": (1024, 24, 16), "xlarge": (1024, 48, 16)}
+DEBERTA_V3: dict[str, tuple[int, int, int]] = {
+    "xsmall": (384, 12, 6),
+    "small": (768, 6, 12),
+    "base": (768, 12, 12),
+    "large": (1024, 24, 16),
+}
+
 
 def gpt1(**fields: Any) -> Decoder:
     """GPT (Radford et al. 2018), 117M: post-norm, no norm after the last layer, 512 positions, 40,478 tokens."""
@@ -73,6 +91,45 @@ def bert(size: str = "base", **fields: Any) -> Bert:
     head = MaskedTokens(next_sentence=NextSentence())
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), head=head)
     return Bert(**style | sized(size, BERT) | fields)
+
+
+def electra(size: str = "base", **fields: Any) -> Electra:
+    """ELECTRA (Clark et al. 2020) with its generator: 512 positions, 30,522 tokens, in small of width 128.
+
+    Args:
+      fields: of both networks. `electra().discriminator` is the encoder that other tasks use.
+    """
+    found, style = sized(size, ELECTRA), dict(vocab=30522, positions=Learned(max_length=512)) | fields
+    width = 128 if size == "small" else found["width"]
+    own = None if width == found["width"] else width
+    generator = sized(size, ELECTRA_GENERATOR) | {"embed_width": width}
+    return Electra(
+        generator=Bert(**generator | style), discriminator=Bert(**found, embed_width=own, head=ReplacedTokens(), **style)
+    )
+
+
+def deberta(size: str = "base", **fields: Any) -> Deberta:
+    """DeBERTa (He et al. 2021): distances up to 512, 50,265 tokens."""
+    return Deberta(**dict(vocab=50265) | sized(size, DEBERTA) | fields)
+
+
+def deberta_v3(size: str = "base", **fields: Any) -> Deberta:
+    """DeBERTa v3 (He et al. 2023): distances up to 512 in 256 buckets a side, 128,100 tokens."""
+    return deberta_style.deberta_v3(**dict(vocab=128100) | sized(size, DEBERTA_V3) | fields)
+
+
+def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:
+    """`deberta_v3` as it is pretrained: with a generator of half the depth (He et al. 2023, 4), and its embeddings.
+
+    Args:
+      fields: of both networks.
+    """
+    depth = DEBERTA_V3[size][1] if size in DEBERTA_V3 else 0
+    return Electra(
+        generator=deberta_v3(size, **dict(depth=depth // 2) | fields),
+        discriminator=deberta_v3(size, **dict(head=ReplacedTokens()) | fields),
+        sharing=GradientDisentangled(),
+    )
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:
