@@ -12,6 +12,8 @@ from txjax.nn import (
     LayerNorm,
     Learned,
     Memory,
+    Mixer,
+    Norm,
     Positions,
     RelativeEmbeddings,
     Window,
@@ -49,10 +51,10 @@ class Deberta(Bert, kw_only=True):
 
     types: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=RelativeEmbeddings)
-    attention: Any = dataclasses.field(
+    attention: Mixer | tuple[Mixer, ...] = dataclasses.field(
         default_factory=lambda: DisentangledAttention(biases=("query", "value", "out"))
     )
-    norm: Any = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-7))
+    norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-7))
     mask_decoder: MaskDecoder | None = None
 
     @nn.nowrap
