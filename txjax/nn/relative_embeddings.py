@@ -25,7 +25,7 @@ def log_bucket(distance: np.ndarray, buckets: int, max_distance: int) -> np.ndar
 class RelativeEmbeddings(Positions):
     """A learned vector for each distance of a query from a key, for `DisentangledAttention`.
 
-    Parameters `table/embedding` [2N D] for N = `buckets`, or `max_distance` without these, and those of `norm`.
+    Parameters `table/embedding` [2N D] for N = `buckets`, or `max_distance` without these, and `norm_table`.
     Distances of N and more share the last vector of their side.
 
     Attributes:
@@ -48,4 +48,4 @@ class RelativeEmbeddings(Positions):
             distances = log_bucket(distances, self.buckets, self.max_distance)
         rows = jnp.asarray(np.clip(distances + size, 0, 2 * size - 1), jnp.int32)
         vectors = Embed(2 * size, width, axis="positions", name="table")(rows[None])
-        return vectors if self.norm is None else self.norm(vectors)
+        return vectors if self.norm is None else self.norm.clone(parent=self, name="norm_table")(vectors)

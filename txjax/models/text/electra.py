@@ -47,6 +47,12 @@ class Electra(Model, kw_only=True):
     discriminator: Bert
     sharing: Sharing = dataclasses.field(default_factory=Shared)
 
+    def __post_init__(self) -> None:
+        # One object in both fields would be one module, with one set of parameters.
+        if self.generator.positions is self.discriminator.positions:
+            self.discriminator = self.discriminator.clone(positions=self.discriminator.positions.clone())
+        super().__post_init__()
+
     @property
     def vocab(self) -> int:
         """The size of the vocabulary, V."""

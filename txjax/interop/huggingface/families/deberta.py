@@ -93,7 +93,7 @@ class _Deberta(BertLike):
             *([Rule(types, ("embed_types/embedding",), SAME)] if model.types else []),
             *norm("deberta.embeddings.LayerNorm", "norm_embed"),
             Rule(f"{self.prefix}.rel_embeddings.weight", ("positions/table/embedding",), SAME),
-            *(norm(f"{self.prefix}.LayerNorm", "positions/norm") if positions.norm else []),
+            *(norm(f"{self.prefix}.LayerNorm", "positions/norm_table") if positions.norm else []),
             *self.attention_rules(f"{theirs}.attention.self", f"{ours}/attention", attention),
             *linear(f"{theirs}.attention.output.dense", f"{ours}/attention/out", out_in(2)),
             *norm(f"{theirs}.attention.output.LayerNorm", f"{ours}/norm_attention"),
