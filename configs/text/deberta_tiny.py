@@ -21,35 +21,42 @@ from txjax.models import Deberta, Electra, GradientDisentangled, MaskDecoder, de
 from txjax.nn import LayerNorm, Learned, RelativeEmbeddings, ReplacedTokens
 from txjax.objectives import MaskedToken, Objective, ReplacedToken
 from txjax.optim import AdamW, Linear
+from txjax.types import UserError, near_misses
 
 VARIANTS = ("v1", "v3")
 
 
 def get_config(version: str = "v1") -> Experiment:
+    if version not in VARIANTS:
+        raise UserError("--config", "a variant among " + ", ".join(VARIANTS), version, near_misses(version, VARIANTS))
     windows = dict(length=128, tokenizer=Bytes(specials=("[MASK]",)))
     sizes: dict[str, Any] = dict(vocab=257, width=128, heads=4)
-    model: Any
-    objective: Objective
+    model: Any = Deberta(
+        depth=4,
+        positions=RelativeEmbeddings(max_distance=32),
+        mask_decoder=MaskDecoder(positions=Learned(max_length=128)),
+        **sizes,
+    )
+    objective: Objective = MaskedToken(mask_id=256, vocab=256)
+    best, best_mode = "eval/valid/loss", "min"
+
+    def third(depth: int, **fields: Any) -> Deberta:
+        positions = RelativeEmbeddings(max_distance=128, buckets=32, norm=LayerNorm(eps=1e-7))
+        return deberta_v3(depth=depth, positions=positions, **sizes, **fields)
+
     if version == "v3":
-        sizes |= {"positions": RelativeEmbeddings(max_distance=128, buckets=32, norm=LayerNorm(eps=1e-7))}
         model = Electra(
-            generator=deberta_v3(depth=2, **sizes),
-            discriminator=deberta_v3(depth=4, head=ReplacedTokens(), **sizes),
-            sharing=GradientDisentangled(),
+            generator=third(2), discriminator=third(4, head=ReplacedTokens()), sharing=GradientDisentangled()
         )
-        objective, best = ReplacedToken(mask_id=256, vocab=256), ("eval/valid/replaced_auc", "max")
-    else:
-        decoder = MaskDecoder(positions=Learned(max_length=128))
-        positions = RelativeEmbeddings(max_distance=32)
-        model = Deberta(depth=4, positions=positions, mask_decoder=decoder, **sizes)
-        objective, best = MaskedToken(mask_id=256, vocab=256), ("eval/valid/loss", "min")
+        objective = ReplacedToken(mask_id=256, vocab=256)
+        best, best_mode = "eval/valid/replaced_auc", "max"
     return Experiment(
         model=model,
         objective=objective,
         data=TextWindows(name="txjax_python_text", split="train", **windows),
         evals={"valid": Evaluation(data=TextWindows(split="validation", **windows), every_steps=200, max_batches=32)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        checkpoint=Checkpoints(every_steps=200, best=best[0], best_mode=best[1]),
+        checkpoint=Checkpoints(every_steps=200, best=best, best_mode=best_mode),
         num_steps=600,
         batch_size=32,
         log_every_steps=25,

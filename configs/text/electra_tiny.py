@@ -23,12 +23,13 @@ from txjax.optim import AdamW, Linear
 
 def get_config() -> Experiment:
     windows = dict(length=128, tokenizer=Bytes(specials=("[MASK]",)))
-    both: dict[str, Any] = dict(vocab=257, depth=4, embed_width=64, positions=Learned(max_length=128))
+
+    def encoder(width: int, heads: int, **fields: Any) -> Bert:
+        sizes: dict[str, Any] = dict(vocab=257, width=width, depth=4, heads=heads, embed_width=64)
+        return Bert(positions=Learned(max_length=128), **sizes, **fields)
+
     return Experiment(
-        model=Electra(
-            generator=Bert(width=32, heads=1, **both),
-            discriminator=Bert(width=128, heads=4, head=ReplacedTokens(), **both),
-        ),
+        model=Electra(generator=encoder(32, 1), discriminator=encoder(128, 4, head=ReplacedTokens())),
         objective=ReplacedToken(mask_id=256, vocab=256),
         data=TextWindows(name="txjax_python_text", split="train", **windows),
         evals={"valid": Evaluation(data=TextWindows(split="validation", **windows), every_steps=200, max_batches=32)},

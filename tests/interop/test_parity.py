@@ -200,18 +200,17 @@ CASES = {
         pairs(3, 17),
         ("last_hidden_state",),
     ),
-    "deberta-v3": Case(
-        "DebertaV2ForMaskedLM", encoder("DebertaV2", **DISENTANGLED, **V3), padded(17), ("logits",)
-    ),
+    "deberta-v3": Case("DebertaV2ForMaskedLM", encoder("DebertaV2", **DISENTANGLED, **V3), padded(17), ("logits",)),
     "deberta-v2-spans": Case(
-        "DebertaV2ForQuestionAnswering", encoder("DebertaV2", **DISENTANGLED), padded(17), ("start_logits", "end_logits")
+        "DebertaV2ForQuestionAnswering",
+        encoder("DebertaV2", **DISENTANGLED),
+        padded(17),
+        ("start_logits", "end_logits"),
     ),
     "electra": Case(
         "ElectraForPreTraining", encoder("Electra", embedding_size=10, type_vocab_size=3), pairs(3, 17), ("logits",)
     ),
-    "electra-generator": Case(
-        "ElectraForMaskedLM", encoder("Electra", embedding_size=10), padded(17), ("logits",)
-    ),
+    "electra-generator": Case("ElectraForMaskedLM", encoder("Electra", embedding_size=10), padded(17), ("logits",)),
     "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=24), padded(9), ("last_hidden_state",)),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
     "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),

@@ -42,9 +42,9 @@ PUBLISHED = {
     "electra small": 14_196_475,  # with the generator, and one table of tokens, types and positions for both
     "electra base": 119_387_963,
     "electra large": 354_657_339,
-    "deberta base": 139_244_121,  # with the head for masked tokens, as the next ones
-    "deberta large": 406_264_921,
-    "deberta xlarge": 758_905_945,
+    "deberta_v1 base": 139_244_121,  # with the head for masked tokens, as the next ones
+    "deberta_v1 large": 406_264_921,
+    "deberta_v1 xlarge": 758_905_945,
     "deberta_v3 xsmall": 70_958_820,
     "deberta_v3 small": 142_024_548,
     "deberta_v3 base": 184_551_780,
@@ -83,9 +83,9 @@ ALONE = {
     "electra small": 13_549_057,  # the discriminator with its head
     "electra base": 109_483_009,
     "electra large": 335_142_913,
-    "deberta base": 138_601_728,  # the encoder without a head, as the next ones
-    "deberta large": 405_163_008,
-    "deberta xlarge": 757_804_032,
+    "deberta_v1 base": 138_601_728,  # the encoder without a head, as the next ones
+    "deberta_v1 large": 405_163_008,
+    "deberta_v1 xlarge": 757_804_032,
     "deberta_v3 xsmall": 70_682_112,
     "deberta_v3 small": 141_304_320,
     "deberta_v3 base": 183_831_552,
@@ -145,7 +145,7 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         return encoder_decoder(t, getattr(text, family)(size), version_1_1=family == "t5_v1_1")
     if family == "electra":
         return electra(t, size)
-    if family in ("deberta", "deberta_v3"):
+    if family in ("deberta_v1", "deberta_v3"):
         return deberta(t, size, v3=family == "deberta_v3")
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}

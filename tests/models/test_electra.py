@@ -1,14 +1,16 @@
 """ELECTRA: two encoders and what they share."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 
-from txjax.models import Bert, Deberta, Electra, GradientDisentangled, Separate, Shared
-from txjax.nn import LayerNorm, Learned, RelativeEmbeddings, ReplacedTokens
+from txjax.models import Bert, Electra, GradientDisentangled, Separate, Shared
+from txjax.nn import Learned, ReplacedTokens
 from txjax.types import UserError
 
-from made import call, shapes, variables
+from made import call, forward, shapes, variables
 
 V = 11
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
@@ -16,9 +18,11 @@ TABLES = {"embed", "embed_types", "positions"}
 
 
 def electra(width: int = 8, **fields: object) -> Electra:
-    both = {"vocab": V, "depth": 1, "heads": 2, "positions": Learned(max_length=5)}
-    discriminator = Bert(width=width, embed_width=8, head=ReplacedTokens(), **both)
-    return Electra(**{"generator": Bert(width=8, **both), "discriminator": discriminator, **fields})
+    def encoder(**own: Any) -> Bert:
+        return Bert(vocab=V, depth=1, heads=2, positions=Learned(max_length=5), **own)
+
+    discriminator = encoder(width=width, embed_width=8, head=ReplacedTokens())
+    return Electra(**{"generator": encoder(width=8), "discriminator": discriminator, **fields})
 
 
 def gradients(model: Electra, params: dict) -> dict:
@@ -38,14 +42,6 @@ def test_each_table_exists_once() -> None:
     assert params["discriminator"]["embed_in"]["kernel"].shape == (8, 12)
     apart = shapes(electra(sharing=Separate()), TOKENS)["params"]
     assert TABLES < set(apart) and TABLES < set(apart["discriminator"])
-
-
-def test_relative_positions_are_not_shared_even_if_their_template_is() -> None:
-    template = {"positions": RelativeEmbeddings(max_distance=4, norm=LayerNorm())}
-    both = {"vocab": V, "width": 8, "depth": 1, "heads": 2, **template}
-    params = shapes(Electra(generator=Deberta(**both), discriminator=Deberta(**both, head=ReplacedTokens())), TOKENS)
-    for part in ("generator", "discriminator"):
-        assert set(params["params"][part]["positions"]) == {"table", "norm_table"}
 
 
 def test_who_trains_the_shared_table() -> None:
@@ -73,3 +69,15 @@ def test_who_trains_the_shared_table() -> None:
 def test_encoders_that_do_not_fit_are_named(fields: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         shapes(electra(**fields), TOKENS)
+
+
+@pytest.mark.parametrize("sharing", [Shared(), GradientDisentangled()], ids=["shared", "disentangled"])
+def test_an_encoder_alone_computes_the_same(sharing: Shared) -> None:
+    model = electra(sharing=sharing)
+    params = variables(model, TOKENS)
+    whole = forward(model)(params, TOKENS)
+    for part, wanted in (("generator", whole.predicted), ("discriminator", whole.scores)):
+        encoder, own = model.alone(part, params["params"])
+        assert jax.tree.structure(own) == jax.tree.structure(shapes(encoder, TOKENS)["params"])
+        found = forward(encoder)({"params": own}, TOKENS)
+        np.testing.assert_allclose(found[0] if part == "generator" else found, wanted, atol=1e-5)

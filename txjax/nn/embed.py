@@ -10,7 +10,9 @@ from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import config_field
 
-EMBED_WIDTH = "embed_width"  # logical axis: the width of embeddings narrower than the stream, which doesn't grow with it
+EMBED_WIDTH = (
+    "embed_width"  # logical axis: the width of embeddings narrower than the stream, which doesn't grow with it
+)
 
 
 class Embed(nn.Module):

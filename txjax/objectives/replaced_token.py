@@ -41,7 +41,9 @@ class ReplacedToken(MaskedToken):
         super().check(model, data)
         if not hasattr(model, "discriminator"):
             hint = "MaskedToken() trains one encoder"
-            raise UserError("config.model", "Electra, of a generator and a discriminator", type(model).__name__, hint=hint)
+            raise UserError(
+                "config.model", "Electra, of a generator and a discriminator", type(model).__name__, hint=hint
+            )
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         tokens, weights = batch["tokens"], batch["weights"]

@@ -181,7 +181,9 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
             if tensors[name].shape != shape:
                 raise UserError(name, f"the shape {list(shape)}", list(tensors[name].shape))
             cuts = np.cumsum([form[-1] for form in forms])[:-1]
-            for part, piece in zip(parts, np.split(rule.whole.ours(tensors[name].read(), joined), cuts, -1), strict=True):
+            for part, piece in zip(
+                parts, np.split(rule.whole.ours(tensors[name].read(), joined), cuts, -1), strict=True
+            ):
                 part[...] = rule.form.ours(piece, part.shape)
             unread.discard(name)
     if unread:

@@ -88,7 +88,9 @@ class Bert(Transformer, kw_only=True):
         tokens = Embed(self.vocab, width, name="embed", parent=owner)
         types = Embed(self.types, width, axis="types", name="embed_types", parent=owner) if self.types else None
         own = owner is self
-        return Embeddings(tokens, types, self.positions if own else self.positions.clone(parent=owner, name="positions"))
+        return Embeddings(
+            tokens, types, self.positions if own else self.positions.clone(parent=owner, name="positions")
+        )
 
     @nn.nowrap
     def encode(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:

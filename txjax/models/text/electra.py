@@ -12,7 +12,7 @@ from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.shared_embeddings import Shared, Sharing
 from txjax.nn import Logits
-from txjax.types import UserError
+from txjax.types import PyTree, UserError
 
 
 class Replaced(NamedTuple):
@@ -32,7 +32,7 @@ class Replaced(NamedTuple):
 class Electra(Model, kw_only=True):
     """ELECTRA (Clark et al. 2020): a small generator fills in masked tokens; a discriminator finds the wrong ones.
 
-    The discriminator is what other tasks start from: `init_from` with `there="discriminator"`, and the embeddings.
+    The discriminator is what other tasks start from (`alone`, or `init_from`: docs/models.md).
 
     Parameters: `embed`, `embed_types` and `positions` of the generator, which both share by default; all others of
     theirs under `generator` and `discriminator`.
@@ -46,12 +46,6 @@ class Electra(Model, kw_only=True):
     generator: Bert
     discriminator: Bert
     sharing: Sharing = dataclasses.field(default_factory=Shared)
-
-    def __post_init__(self) -> None:
-        # One object in both fields would be one module, with one set of parameters.
-        if self.generator.positions is self.discriminator.positions:
-            self.discriminator = self.discriminator.clone(positions=self.discriminator.positions.clone())
-        super().__post_init__()
 
     @property
     def vocab(self) -> int:
@@ -83,3 +77,14 @@ class Electra(Model, kw_only=True):
         seen = tokens if replace is None else replace(Logits.of(predicted[0]))
         scores: Float[Array, "B L"] = self.discriminator(seen, *given, self.sharing(embeddings, self))
         return Replaced(predicted[0], seen, scores)
+
+    @nn.nowrap
+    def alone(self, part: str, params: PyTree) -> tuple[Bert, PyTree]:
+        """The "generator" or the "discriminator" as a model by itself, and its parameters with its embeddings.
+
+        Args:
+          params: this model's, arrays.
+        """
+        if part == "generator":
+            return self.generator, Shared().tables(params) | params[part]
+        return self.discriminator, self.sharing.tables(params) | params[part]

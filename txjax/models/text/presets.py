@@ -5,10 +5,10 @@
 `docs/sizes.md` has their parameter counts.
 """
 
+import copy
 from typing import Any
 
-from txjax.models.text import deberta as deberta_style
-from txjax.models.text import decoder, encoder_decoder
+from txjax.models.text import deberta, decoder, encoder_decoder
 from txjax.models.text.bert import Bert
 from txjax.models.text.deberta import Deberta
 from txjax.models.text.decoder import Decoder
@@ -99,23 +99,23 @@ def electra(size: str = "base", **fields: Any) -> Electra:
     Args:
       fields: of both networks. `electra().discriminator` is the encoder that other tasks use.
     """
-    found, style = sized(size, ELECTRA), dict(vocab=30522, positions=Learned(max_length=512)) | fields
+    style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512)) | fields
+    found: dict[str, Any] = sized(size, ELECTRA)
     width = 128 if size == "small" else found["width"]
     own = None if width == found["width"] else width
     generator = sized(size, ELECTRA_GENERATOR) | {"embed_width": width}
-    return Electra(
-        generator=Bert(**generator | style), discriminator=Bert(**found, embed_width=own, head=ReplacedTokens(), **style)
-    )
+    discriminator = found | {"embed_width": own, "head": ReplacedTokens()} | copy.deepcopy(style)
+    return Electra(generator=Bert(**generator | style), discriminator=Bert(**discriminator))
 
 
-def deberta(size: str = "base", **fields: Any) -> Deberta:
+def deberta_v1(size: str = "base", **fields: Any) -> Deberta:
     """DeBERTa (He et al. 2021): distances up to 512, 50,265 tokens."""
     return Deberta(**dict(vocab=50265) | sized(size, DEBERTA) | fields)
 
 
 def deberta_v3(size: str = "base", **fields: Any) -> Deberta:
     """DeBERTa v3 (He et al. 2023): distances up to 512 in 256 buckets a side, 128,100 tokens."""
-    return deberta_style.deberta_v3(**dict(vocab=128100) | sized(size, DEBERTA_V3) | fields)
+    return deberta.deberta_v3(**dict(vocab=128100) | sized(size, DEBERTA_V3) | fields)
 
 
 def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:
@@ -127,7 +127,7 @@ def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:
     depth = DEBERTA_V3[size][1] if size in DEBERTA_V3 else 0
     return Electra(
         generator=deberta_v3(size, **dict(depth=depth // 2) | fields),
-        discriminator=deberta_v3(size, **dict(head=ReplacedTokens()) | fields),
+        discriminator=deberta_v3(size, **dict(head=ReplacedTokens()) | copy.deepcopy(fields)),
         sharing=GradientDisentangled(),
     )
 

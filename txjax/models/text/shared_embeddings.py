@@ -1,6 +1,7 @@
 """What a discriminator has of its generator's embeddings."""
 
 import dataclasses
+import operator
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -10,7 +11,9 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.text.embeddings import Embeddings
 from txjax.nn import Embed
-from txjax.types import UserError
+from txjax.types import PyTree, UserError
+
+_NAMES = ("embed", "embed_types", "positions")
 
 
 @dataclasses.dataclass
@@ -25,6 +28,10 @@ class Sharing:
         """
         raise NotImplementedError
 
+    def tables(self, params: PyTree) -> PyTree:
+        """The parameters of the discriminator's embeddings, computed from those of the model."""
+        raise NotImplementedError
+
 
 @dataclasses.dataclass
 class Separate(Sharing):
@@ -32,6 +39,9 @@ class Separate(Sharing):
 
     def __call__(self, embeddings: Embeddings, model: Any) -> None:
         return None
+
+    def tables(self, params: PyTree) -> PyTree:
+        return {}
 
 
 @dataclasses.dataclass
@@ -45,6 +55,9 @@ class Shared(Sharing):
             raise UserError("config.model.discriminator.embed_width", expected, own)
         return embeddings
 
+    def tables(self, params: PyTree) -> PyTree:
+        return {name: params[name] for name in _NAMES if name in params}
+
 
 @dataclasses.dataclass
 class GradientDisentangled(Shared):
@@ -57,6 +70,10 @@ class GradientDisentangled(Shared):
         shared, tokens = super().__call__(embeddings, model), embeddings.tokens
         difference = _Zeros(tokens.vocab, tokens.width, name="embed_difference", parent=model)
         return shared._replace(tokens=_Sum(tokens, difference))
+
+    def tables(self, params: PyTree) -> PyTree:
+        embed = jax.tree.map(operator.add, params["embed"], params["embed_difference"])
+        return super().tables(params) | {"embed": embed}
 
 
 class _Zeros(Embed):
@@ -75,7 +92,9 @@ class _Sum(NamedTuple):
 
     @property
     def embedding(self) -> Float[Array, "V E"]:
+        """The table."""
         return jax.lax.stop_gradient(self.fixed.embedding) + self.trained.embedding
 
     def __call__(self, ids: Int[Array, "*batch"], dtype: DTypeLike) -> Float[Array, "*batch E"]:
+        """Its rows of these ids."""
         return jax.lax.stop_gradient(self.fixed(ids, dtype)) + self.trained(ids, dtype)

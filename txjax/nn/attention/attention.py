@@ -194,7 +194,9 @@ class Attention(Mixer):
         return self.projection(name, name, width or source.shape[-1])(source)
 
     @nn.nowrap
-    def projection(self, name: str, like: str, width: int) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
+    def projection(
+        self, name: str, like: str, width: int
+    ) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
         """A projection of this name, with the heads, the bias and the factor of `query`, `key` or `value`.
 
         It can be called several times.

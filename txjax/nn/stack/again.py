@@ -30,8 +30,8 @@ def apply_again(stack: Stack, layer: int, x: PyTree, context: LayerContext) -> P
     params = stack.variables["params"]["block"]
     if not isinstance(params, tuple):
         params = meta.remove_axis(params, 0, _STACKED)
-        groups = stack.groups or stack.depth
-        params = jax.tree.map(lambda a: a[layer * groups // stack.depth], params)
+        row = layer * (stack.groups or stack.depth) // stack.depth
+        params = jax.tree.map(lambda a: a[row], params)
     else:
         params = params[layer]
     assert stack.scope is not None

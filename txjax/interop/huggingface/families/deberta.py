@@ -29,7 +29,9 @@ class _Deberta(BertLike):
     def positions(self, options: Options) -> RelativeEmbeddings:
         """The vectors of relative positions."""
         distance = options.get("max_relative_positions", -1)
-        return RelativeEmbeddings(max_distance=distance if distance > 0 else options.size("max_position_embeddings", 512))
+        return RelativeEmbeddings(
+            max_distance=distance if distance > 0 else options.size("max_position_embeddings", 512)
+        )
 
     def attention(self, options: Options, **fields: Any) -> DisentangledAttention:
         """The attention, which has these other fields."""
@@ -55,7 +57,7 @@ class _Deberta(BertLike):
             attention=self.attention(options, dropout=dropout),
         )
 
-    def config(self, model: Deberta, flat: Flat) -> dict[str, Any]:
+    def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         return super().config(model, flat) | {
             "type_vocab_size": model.types or 0,
             "relative_attention": True,
@@ -139,14 +141,15 @@ class DebertaV2(_Deberta):
         if norms not in ("none", "layer_norm"):
             raise options.refuse("norm_rel_ebd", "none or layer_norm", norms)
         eps = options.get("layer_norm_eps", self.epsilon)
-        own = {"buckets": buckets if buckets > 0 else None, "norm": LayerNorm(eps=eps) if norms != "none" else None}
+        norm_table = LayerNorm(eps=eps) if norms == "layer_norm" else None
+        own: dict[str, Any] = {"buckets": buckets if buckets > 0 else None, "norm": norm_table}
         return super().positions(options).clone(**own)
 
     def attention(self, options: Options, **fields: Any) -> DisentangledAttention:
         shared = options.get("share_att_key", False)
         return DisentangledAttention(positions="content" if shared else "own", **fields)
 
-    def config(self, model: Deberta, flat: Flat) -> dict[str, Any]:
+    def config(self, model: Any, flat: Flat) -> dict[str, Any]:
         positions, attention = model.positions, model.only_attention
         return super().config(model, flat) | {
             "position_buckets": getattr(positions, "buckets", None) or -1,

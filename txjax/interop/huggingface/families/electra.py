@@ -45,7 +45,9 @@ class Electra(BertLike):
 
     def config(self, model: Bert, flat: Flat) -> dict[str, Any]:
         if isinstance(model.head, MaskedTokens) and model.mlp.activation != "gelu":
-            raise UserError("config.model.mlp.activation", "gelu, of which ELECTRA's generator head is", model.mlp.activation)
+            raise UserError(
+                "config.model.mlp.activation", "gelu, of which ELECTRA's generator head is", model.mlp.activation
+            )
         return super().config(model, flat) | {
             "type_vocab_size": model.types,
             "embedding_size": model.embed_width or model.width,
