@@ -211,7 +211,8 @@ CASES = {
         "ElectraForPreTraining", encoder("Electra", embedding_size=10, type_vocab_size=3), pairs(3, 17), ("logits",)
     ),
     "electra-generator": Case("ElectraForMaskedLM", encoder("Electra", embedding_size=10), padded(17), ("logits",)),
-    "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=24), padded(9), ("last_hidden_state",)),
+    "electra-equal-widths": Case("ElectraForPreTraining", encoder("Electra", embedding_size=24), padded(9), ("logits",)),
+    "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=30), padded(9), ("last_hidden_state",)),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
     "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),
     "marian-two-vocabularies": Case(

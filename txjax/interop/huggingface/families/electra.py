@@ -29,8 +29,9 @@ class Electra(BertLike):
     epsilon = 1e-12
 
     def matches(self, model: Any) -> bool:
-        alone = model.head is None or isinstance(model.head, ReplacedTokens) if type(model) is Bert else False
-        return alone or (type(model) is Bert and model.embed_width is not None and model.stack.groups is None)
+        if type(model) is not Bert or type(model.positions) is not Learned or model.types is None or model.stack.groups:
+            return False
+        return model.embed_width is not None or isinstance(model.head, ReplacedTokens)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         fields = self.fields(options, tensors)
