@@ -134,7 +134,7 @@ def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
     return {"input_ids": ids(batch, length), "attention_mask": mask, "token_type_ids": kinds}
 
 
-def padded(length: int) -> dict[str, np.ndarray]:
+def shorter(length: int) -> dict[str, np.ndarray]:
     """Two rows, the second shorter."""
     mask = np.array([[1] * length, [1] * (length - 7) + [0] * 7])
     return {"input_ids": ids(2, length), "attention_mask": mask}
@@ -193,26 +193,28 @@ CASES = {
     "bert-tokens": Case("BertForTokenClassification", bert(num_labels=4), pairs(2, 7), ("logits",)),
     "bert-spans": Case("BertForQuestionAnswering", bert(), pairs(1, 7), ("start_logits", "end_logits")),
     "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
-    "deberta": Case("DebertaForMaskedLM", encoder("Deberta", **DISENTANGLED), padded(17), ("logits",)),
+    "deberta": Case("DebertaForMaskedLM", encoder("Deberta", **DISENTANGLED), shorter(17), ("logits",)),
     "deberta-long": Case(
         "DebertaModel",
         encoder("Deberta", **(DISENTANGLED | {"max_relative_positions": 5, "type_vocab_size": 3})),
         pairs(3, 17),
         ("last_hidden_state",),
     ),
-    "deberta-v3": Case("DebertaV2ForMaskedLM", encoder("DebertaV2", **DISENTANGLED, **V3), padded(17), ("logits",)),
+    "deberta-v3": Case("DebertaV2ForMaskedLM", encoder("DebertaV2", **DISENTANGLED, **V3), shorter(17), ("logits",)),
     "deberta-v2-spans": Case(
         "DebertaV2ForQuestionAnswering",
         encoder("DebertaV2", **DISENTANGLED),
-        padded(17),
+        shorter(17),
         ("start_logits", "end_logits"),
     ),
     "electra": Case(
         "ElectraForPreTraining", encoder("Electra", embedding_size=10, type_vocab_size=3), pairs(3, 17), ("logits",)
     ),
-    "electra-generator": Case("ElectraForMaskedLM", encoder("Electra", embedding_size=10), padded(17), ("logits",)),
-    "electra-equal-widths": Case("ElectraForPreTraining", encoder("Electra", embedding_size=24), padded(9), ("logits",)),
-    "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=30), padded(9), ("last_hidden_state",)),
+    "electra-generator": Case("ElectraForMaskedLM", encoder("Electra", embedding_size=10), shorter(17), ("logits",)),
+    "electra-equal-widths": Case(
+        "ElectraForPreTraining", encoder("Electra", embedding_size=24), shorter(9), ("logits",)
+    ),
+    "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=30), shorter(9), ("last_hidden_state",)),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
     "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),
     "marian-two-vocabularies": Case(

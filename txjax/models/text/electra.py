@@ -71,11 +71,13 @@ class Electra(Model, kw_only=True):
         if self.discriminator.vocab != self.vocab:
             expected = f"{self.vocab}, the generator's"
             raise UserError("config.model.discriminator.vocab", expected, self.discriminator.vocab)
-        given = segments, positions, types, train
+        given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "train": train}
         embeddings = self.generator.embeddings(self)
-        predicted: Any = self.generator(tokens, *given, embeddings)
+        predicted: Any = self.generator(tokens, **given, embeddings=embeddings)
         seen = tokens if replace is None else replace(Logits.of(predicted[0]))
-        scores: Float[Array, "B L"] = self.discriminator(seen, *given, self.sharing(embeddings, self))
+        scores: Float[Array, "B L"] = self.discriminator(
+            seen, **given, embeddings=self.sharing(embeddings, self)
+        )
         return Replaced(predicted[0], seen, scores)
 
     @nn.nowrap
