@@ -75,9 +75,7 @@ class Electra(Model, kw_only=True):
         embeddings = self.generator.embeddings(self)
         predicted: Any = self.generator(tokens, **given, embeddings=embeddings)
         seen = tokens if replace is None else replace(Logits.of(predicted[0]))
-        scores: Float[Array, "B L"] = self.discriminator(
-            seen, **given, embeddings=self.sharing(embeddings, self)
-        )
+        scores: Float[Array, "B L"] = self.discriminator(seen, **given, embeddings=self.sharing(embeddings, self))
         return Replaced(predicted[0], seen, scores)
 
     @nn.nowrap
