@@ -36,12 +36,12 @@ def gradients(model: Electra, params: dict) -> dict:
 
 def test_each_table_exists_once() -> None:
     params = shapes(electra(width=12), TOKENS)["params"]
-    assert TABLES < set(params)
+    assert set(params) > TABLES
     for part in ("generator", "discriminator"):
         assert not TABLES & set(params[part]) and {"norm_embed", "layers", "transform"} <= set(params[part])
     assert params["discriminator"]["embed_in"]["kernel"].shape == (8, 12)
     apart = shapes(electra(sharing=Separate()), TOKENS)["params"]
-    assert TABLES < set(apart) and TABLES < set(apart["discriminator"])
+    assert set(apart) > TABLES and set(apart["discriminator"]) > TABLES
 
 
 def test_who_trains_the_shared_table() -> None:
