@@ -62,6 +62,21 @@ RUNS = {
         )
         for size in ("11B", "v1_1-xxl")
     },
+    # Dropout of the attention weights is left out, as for BERT.
+    "electra-large": (
+        "configs/text/electra.py:large",
+        {
+            "v5p:4x4x4": [
+                *(f"--config.model.{part}.attention.dropout=0" for part in ("generator", "discriminator")),
+                "--config.mesh.data=-1",
+            ]
+        },
+    ),
+    # A bias of the scores rules out the kernel.
+    "deberta-v3-large": (
+        "configs/text/deberta.py:v3-large",
+        {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=8"]},
+    ),
 }
 
 

@@ -105,7 +105,7 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the layout is built, or an error names the optimizer."""
     model = experiment.model
     stages = getattr(model, "stages", None)
-    first = stages[0] if isinstance(stages, tuple) else model
+    first = stages[0] if isinstance(stages, tuple) else getattr(model, "discriminator", model)
     width, heads = first.width, getattr(first, "heads", 1)
     made = MuP(base_width=max(width // 4, 1), base_head_size=max(width // heads // 2, 1))
     experiment.model = model.clone(parametrization=made)

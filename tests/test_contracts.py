@@ -18,11 +18,11 @@ from flax.core import meta
 import txjax.models
 import txjax.objectives
 from txjax.data.keys import BATCH_KEYS, part_of
-from txjax.models import Bert
 from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
+from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
-from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, StartEnd, TokenClasses, WindowAttention
+from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, ReplacedTokens, StartEnd, TokenClasses, WindowAttention
 from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
 
 from made import filled, on_jax
@@ -45,6 +45,8 @@ FIELDS: dict[str, Any] = {
     "stages": (Stage(8, 1, 2), Stage(16, 1, 4)),
     "teacher": Bert(vocab=V, width=8, depth=1, heads=2),
     "objective": MaskedToken(mask_id=0, vocab=V),
+    "generator": Bert(vocab=V, width=8, depth=2, heads=2),
+    "discriminator": Bert(vocab=V, width=8, depth=2, heads=2, head=ReplacedTokens()),
     "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
 }
 # What some need instead or too; and which keys a task's rows have.
@@ -178,11 +180,17 @@ SUITED = {
     "Bert TokenClassification",
     "ConvNet Classification",
     "ConvNet Regression",
+    "Deberta MaskedToken",
+    "Deberta Classification",
+    "Deberta Regression",
+    "Deberta Spans",
+    "Deberta TokenClassification",
     "Decoder NextToken",
     "Decoder Classification",
     "Decoder Regression",
     "Decoder Spans",
     "Decoder TokenClassification",
+    "Electra ReplacedToken",
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",

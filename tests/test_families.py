@@ -103,9 +103,6 @@ def tiny(family: str) -> Experiment:
     """
     experiment = config.load(str(ROOT / families()[family]), [])
     model = experiment.model
-    sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
-    if getattr(getattr(model, "block", None), "drop_path", 0.0):
-        sizes["block"] = model.block.clone(drop_path=0.0)
     for _, node in walk(experiment.data):
         if getattr(node, "buckets", ()):
             node.buckets, node.sort_batches = (), 1
@@ -114,7 +111,7 @@ def tiny(family: str) -> Experiment:
         objective = dataclasses.replace(objective, teacher=teacher.clone(**SMALL_TEACHER))
     return dataclasses.replace(
         experiment,
-        model=model.clone(**sizes),
+        model=small(model),
         objective=objective,
         optimizer=dataclasses.replace(experiment.optimizer, schedule=Constant()),
         checkpoint=Checkpoints(every_steps=2, keep=2),
@@ -126,6 +123,15 @@ def tiny(family: str) -> Experiment:
         trackers=(),
         init_from=None,
     )
+
+
+def small(model: Any) -> Any:
+    """The model in small, and those that it trains together."""
+    sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
+    sizes |= {name: small(getattr(model, name)) for name in ("generator", "discriminator") if hasattr(model, name)}
+    if getattr(getattr(model, "block", None), "drop_path", 0.0):
+        sizes["block"] = model.block.clone(drop_path=0.0)
+    return model.clone(**sizes)
 
 
 def rows(workdir: Path) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.commands import export
 from txjax.interop import huggingface
-from txjax.models import MAE, Bert, gpt, t5
+from txjax.models import MAE, Bert, Electra, gpt, t5
 from txjax.nn import LayerNorm, Learned
 from txjax.nn.adapters import LoRA
+from txjax.types import UserError
 
 import runs
 from made import variables
@@ -203,3 +204,14 @@ def test_the_exported_model_has_image_size_and_mask_ratio():
 
     model, facts = export.described(config.load("configs/vision/mae_digits.py", []))
     assert model.image_size == (8, 8) and facts == {"mask_ratio": 0.75, "norm_pix_loss": True}
+
+
+def test_a_part_is_chosen_of_a_model_that_has_several_encoders() -> None:
+    sizes = {"vocab": 9, "width": 4, "depth": 1, "heads": 1}
+    model = Electra(generator=Bert(**sizes), discriminator=Bert(**sizes))
+    found, kept = export.chosen(model, {"params": {"embed": 1, "generator": {"layers": 2}}}, "generator")
+    assert found is model.generator and kept == {"params": {"embed": 1, "layers": 2}}
+    with pytest.raises(UserError, match="--part: expected generator or discriminator"):
+        export.chosen(model, {"params": {}}, None)
+    with pytest.raises(UserError, match="--part: expected no part .*Bert.*, got 'generator'"):
+        export.chosen(model.generator, {"params": {}}, "generator")

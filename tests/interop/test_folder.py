@@ -16,7 +16,20 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.models import MAE, Bert, EncoderDecoder, ViT, gpt, llama, t5, t5_v1_1, transformer
+from txjax.models import (
+    MAE,
+    Bert,
+    Deberta,
+    EncoderDecoder,
+    MaskDecoder,
+    ViT,
+    deberta_v3,
+    gpt,
+    llama,
+    t5,
+    t5_v1_1,
+    transformer,
+)
 from txjax.nn import (
     MLP,
     Attention,
@@ -35,6 +48,8 @@ from txjax.nn import (
     Pooler,
     PostNorm,
     PreNorm,
+    RelativeEmbeddings,
+    ReplacedTokens,
     RMSNorm,
     Sinusoidal,
     Sinusoidal2D,
@@ -62,6 +77,7 @@ ROBERTA: dict[str, Any] = BERT | {"positions": Counted(max_length=9), "types": 1
 ALBERT: dict[str, Any] = BERT | {"embed_width": 4, "depth": 6, "stack": Stack(groups=2)}
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
+BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
 
 
 def tiny(**fields: Any) -> Any:
@@ -103,6 +119,9 @@ MODELS = {
     "t5": (t5(**TRANSLATED, encoder_depth=1, head_size=5, dropout=0.1, positions=T5Relative(buckets=8)), PAIR),
     "t5-tied": (t5(**TRANSLATED, head=Tied(), mlp=GatedMLP(activation="gelu", use_bias=False)), PAIR),
     "t5-v1_1": (t5_v1_1(**TRANSLATED), PAIR),
+    "electra": (Bert(**BERT, embed_width=4, head=ReplacedTokens()), {"tokens": TOKENS}),
+    "deberta": (Deberta(**TRANSLATED, positions=RelativeEmbeddings(max_distance=7)), {"tokens": TOKENS}),
+    "deberta-v3": (deberta_v3(**TRANSLATED, positions=BUCKETS, head=None), {"tokens": TOKENS}),
 }
 
 
@@ -241,6 +260,11 @@ def test_forward_takes_and_returns_reference_names():
         ("t5", {"feed_forward_proj": "gelu"}, "dense_act_fn: expected 'gelu', got 'relu'"),
         ("t5", {"d_kv": 3}, r"SelfAttention\.q\.weight: expected the shape \[6, 6\], got \[10, 6\]"),
         ("t5-v1_1", {"scale_decoder_outputs": True}, r"lm_head\.weight: expected the same numbers as shared\.weight"),
+        ("electra", {"embedding_size": 6}, r"word_embeddings\.weight: expected the shape \[11, 6\], got \[11, 4\]"),
+        ("deberta", {"pos_att_type": ["c2p"]}, "pos_att_type: expected c2p and p2c"),
+        ("deberta", {"position_biased_input": True}, "position_biased_input: expected False"),
+        ("deberta-v3", {"conv_kernel_size": 3}, "conv_kernel_size: expected 0, got 3"),
+        ("deberta-v3", {"share_att_key": False}, r"pos_query_proj\.weight: expected a tensor of that name"),
     ],
 )
 def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
@@ -284,6 +308,8 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         ),
         (t5(**TRANSLATED, attention=Attention(use_bias=False)), "config.model.attention.scale: expected 1.0, got None"),
         (t5(**TRANSLATED, source_vocab=12), "config.model.source_vocab: expected None, got 12"),
+        (Deberta(**TRANSLATED, mask_decoder=MaskDecoder()), "config.model.mask_decoder"),
+        (Deberta(**TRANSLATED, head=ReplacedTokens()), "config.model.head: expected one of None, MaskedTokens"),
         (EncoderDecoder(**TRANSLATED), "config.model: expected a model that Hugging Face has too"),
     ],
 )

@@ -46,6 +46,16 @@ PUBLISHED = {
     "albert large": 17_847_474,
     "albert xlarge": 59_021_490,
     "albert xxlarge": 223_158_450,
+    "electra small": 14_196_475,  # with the generator, and one table of tokens, types and positions for both
+    "electra base": 119_387_963,
+    "electra large": 354_657_339,
+    "deberta_v1 base": 139_244_121,  # with the head for masked tokens, as the next ones
+    "deberta_v1 large": 406_264_921,
+    "deberta_v1 xlarge": 758_905_945,
+    "deberta_v3 xsmall": 70_958_820,
+    "deberta_v3 small": 142_024_548,
+    "deberta_v3 base": 184_551_780,
+    "deberta_v3 large": 435_191_908,
     "transformer base": 63_082_496,
     "transformer big": 214_245_376,
     "t5 small": 60_506_624,
@@ -74,6 +84,32 @@ def test_published_counts(name: str) -> None:
     model = getattr(text if of_text else vision, family)(*size)
     given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if of_text else [IMAGE]
     assert count(model, *given) == PUBLISHED[name]
+
+
+ALONE = {
+    "electra small": 13_549_057,  # the discriminator with its head
+    "electra base": 109_483_009,
+    "electra large": 335_142_913,
+    "deberta_v1 base": 138_601_728,  # the encoder without a head, as the next ones
+    "deberta_v1 large": 405_163_008,
+    "deberta_v1 xlarge": 757_804_032,
+    "deberta_v3 xsmall": 70_682_112,
+    "deberta_v3 small": 141_304_320,
+    "deberta_v3 base": 183_831_552,
+    "deberta_v3 large": 434_012_160,
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_encoders_alone(name: str) -> None:
+    family, size = name.split()
+    if family == "electra":
+        model = text.electra(size)
+        assert count(model.discriminator, TOKENS) == ALONE[name]
+        generators = {"small": 4_620_026, "base": 33_740_602, "large": 51_295_290}
+        assert count(model.generator, TOKENS) == generators[size]
+    else:
+        assert count(getattr(text, family)(size, head=None), TOKENS) == ALONE[name]
 
 
 def test_presets_are_values() -> None:
@@ -118,6 +154,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         return t.DistilBertForMaskedLM(t.DistilBertConfig())
     if family in ("roberta", "albert"):
         return encoder(t, family, size)
+    if family == "electra":
+        return electra(t, size)
+    if family in ("deberta_v1", "deberta_v3"):
+        return deberta(t, size, v3=family == "deberta_v3")
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":
@@ -135,6 +175,35 @@ def encoder(t: Any, family: str, size: str) -> Any:
     if family == "albert":
         return t.AlbertForPreTraining(t.AlbertConfig(**fields))
     return t.RobertaForMaskedLM(t.RobertaConfig(**fields, max_position_embeddings=514, type_vocab_size=1))
+
+
+def electra(t: Any, size: str) -> Any:
+    """Both networks, whose three tables exist once."""
+    import torch
+
+    embed = {"embedding_size": 128 if size == "small" else text.ELECTRA[size][0]}
+
+    def made(kind: Any, sizes: tuple[int, int, int]) -> Any:
+        return kind(t.ElectraConfig(**names(*sizes), **embed, intermediate_size=4 * sizes[0]))
+
+    generator = made(t.ElectraForMaskedLM, text.ELECTRA_GENERATOR[size])
+    discriminator = made(t.ElectraForPreTraining, text.ELECTRA[size])
+    for table in ("word_embeddings", "position_embeddings", "token_type_embeddings"):
+        shared = getattr(generator.electra.embeddings, table)
+        setattr(discriminator.electra.embeddings, table, shared)
+    both = torch.nn.ModuleList([generator, discriminator])
+    both.tie_weights = generator.tie_weights
+    return both
+
+
+def deberta(t: Any, size: str, v3: bool) -> Any:
+    sizes = text.DEBERTA_V3[size] if v3 else text.DEBERTA[size]
+    fields = names(*sizes) | {"intermediate_size": 4 * sizes[0], "type_vocab_size": 0, "relative_attention": True}
+    fields |= {"pos_att_type": ["c2p", "p2c"], "position_biased_input": False}
+    if not v3:
+        return t.DebertaForMaskedLM(t.DebertaConfig(**fields))
+    more = {"position_buckets": 256, "share_att_key": True, "norm_rel_ebd": "layer_norm", "vocab_size": 128100}
+    return t.DebertaV2ForMaskedLM(t.DebertaV2Config(**fields, **more))
 
 
 def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:

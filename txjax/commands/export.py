@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
-from txjax.types import PyTree
+from txjax.types import PyTree, UserError
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
 
@@ -15,6 +15,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
     parser.add_argument("--to", required=True, type=Path, help="the new folder")
     parser.add_argument("--step", default="last", help="last (default), best or a number")
+    parser.add_argument("--part", choices=("generator", "discriminator"), help="of a run of Electra: which encoder")
     parser.add_trust()
     flags = parser.parse_args(argv)
 
@@ -37,6 +38,7 @@ def run(argv: list[str]) -> int:
     kernels = weights(store, step)
     if getattr(model, "adapter", None) is not None:
         model, kernels = merged(found, model, kernels)
+    model, kernels = chosen(model, kernels, flags.part)
     huggingface.save(model, kernels, flags.to, facts)
     for path in sorted(kept.glob("*")) or tokenizer(found):
         if path.name != "config.json":
@@ -78,6 +80,22 @@ def merged(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]
     axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
     params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
     return model.clone(adapter=None), variables | {"params": params}
+
+
+def chosen(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree]:
+    """One of the encoders that a model trains together; other models as they are.
+
+    Raises:
+      UserError: no part of a model that has several, or one of a model that has none.
+    """
+    several = hasattr(model, "alone")
+    if several == (part is None):
+        expected = "generator or discriminator, of which Hugging Face has a class each" if several else "no part"
+        raise UserError("--part", f"{expected} (the model is a {type(model).__name__})", part)
+    if part is None:
+        return model, variables
+    model, params = model.alone(part, variables["params"])
+    return model, variables | {"params": params}
 
 
 def tokenizer(experiment: Any) -> list[Path]:

@@ -3,10 +3,13 @@
 from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import Deberta, MaskDecoder, deberta_v3
 from txjax.models.text.decoder import Decoder, gpt, llama
+from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
 from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
 from txjax.models.text.reversible import ReversibleDecoder
+from txjax.models.text.shared_embeddings import GradientDisentangled, Separate, Shared, Sharing
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.mae import MAE
@@ -19,16 +22,24 @@ __all__ = [
     "Bert",
     "ClassToken",
     "ConvNet",
+    "Deberta",
     "Decoder",
+    "Electra",
     "EncoderDecoder",
+    "GradientDisentangled",
+    "MaskDecoder",
     "RecurrentEncoderDecoder",
     "ReversibleDecoder",
+    "Separate",
+    "Shared",
+    "Sharing",
     "Stage",
     "Swin",
     "Layers",
     "Model",
     "Transformer",
     "ViT",
+    "deberta_v3",
     "gpt",
     "llama",
     "luong",

@@ -119,6 +119,20 @@ class Transformer(LayerTemplates, kw_only=True):
         cross: CrossAttention | None = None,
     ) -> PyTree:
         """`layers` without the final norm: the residual stream [B L D], or a tree of streams if the block takes one."""
+        stack, x, context = self.stacked(x, window, train, memory, cross)
+        with quantized(self.quantize):
+            return stack(x, context)
+
+    @nn.nowrap
+    def stacked(
+        self,
+        x: PyTree,
+        window: Window,
+        train: bool,
+        memory: Memory | None = None,
+        cross: CrossAttention | None = None,
+    ) -> tuple[Stack, PyTree, LayerContext]:
+        """The stack `layers`, and its arguments: the stream after dropout, and what the layers share."""
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads, window.mask.causal),
@@ -127,13 +141,15 @@ class Transformer(LayerTemplates, kw_only=True):
             index=window.index,
             train=train,
             grid=window.grid,
+            relative=self.positions.relative(window.positions.shape[1], self.width),
         )
         blocks = self.blocks(cross)
         stack = set_model_fields(self.stack, "config.model.stack", block=blocks, depth=self.depth)
         drop = nn.Dropout(self.dropout, deterministic=not train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
-        with quantized(self.quantize):
-            return stack.clone(parent=self, name="layers")(x, context)
+        if context.relative is not None:
+            context = dataclasses.replace(context, relative=drop(context.relative))
+        return stack.clone(parent=self, name="layers"), x, context
 
     @nn.nowrap
     def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:

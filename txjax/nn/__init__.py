@@ -4,6 +4,7 @@ from txjax.nn.attention.attention import MAPS, Attention, CrossAttention, LayerC
 from txjax.nn.attention.attention_dispatch import dot_product_attention
 from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.attention.disentangled import DisentangledAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.window_attention import WindowAttention
@@ -18,6 +19,7 @@ from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
+from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
@@ -43,6 +45,8 @@ from txjax.nn.recurrent.attending import AttendFirst, AttendingDecoder, AttendLa
 from txjax.nn.recurrent.cells import GRU, LSTM, Cell
 from txjax.nn.recurrent.over_positions import Bidirectional, Recurrent
 from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
+from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
+from txjax.nn.stack.again import apply_again
 from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
@@ -103,6 +107,7 @@ __all__ = [
     "NextSentence",
     "VocabHead",
     "LayerContext",
+    "DisentangledAttention",
     "Dropless",
     "Embed",
     "Experts",
@@ -129,6 +134,8 @@ __all__ = [
     "PreNorm",
     "REMAT",
     "Quantize",
+    "RelativeEmbeddings",
+    "ReplacedTokens",
     "RMSNorm",
     "RingAttention",
     "Remat",
@@ -150,6 +157,8 @@ __all__ = [
     "WithEncoded",
     "Xavier",
     "align",
+    "apply_again",
+    "log_bucket",
     "dot_product_attention",
     "cached",
     "causal_window",

@@ -31,7 +31,7 @@ class Grid(NamedTuple):
 
 
 class Positions(nn.Module):
-    """Base of position encodings; a variant overrides one of the three methods, and the others do nothing.
+    """Base of position encodings; a variant overrides one of the four methods, and the others do nothing.
 
     Each is called once a forward pass, outside the layers. Positions are int32 [B L], or [1 L] if they are the same
     for all examples.
@@ -60,6 +60,10 @@ class Positions(nn.Module):
         self, queries: Int[Array, "B Q"], keys: Int[Array, "B S"], heads: int, causal: bool = False
     ) -> Float[Array, "B H Q S"] | None:
         """The bias added to the scores, float32. `causal`: whether no query sees a later key."""
+        return None
+
+    def relative(self, length: int, width: int) -> Float[Array, "1 R D"] | None:
+        """The vectors, of this width, of the distances query - key = 1 - L, ..., L - 1 in a window; R = 2L - 1."""
         return None
 
 

@@ -7,6 +7,7 @@ from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.next_token import NextToken
+from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
@@ -21,6 +22,7 @@ __all__ = [
     "NextToken",
     "Objective",
     "Regression",
+    "ReplacedToken",
     "SpanCorruption",
     "Spans",
     "TokenClassification",

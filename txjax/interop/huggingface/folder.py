@@ -16,7 +16,9 @@ from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.families.albert import Albert
 from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
 from txjax.interop.huggingface.families.distilbert import DistilBert
+from txjax.interop.huggingface.families.electra import Electra
 from txjax.interop.huggingface.families.gpt2 import GPT2
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
@@ -35,6 +37,9 @@ FAMILIES: tuple[Family, ...] = (
     Albert(),
     DistilBert(),
     Roberta(),
+    DebertaV1(),
+    DebertaV2(),
+    Electra(),
     Bert(),
     GPT2(),
     Llama(),

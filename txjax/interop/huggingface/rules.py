@@ -61,11 +61,13 @@ class Rule(NamedTuple):
       theirs: the name; `{}` is the number of the layer, and our array is stacked over layers.
       ours: the paths below `params`.
       form: the conversion of each of our arrays.
+      whole: the conversion of the concatenated arrays.
     """
 
     theirs: str
     ours: tuple[str, ...]
     form: Form = VECTOR
+    whole: Form = SAME
 
 
 def linear(theirs: str, ours: str, form: Form | None = None, bias: bool = True) -> list[Rule]:
@@ -174,11 +176,14 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
             if name not in tensors:
                 raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
             forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
-            shape = (*forms[0][:-1], sum(form[-1] for form in forms))
+            joined = (*forms[0][:-1], sum(form[-1] for form in forms))
+            shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape
             if tensors[name].shape != shape:
                 raise UserError(name, f"the shape {list(shape)}", list(tensors[name].shape))
             cuts = np.cumsum([form[-1] for form in forms])[:-1]
-            for part, piece in zip(parts, np.split(tensors[name].read(), cuts, -1), strict=True):
+            for part, piece in zip(
+                parts, np.split(rule.whole.ours(tensors[name].read(), joined), cuts, -1), strict=True
+            ):
                 part[...] = rule.form.ours(piece, part.shape)
             unread.discard(name)
     if unread:
@@ -194,13 +199,14 @@ def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
     for layer in (None, *range(max(depth.values()))):
         for rule in known:
             if layer is None and not depth[rule]:
-                tensors[rule.theirs] = _joined(rule.form, [flat[path] for path in rule.ours])
+                tensors[rule.theirs] = _joined(rule, [flat[path] for path in rule.ours])
             elif layer is not None and layer < depth[rule]:
-                tensors[rule.theirs.format(layer)] = _joined(rule.form, [flat[path][layer] for path in rule.ours])
+                tensors[rule.theirs.format(layer)] = _joined(rule, [flat[path][layer] for path in rule.ours])
     return tensors
 
 
-def _joined(form: Form, parts: list[np.ndarray]) -> Tensor:
-    shapes = [form.theirs(part).shape for part in parts]
-    shape = (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
-    return Tensor(shape, lambda: np.concatenate([form.theirs(part) for part in parts], -1))
+def _joined(rule: Rule, parts: list[np.ndarray]) -> Tensor:
+    shapes = [rule.form.theirs(part).shape for part in parts]
+    joined = (*shapes[0][:-1], sum(shape[-1] for shape in shapes))
+    shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape
+    return Tensor(shape, lambda: rule.whole.theirs(np.concatenate([rule.form.theirs(part) for part in parts], -1)))

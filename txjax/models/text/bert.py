@@ -5,8 +5,9 @@ from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
+from txjax.models.text.embeddings import Embeddings
 from txjax.models.transformer import Transformer
 from txjax.nn import (
     EMBED_WIDTH,
@@ -61,6 +62,7 @@ class Bert(Transformer, kw_only=True):
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
         train: bool = False,
+        embeddings: Embeddings | None = None,
     ) -> Any:
         """The head's output.
 
@@ -68,16 +70,31 @@ class Bert(Transformer, kw_only=True):
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
           positions: of each token. If None, `positions.numbers`: by default its index in the window.
           types: the sentence of a pair that a token belongs to. If None, the first.
+          embeddings: those of a model around this one. If None, its own.
         """
         positions = self.positions.numbers(tokens.shape[1], segments) if positions is None else positions
-        embed = Embed(self.vocab, self.embed_width or self.width, name="embed")
-        x = embed(tokens, self.dtype)
-        if self.types is not None:
-            types = jnp.zeros_like(tokens) if types is None or self.types == 1 else types
-            x = x + Embed(self.types, x.shape[-1], axis="types", name="embed_types")(types, self.dtype)
-        x = self.norm.clone(parent=self, name="norm_embed")(self.positions.add(x, positions))
+        types = jnp.zeros_like(tokens) if types is None or self.types == 1 else types
+        embeddings = embeddings or self.embeddings(self)
+        x = embeddings(tokens, positions, types, self.dtype)
+        x = self.norm.clone(parent=self, name="norm_embed")(x)
         if self.embed_width is not None:
             drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
             x = Linear((self.width,), ("width",), (EMBED_WIDTH,), **drawn, name="embed_in")(x)
-        x = self.layers(x, Window(positions, positions, Mask.within(segments)), train)
-        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+        x = self.encode(x, Window(positions, positions, Mask.within(segments)), train)
+        return self.read(Encoded(x, segments, embeddings.tokens.embedding), self.head, train)
+
+    @nn.nowrap
+    def embeddings(self, owner: nn.Module) -> Embeddings:
+        """The embeddings of the inputs, as parameters of `owner`: this model, or one around it."""
+        width = self.embed_width or self.width
+        tokens = Embed(self.vocab, width, name="embed", parent=owner)
+        types = Embed(self.types, width, axis="types", name="embed_types", parent=owner) if self.types else None
+        own = owner is self
+        return Embeddings(
+            tokens, types, self.positions if own else self.positions.clone(parent=owner, name="positions")
+        )
+
+    @nn.nowrap
+    def encode(self, x: Float[Array, "B L D"], window: Window, train: bool) -> Float[Array, "B L D"]:
+        """The features, from the sum of the embeddings."""
+        return self.layers(x, window, train)

@@ -5,13 +5,17 @@
 `docs/sizes.md` has their parameter counts.
 """
 
+import copy
 from typing import Any
 
-from txjax.models.text import decoder, encoder_decoder
+from txjax.models.text import deberta, decoder, encoder_decoder
 from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import Deberta
 from txjax.models.text.decoder import Decoder
+from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.text.recurrent import RecurrentEncoderDecoder
+from txjax.models.text.shared_embeddings import GradientDisentangled
 from txjax.models.transformer import sized
 from txjax.nn import (
     MLP,
@@ -23,6 +27,7 @@ from txjax.nn import (
     NextSentence,
     Normal,
     PostNorm,
+    ReplacedTokens,
     Stack,
 )
 
@@ -66,6 +71,20 @@ ALBERT: dict[str, tuple[int, int, int]] = {
     "large": (1024, 24, 16),
     "xlarge": (2048, 24, 16),
     "xxlarge": (4096, 12, 64),
+}
+
+ELECTRA: dict[str, tuple[int, int, int]] = {"small": (256, 12, 4), "base": (768, 12, 12), "large": (1024, 24, 16)}
+ELECTRA_GENERATOR: dict[str, tuple[int, int, int]] = {
+    "small": (64, 12, 1),
+    "base": (256, 12, 4),
+    "large": (256, 24, 4),
+}
+DEBERTA: dict[str, tuple[int, int, int]] = {"base": (768, 12, 12), "large": (1024, 24, 16), "xlarge": (1024, 48, 16)}
+DEBERTA_V3: dict[str, tuple[int, int, int]] = {
+    "xsmall": (384, 12, 6),
+    "small": (768, 6, 12),
+    "base": (768, 12, 12),
+    "large": (1024, 24, 16),
 }
 
 
@@ -116,6 +135,45 @@ def albert(size: str = "base", **fields: Any) -> Bert:
         head=MaskedTokens(next_sentence=NextSentence()),
     )
     return Bert(**style | sized(size, ALBERT) | fields)
+
+
+def electra(size: str = "base", **fields: Any) -> Electra:
+    """ELECTRA (Clark et al. 2020) with its generator: 512 positions, 30,522 tokens, in small of width 128.
+
+    Args:
+      fields: of both networks. `electra().discriminator` is the encoder that other tasks use.
+    """
+    style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512)) | fields
+    found: dict[str, Any] = sized(size, ELECTRA)
+    width = 128 if size == "small" else found["width"]
+    own = None if width == found["width"] else width
+    generator = sized(size, ELECTRA_GENERATOR) | {"embed_width": width}
+    discriminator = found | {"embed_width": own, "head": ReplacedTokens()} | copy.deepcopy(style)
+    return Electra(generator=Bert(**generator | style), discriminator=Bert(**discriminator))
+
+
+def deberta_v1(size: str = "base", **fields: Any) -> Deberta:
+    """DeBERTa (He et al. 2021): distances up to 512, 50,265 tokens."""
+    return Deberta(**dict(vocab=50265) | sized(size, DEBERTA) | fields)
+
+
+def deberta_v3(size: str = "base", **fields: Any) -> Deberta:
+    """DeBERTa v3 (He et al. 2023): distances up to 512 in 256 buckets a side, 128,100 tokens."""
+    return deberta.deberta_v3(**dict(vocab=128100) | sized(size, DEBERTA_V3) | fields)
+
+
+def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:
+    """`deberta_v3` as it is pretrained: with a generator of half the depth (He et al. 2023, 4), and its embeddings.
+
+    Args:
+      fields: of both networks.
+    """
+    depth = DEBERTA_V3[size][1] if size in DEBERTA_V3 else 0
+    return Electra(
+        generator=deberta_v3(size, **dict(depth=depth // 2) | fields),
+        discriminator=deberta_v3(size, **dict(head=ReplacedTokens()) | copy.deepcopy(fields)),
+        sharing=GradientDisentangled(),
+    )
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:

@@ -38,6 +38,7 @@ class LayerContext:
       index: int32 [], the row of the cache where this call's keys are written. If None, there is no cache.
       train: whether dropout is active.
       grid: the order of an image's tokens. If None, they are not all patches of a grid.
+      relative: the vectors of `Positions.relative`. If None, there are none.
     """
 
     mask: Mask = NO_MASK
@@ -47,6 +48,7 @@ class LayerContext:
     index: Int[Array, ""] | None = None
     train: bool = dataclasses.field(default=False, metadata={"static": True})
     grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
+    relative: Float[Array, "1 R D"] | None = None
 
     @property
     def real(self) -> Bool[Array, "#B L"] | None:
@@ -190,18 +192,29 @@ class Attention(Mixer):
         Args:
           width: of the residual stream, if the source's is another.
         """
+        return self.projection(name, name, width or source.shape[-1])(source)
+
+    @nn.nowrap
+    def projection(
+        self, name: str, like: str, width: int
+    ) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
+        """A projection of this name, with the heads, the bias and the factor of `query`, `key` or `value`.
+
+        It can be called several times.
+        """
         assert self.heads and self.initial and self.scaling
         groups = self.kv_heads or self.heads
         if self.heads % groups:
             raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
-        heads, axis = (self.heads, "heads") if name == "query" else (groups, "kv_heads")
-        features = heads, head_size(width or source.shape[-1], self.heads, self.head_size)
-        drawn: dict[str, Any] = {"use_bias": self.has_bias(name), "initial": self.initial, "scaling": self.scaling}
+        heads, axis = (self.heads, "heads") if like == "query" else (groups, "kv_heads")
+        features = heads, head_size(width, self.heads, self.head_size)
+        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "initial": self.initial, "scaling": self.scaling}
         factor = 1.0
-        if name == "query":
+        if like == "query":
             own = 1.0 if self.scale is None else self.scale * (features[1] / self.scaling.head_size) ** 0.5
             drawn["scale"], factor = 1 / own, own * self.scaling.attention()
-        return scale(checkpoint_name(Linear(features, (axis, "head_size"), **drawn, name=name)(source), name), factor)
+        linear = Linear(features, (axis, "head_size"), **drawn, name=name)
+        return lambda source: scale(checkpoint_name(linear(source), like), factor)
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:

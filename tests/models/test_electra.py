@@ -1,0 +1,83 @@
+"""ELECTRA: two encoders and what they share."""
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from txjax.models import Bert, Electra, GradientDisentangled, Separate, Shared
+from txjax.nn import Learned, ReplacedTokens
+from txjax.types import UserError
+
+from made import call, forward, shapes, variables
+
+V = 11
+TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
+TABLES = {"embed", "embed_types", "positions"}
+
+
+def electra(width: int = 8, **fields: object) -> Electra:
+    def encoder(**own: Any) -> Bert:
+        return Bert(vocab=V, depth=1, heads=2, positions=Learned(max_length=5), **own)
+
+    discriminator = encoder(width=width, embed_width=8, head=ReplacedTokens())
+    return Electra(**{"generator": encoder(width=8), "discriminator": discriminator, **fields})
+
+
+def gradients(model: Electra, params: dict) -> dict:
+    """Of the discriminator's output, by the parameters."""
+
+    def scores(params: dict) -> jax.Array:
+        return (call(model.apply, params, TOKENS).scores ** 2).sum()
+
+    return jax.jit(jax.grad(scores))(params)["params"]
+
+
+def test_each_table_exists_once() -> None:
+    params = shapes(electra(width=12), TOKENS)["params"]
+    assert set(params) > TABLES
+    for part in ("generator", "discriminator"):
+        assert not TABLES & set(params[part]) and {"norm_embed", "layers", "transform"} <= set(params[part])
+    assert params["discriminator"]["embed_in"]["kernel"].shape == (8, 12)
+    apart = shapes(electra(sharing=Separate()), TOKENS)["params"]
+    assert set(apart) > TABLES and set(apart["discriminator"]) > TABLES
+
+
+def test_who_trains_the_shared_table() -> None:
+    """Both losses; with gradient disentanglement the discriminator trains what it adds, which is zero at first."""
+    model = electra(sharing=Shared())
+    params = variables(model, TOKENS)
+    found = gradients(model, params)
+    assert np.any(found["embed"]["embedding"]) and not np.any(found["generator"]["transform"]["kernel"])
+    apart = model.clone(sharing=GradientDisentangled())
+    params["params"]["embed_difference"] = {"embedding": np.zeros((V, 8), np.float32)}
+    of_apart = gradients(apart, params)
+    assert not np.any(of_apart["embed"]["embedding"])
+    np.testing.assert_allclose(of_apart["embed_difference"]["embedding"], found["embed"]["embedding"], rtol=1e-5)
+    drawn = jax.jit(lambda: call(apart.init, jax.random.key(0), TOKENS)["params"])()
+    assert not np.any(drawn["embed_difference"]["embedding"].value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"discriminator": Bert(vocab=V, width=6, depth=1, heads=2)}, "discriminator.embed_width: expected 8, .*got 6"),
+        ({"discriminator": Bert(vocab=7, width=8, depth=1, heads=2)}, "discriminator.vocab: expected 11, .*got 7"),
+    ],
+)
+def test_encoders_that_do_not_fit_are_named(fields: dict, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        shapes(electra(**fields), TOKENS)
+
+
+@pytest.mark.parametrize("sharing", [Shared(), GradientDisentangled()], ids=["shared", "disentangled"])
+def test_an_encoder_alone_computes_the_same(sharing: Shared) -> None:
+    model = electra(sharing=sharing)
+    params = variables(model, TOKENS)
+    whole = forward(model)(params, TOKENS)
+    for part, wanted in (("generator", whole.predicted), ("discriminator", whole.scores)):
+        encoder, own = model.alone(part, params["params"])
+        assert jax.tree.structure(own) == jax.tree.structure(shapes(encoder, TOKENS)["params"])
+        found = forward(encoder)({"params": own}, TOKENS)
+        np.testing.assert_allclose(found[0] if part == "generator" else found, wanted, atol=1e-5)
