@@ -114,6 +114,11 @@ class LabelledText(Sentences):
         if self.classes is None and label.shape != ():
             raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
 
+    def class_names(self) -> tuple[str, ...] | None:
+        if self.classes is None:
+            return None
+        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+
     def open(self) -> Source:
         self.check()
         return LabelledSource(self)

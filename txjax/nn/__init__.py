@@ -17,6 +17,7 @@ from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
+from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
@@ -96,6 +97,7 @@ __all__ = [
     "Pool",
     "Pooler",
     "MaskedTokens",
+    "PlainMaskedTokens",
     "NextSentence",
     "VocabHead",
     "LayerContext",

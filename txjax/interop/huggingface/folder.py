@@ -21,13 +21,15 @@ from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
+from txjax.interop.huggingface.families.xlm import XLM
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
+# The first that matches a model writes it: XLM's is a Bert with another head.
+FAMILIES: tuple[Family, ...] = (XLM(), Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (

@@ -13,7 +13,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.text.recurrent import RecurrentEncoderDecoder
 from txjax.models.transformer import sized
-from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PostNorm
+from txjax.nn import MLP, GatedMLP, Learned, MaskedTokens, NextSentence, Normal, PlainMaskedTokens, PostNorm
 
 # width, depth, heads
 GPT2: dict[str, tuple[int, int, int]] = {
@@ -50,6 +50,15 @@ T5_V1_1: dict[str, tuple[int, int, int]] = {
 T5_HIDDEN = {"3B": 16384, "11B": 65536}
 T5_V1_1_HIDDEN = {"small": 1024, "base": 2048, "large": 2816, "xl": 5120, "xxl": 10240}
 BERT: dict[str, tuple[int, int, int]] = {"base": (768, 12, 12), "large": (1024, 24, 16)}
+# Width, depth, heads; tokens; languages, None without vectors for them (the authors' released models).
+XLM: dict[str, tuple[int, int, int]] = {
+    "en-2048": (2048, 12, 16),
+    "ende-1024": (1024, 6, 8),
+    "xnli15-1024": (1024, 12, 8),
+    "17-1280": (1280, 16, 16),
+}
+XLM_TOKENS = {"en-2048": 30145, "ende-1024": 64699, "xnli15-1024": 95000, "17-1280": 200000}
+XLM_LANGUAGES = {"ende-1024": 2, "xnli15-1024": 15}
 
 
 def gpt1(**fields: Any) -> Decoder:
@@ -73,6 +82,13 @@ def bert(size: str = "base", **fields: Any) -> Bert:
     head = MaskedTokens(next_sentence=NextSentence())
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512), head=head)
     return Bert(**style | sized(size, BERT) | fields)
+
+
+def xlm(size: str = "xnli15-1024", **fields: Any) -> Bert:
+    """XLM (Lample and Conneau 2019): languages in place of token types, a head without a transform, 512 positions."""
+    found = sized(size, XLM)
+    style: dict[str, Any] = dict(types=None, positions=Learned(max_length=512), head=PlainMaskedTokens())
+    return Bert(**style | dict(vocab=XLM_TOKENS[size], languages=XLM_LANGUAGES.get(size)) | found | fields)
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:
