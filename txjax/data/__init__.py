@@ -1,6 +1,7 @@
 """Datasets as config values; see `docs/data.md`."""
 
 from txjax.data.answers import Answers
+from txjax.data.choices import Choices
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
@@ -36,6 +37,7 @@ __all__ = [
     "BPE",
     "Answers",
     "Bitext",
+    "Choices",
     "InLanguage",
     "Temperature",
     "TokenLabels",

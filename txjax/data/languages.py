@@ -9,7 +9,7 @@ import numpy as np
 from txjax.data.buckets import Bucketed, Lengths
 from txjax.data.dataset import Dataset, Example, Source
 from txjax.data.keys import Key
-from txjax.data.sentences import Sentences, SentenceSource, truncated
+from txjax.data.sentences import Sentences, SentenceSource
 from txjax.types import UserError, near_misses, spec
 
 KEY = "languages"
@@ -174,8 +174,7 @@ class _BitextSource(SentenceSource):
         length = self._text.length
         example = {key: np.zeros(length, x.dtype) for key, x in self._text.spec().items() if key != "id"}
         begin = 0
-        sentences = truncated([tokens.text(index) for tokens in self._tokens], length - self._text.markers())
-        for number, (ids, language) in enumerate(zip(sentences, self._ids, strict=True)):
+        for number, (ids, language) in enumerate(zip(self.sentences(index), self._ids, strict=True)):
             end = begin + len(ids) + 2
             example["tokens"][begin:end] = [self._start, *ids, self._separator]
             example["positions"][begin:end] = np.arange(end - begin)

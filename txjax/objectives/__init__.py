@@ -5,6 +5,7 @@ from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
+from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
@@ -16,6 +17,7 @@ __all__ = [
     "CrossEntropy",
     "MaskedPatch",
     "MaskedToken",
+    "MultipleChoice",
     "NextToken",
     "Objective",
     "Regression",
