@@ -21,7 +21,7 @@ from txjax.data.keys import BATCH_KEYS, part_of
 from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.transformer import Part
-from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, StartEnd, TokenClasses, WindowAttention
+from txjax.nn import Classes, Head, Heads, MeanTokens, PatchEmbedding, StartEnd, Tied, TokenClasses, WindowAttention
 from txjax.objectives import Classification, Objective, Several, missing_keys
 
 from made import filled, on_jax
@@ -59,6 +59,8 @@ HEADS: dict[str, Head] = {
     "Regression": Classes(1, MeanTokens()),
     "TokenClassification": TokenClasses(V),
     "Spans": StartEnd(),
+    "MultipleChoice": Classes(1, MeanTokens()),
+    "WithNextToken": Heads({"task": Classes(3, MeanTokens()), "text": Tied()}),
 }
 
 
@@ -101,6 +103,8 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "source_segments": np.ones((B, L + 2), np.int32),
         "positions": np.tile(np.arange(L, dtype=np.int32), (B, 1)),
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
+        "choice_tokens": np.stack([r.integers(0, V, (3, L)) for r in rng]).astype(np.int32),
+        "choice_segments": np.ones((B, 3, L), np.int32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
         "start": np.asarray([r.integers(0, 3) for r in rng], np.int32),
         "end": np.asarray([r.integers(3, L) for r in rng], np.int32),
@@ -170,15 +174,19 @@ SUITED = {
     "Bert MaskedToken",
     "Bert Classification",
     "Bert Regression",
+    "Bert MultipleChoice",
     "Bert Spans",
     "Bert TokenClassification",
+    "Bert WithNextToken",
     "ConvNet Classification",
     "ConvNet Regression",
     "Decoder NextToken",
     "Decoder Classification",
     "Decoder Regression",
+    "Decoder MultipleChoice",
     "Decoder Spans",
     "Decoder TokenClassification",
+    "Decoder WithNextToken",
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
@@ -187,8 +195,10 @@ SUITED = {
     "ReversibleDecoder Classification",
     "ReversibleDecoder NextToken",
     "ReversibleDecoder Regression",
+    "ReversibleDecoder MultipleChoice",
     "ReversibleDecoder Spans",
     "ReversibleDecoder TokenClassification",
+    "ReversibleDecoder WithNextToken",
     "SharedTrunk Several",
     "Swin Classification",
     "Swin Regression",

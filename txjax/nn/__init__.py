@@ -19,6 +19,7 @@ from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
+from txjax.nn.heads.several_heads import Heads
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
@@ -109,6 +110,7 @@ __all__ = [
     "AllGatherKV",
     "Grid",
     "Head",
+    "Heads",
     "Init",
     "ContextParallel",
     "LayerNorm",

@@ -11,6 +11,7 @@ from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
+from txjax.objectives.with_next_token import WithNextToken
 
 __all__ = [
     "Classification",
@@ -25,6 +26,7 @@ __all__ = [
     "Spans",
     "TokenClassification",
     "Several",
+    "WithNextToken",
     "correct",
     "cross_entropy",
     "example_keys",
