@@ -1,4 +1,4 @@
-"""The nine tasks of GLUE with a small BERT: one sentence or a pair, a class or a number, scored by the task's own metrics.
+"""The nine tasks of GLUE with a small BERT: one sentence or a pair, a class or a number, by the task's own metrics.
 
     txjax train --config=configs/text/glue.py:mrpc --workdir=runs/mrpc --config.init_from=runs/mlm_glue
     txjax sweep --config=configs/text/glue.py --workdir=runs/glue --config.init_from=runs/mlm_glue

@@ -1,10 +1,10 @@
-"""GPT-1's way, small: a decoder learns a text, then its classes, with the text's loss kept beside (Radford et al. 2018).
+"""GPT-1's way, small: a decoder learns a text, then its classes, with the text's loss kept beside it.
 
     txjax train --config=configs/text/gpt_tasks.py:text --workdir=runs/gpt_text
     txjax train --config=configs/text/gpt_tasks.py --workdir=runs/gpt_tasks --config.init_from=runs/gpt_text
 
 Variants: text learns to predict customers' questions to a bank; both (the default) classifies them, ten labels a class,
-with half the loss of the next token (the paper's lambda); alone without that loss. `banking77` must be prepared in
+with half the loss of the next token (lambda of Radford et al. 2018, eq. 5); alone without it. `banking77` must lie in
 TFDS_DATA_DIR (docs/data.md).
 
 Cost: about 5 minutes for text and 2 for each of the others on two CPU cores (estimated).

@@ -3,8 +3,8 @@
     txjax train --config=configs/text/spans.py --workdir=runs/spans
 
 Variants: bert (the default) and decoder. `squad_xquad_en`, with SQuAD's features (as `squad` has), must be prepared in
-TFDS_DATA_DIR (docs/data.md): a thousand questions, too few to learn to read; they are learned by heart. `squad` are
-SQuAD's official exact match and F1, over windows of the whole contexts; a random span of three words has an F1 of 0.037.
+TFDS_DATA_DIR (docs/data.md): a thousand questions, too few to learn to read; they are learned by heart. `squad` has
+SQuAD's official exact match and F1 over windows of the whole contexts; random spans of three words have an F1 of 0.037.
 
 Cost: about 1 minute on two CPU cores.
 Score: eval/train/exact_match 0.992, of 200 training questions, by either model; below 0.01 of the held-out ones.

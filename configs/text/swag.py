@@ -1,11 +1,11 @@
-"""BERT on SWAG: which of four sentences goes on with a description (Devlin et al. 2019, 4.4).
+"""BERT on SWAG: which of four sentences continues a description (Devlin et al. 2019, 4.4).
 
     txjax train --config=configs/text/swag.py --workdir=runs/swag --config.init_from=runs/bert_512
 
 TFDS's `swag` must be prepared in TFDS_DATA_DIR; the pretrained run is `configs/text/bert_base.py`, or an imported one.
 `large` is BERT large.
 
-Cost: 8.1e17 FLOPs of base (three epochs of 73,546 questions of four rows), less than an hour of one H100 (estimated).
+Cost: 6e16 FLOPs of base (estimated: three epochs of 73,546 questions of four rows), minutes of one H100.
 Score: not run here. The paper has 81.6% (base) and 86.6% (large) of the validation set (table 4).
 """
 

@@ -16,7 +16,18 @@ Score: not measured yet. Of German words the same table of most frequent English
 from typing import Any
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import Bitext, Dataset, InLanguage, Mixture, Sentences, Tasks, Temperature, TokenLabels, Trained, WordPiece
+from txjax.data import (
+    Bitext,
+    Dataset,
+    InLanguage,
+    Mixture,
+    Sentences,
+    Tasks,
+    Temperature,
+    TokenLabels,
+    Trained,
+    WordPiece,
+)
 from txjax.eval import Evaluation, Evaluator, Retrieval
 from txjax.experiment import Experiment
 from txjax.models import Bert
@@ -33,9 +44,7 @@ NAME = "multi30k/en_de"
 def get_config(variant: str = "tlm") -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=4000, name=NAME, features=LANGUAGES)
     sizes: dict[str, Any] = dict(vocab=4000, width=128, depth=3, heads=4, types=None, languages=len(LANGUAGES))
-    model = Bert(
-        **sizes, block=PreNorm(), positions=Learned(max_length=64), head=PlainMaskedTokens(logits=Untied())
-    )
+    model = Bert(**sizes, block=PreNorm(), positions=Learned(max_length=64), head=PlainMaskedTokens(logits=Untied()))
     if variant == "tagger":
         return tagger(model, tokenizer)
 
@@ -45,7 +54,13 @@ def get_config(variant: str = "tlm") -> Experiment:
 
     def pairs(split: str) -> Bitext:
         return Bitext(
-            name=NAME, split=split, features=LANGUAGES, spoken=LANGUAGES, languages=LANGUAGES, length=56, tokenizer=tokenizer
+            name=NAME,
+            split=split,
+            features=LANGUAGES,
+            spoken=LANGUAGES,
+            languages=LANGUAGES,
+            length=56,
+            tokenizer=tokenizer,
         )
 
     masked = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000, rate=0.3)

@@ -15,7 +15,7 @@ from txjax.log.terminal_table import table
 
 sys.path.append(str(Path(__file__).parents[1] / "transfer"))
 
-from study import Arm, folder, last, mean_and_error, run  # noqa: E402 - of experiments/transfer, whose folder is above
+from study import Arm, folder, last, mean_and_error, run
 
 CONFIG = "text/xlm_tiny.py"
 ARMS = {
@@ -42,7 +42,10 @@ def report(workdir: Path, seeds: int) -> dict[str, dict[str, list[float]]]:
     for title, (kind, metric) in SHOWN.items():
         arms = [name for name in ARMS if name.startswith(kind)]
         found[title] = {name: [last(folder(workdir, name, seed), metric) for seed in range(seeds)] for name in arms}
-        rows = [[name, *(f"{v:.1%}" for v in values), mean_and_error(values, False)] for name, values in found[title].items()]
+        rows = [
+            [name, *(f"{v:.1%}" for v in values), mean_and_error(values, False)]
+            for name, values in found[title].items()
+        ]
         table(title, ["", *(f"seed {seed}" for seed in range(seeds)), "mean ± standard error"], rows)
     (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n")
     return found

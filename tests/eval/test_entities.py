@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from evaluated import TAGGED, TAGS, WEIGHED, Net, Pictures, Tagged, Tagger, TaggedSource, measure
+from evaluated import TAGGED, TAGS, WEIGHED, Net, Pictures, Tagged, TaggedSource, Tagger, measure
 
 from txjax.eval import Entities
 from txjax.experiment import Experiment
@@ -45,8 +45,12 @@ def run(data, model, objective):
 
 def test_what_is_missing(monkeypatch):
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "seqeval" else found(name, *more))
-    with pytest.raises(UserError, match=r"config.evals.x: expected the package seqeval to be installed; .*'\.\[text\]'"):
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "seqeval" else found(name, *more)
+    )
+    with pytest.raises(
+        UserError, match=r"config.evals.x: expected the package seqeval to be installed; .*'\.\[text\]'"
+    ):
         check(run(Tagged(), Tagger(), TokenClassification()))
     with pytest.raises(UserError, match=r"classes with the names O, B-KIND and I-KIND, got 'NOUN'"):
         check(run(Tagged(names=("O", "NOUN")), Tagger(), TokenClassification()))

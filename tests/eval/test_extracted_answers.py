@@ -43,7 +43,7 @@ def test_windows_cover_the_context_and_have_the_answer_where_it_is_whole(data_di
         assert (bytes(example["tokens"][start : end + 1].tolist()) == b"Babbage") if whole else (start, end) == (0, 0)
         assert example["weights"] == 1
         seen.setdefault(record, set()).update(range(begin, begin + len(piece)))
-    assert {record: len(places) for record, places in seen.items()} == {
+    assert {record: len(covered) for record, covered in seen.items()} == {
         i: len(record["context"].encode()) for i, record in enumerate(made_words.records(12))
     }
 
@@ -83,7 +83,10 @@ def test_the_rules_of_the_official_script():
     assert scores([("the cat sat", ["a cat", "A cat sat."])]) == {"exact_match": 1.0, "f1": 1.0}
     one = scores([("cat sat sat", ["cat sat mat mat"])])
     assert one == {"exact_match": 0.0, "f1": pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))}
-    assert scores([("", []), ("cat", []), ("", ["cat"])]) == {"exact_match": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3)}
+    assert scores([("", []), ("cat", []), ("", ["cat"])]) == {
+        "exact_match": pytest.approx(1 / 3),
+        "f1": pytest.approx(1 / 3),
+    }
 
 
 def test_bad_settings(data_dir, monkeypatch):
@@ -99,5 +102,7 @@ def test_bad_settings(data_dir, monkeypatch):
 
     monkeypatch.setattr(records.Records, "read", moved)
     tokenizer = Bytes((*SPECIALS, "[MASK]"))  # another one, so that nothing is cached
-    with pytest.raises(UserError, match=r"data.answer_feature: expected answers that are in their contexts.*'Babbage' at 0"):
+    with pytest.raises(
+        UserError, match=r"data.answer_feature: expected answers that are in their contexts.*'Babbage' at 0"
+    ):
         answers(data_dir, tokenizer=tokenizer).open()

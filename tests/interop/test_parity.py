@@ -126,12 +126,12 @@ def xlm(**options: Any) -> Any:
 
 def spoken(batch: int, length: int) -> dict[str, np.ndarray]:
     """Two sentences of different languages in a row, whose positions begin again; later rows end with padding."""
-    places = np.arange(length)[None] + np.zeros((batch, 1), np.int64)
+    indices = np.arange(length)[None] + np.zeros((batch, 1), np.int64)
     first = 5 + np.arange(batch)[:, None]
-    mask = (places < length - 3 * np.arange(batch)[:, None]).astype(np.int64)
-    positions = np.where(places < first, places, places - first)
+    mask = (indices < length - 3 * np.arange(batch)[:, None]).astype(np.int64)
+    positions = np.where(indices < first, indices, indices - first)
     return {"input_ids": ids(batch, length), "attention_mask": mask, "position_ids": positions} | {
-        "langs": np.where(places < first, 2, 1)
+        "langs": np.where(indices < first, 2, 1)
     }
 
 

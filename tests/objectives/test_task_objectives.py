@@ -61,13 +61,17 @@ def test_multiple_choice():
     weights = np.asarray([1, 1, 0, 1, 1], np.float32)
     batch = {"id": np.arange(5, dtype=np.int32), "choice_tokens": np.zeros((5, 3, 4), np.int32), "label": label}
     model = Echo(scores.reshape(15, 1))
-    found = MultipleChoice()(model, {}, {k: jnp.asarray(v) for k, v in (batch | {"weights": weights}).items()}, KEY, False)
+    found = MultipleChoice()(
+        model, {}, {k: jnp.asarray(v) for k, v in (batch | {"weights": weights}).items()}, KEY, False
+    )
     assert model.inputs["tokens"].shape == (15, 4)
     each = np.log(np.exp(scores).sum(1)) - scores[np.arange(5), label]
     np.testing.assert_allclose(found.losses["multiple_choice"].value, np.average(each, weights=weights), rtol=1e-5)
     np.testing.assert_allclose(found.metrics["accuracy"].value, np.average(scores.argmax(1) == label, weights=weights))
     with pytest.raises(UserError, match=r"an array \[B 1\], for MultipleChoice, got 'Echo'; its head must be Classes"):
-        MultipleChoice()(Echo(scores), {}, {k: jnp.asarray(v) for k, v in (batch | {"weights": weights}).items()}, KEY, False)
+        MultipleChoice()(
+            Echo(scores), {}, {k: jnp.asarray(v) for k, v in (batch | {"weights": weights}).items()}, KEY, False
+        )
 
 
 def test_the_next_token_beside_a_task_is_the_sum_of_both_alone():
@@ -77,20 +81,31 @@ def test_the_next_token_beside_a_task_is_the_sum_of_both_alone():
     tokens = jnp.asarray(rng.integers(0, 11, (4, 6)), jnp.int32)
     segments = jnp.asarray(np.arange(6)[None] < np.asarray([6, 4, 5, 6])[:, None], jnp.int32)
     weights = jnp.asarray([1, 1, 1, 0], jnp.float32)
-    batch = {"id": jnp.arange(4), "tokens": tokens, "segments": segments, "label": jnp.asarray([0, 2, 1, 0]), "weights": weights}
+    batch = {
+        "id": jnp.arange(4),
+        "tokens": tokens,
+        "segments": segments,
+        "label": jnp.asarray([0, 2, 1, 0]),
+        "weights": weights,
+    }
     params = filled(shapes(model, tokens))
     assert set(params["params"]) == {"embed", "layers", "norm_final", "head"}
     found = WithNextToken(weight=0.25)(model, params, batch, KEY, False)
     task = Classification()(model.for_task("task"), params, batch, KEY, False)
     real = np.asarray(segments[:, 1:]) * np.asarray(weights)[:, None]
-    shifted = {"targets": jnp.pad(tokens[:, 1:], ((0, 0), (0, 1))), "weights": jnp.asarray(np.pad(real, ((0, 0), (0, 1))))}
+    shifted = {
+        "targets": jnp.pad(tokens[:, 1:], ((0, 0), (0, 1))),
+        "weights": jnp.asarray(np.pad(real, ((0, 0), (0, 1)))),
+    }
     text = NextToken()(model.for_task("text"), params, batch | shifted, KEY, False)
     assert set(found.losses) == {"classification", "next_token"}
     assert set(found.metrics) == {"accuracy", "text_accuracy"}
     np.testing.assert_allclose(found.losses["classification"].value, task.losses["classification"].value, rtol=1e-5)
     np.testing.assert_allclose(found.losses["next_token"].value, 0.25 * text.losses["next_token"].value, rtol=1e-5)
     assert found.losses["next_token"].count == text.losses["next_token"].count == real.sum()
-    with pytest.raises(UserError, match=r"config.model.head.heads: expected a head for the task tex, .*did you mean text"):
+    with pytest.raises(
+        UserError, match=r"config.model.head.heads: expected a head for the task tex, .*did you mean text"
+    ):
         model.for_task("tex")
     with pytest.raises(UserError, match=r"a model with heads for task and text, got 'Echo'; its head must be Heads"):
         WithNextToken()(Echo(numbers(4, 3)), {}, batch, KEY, False)

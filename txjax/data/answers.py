@@ -60,7 +60,9 @@ class Answers(Sentences):
         self.tokenizer.offsets("")
         shortest = self.length - self.markers() - self.question_length
         if self.stride is not None and self.stride > shortest:
-            expected = f"at most {shortest}, the context of a window beside data.question_length = {self.question_length}"
+            expected = (
+                f"at most {shortest}, the context of a window beside data.question_length = {self.question_length}"
+            )
             raise UserError("data.stride", expected, self.stride)
 
     def open(self) -> Source:

@@ -25,7 +25,7 @@ class Choices(TFDSDataset):
 
     (Devlin et al. 2019, 4.4.) A row longer than `length` loses its last tokens, as in `Sentences`.
 
-    An example: choice_tokens, choice_segments, choice_types int32 [O L]; label int32 [], the number of the right choice;
+    An example: choice_tokens, choice_segments, choice_types int32 [O L]; label int32 [], the number of the right one;
     weights float32 [], 1, or 0 if the label is `unlabelled`.
 
     Attributes:

@@ -89,8 +89,10 @@ class InLanguage(Dataset):
             source = self.data.open()
         except UserError as error:
             raise error.inside("data.data", "data") from None
-        kind = _BucketedInLanguage if isinstance(source, Bucketed) else _InLanguageSource
-        return kind(source, language_id("data.language", self.language, self.languages))
+        number = language_id("data.language", self.language, self.languages)
+        if isinstance(source, Bucketed):
+            return _BucketedInLanguage(source, number)
+        return _InLanguageSource(source, number)
 
 
 class _InLanguageSource:

@@ -7,7 +7,6 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -100,8 +99,8 @@ def best_in_context(
     allowed = (after >= 0) & (after < longest)
     sums = jnp.where(allowed[None], begin[:, :, None] + end[:, None, :], 4 * _NEVER).reshape(len(logits), -1)
     best = sums.argmax(-1)
-    places = jnp.stack([best // length, best % length], 1) - context.argmax(-1)[:, None]
-    return places.astype(jnp.int32), sums.max(-1)
+    span = jnp.stack([best // length, best % length], 1) - context.argmax(-1)[:, None]
+    return span.astype(jnp.int32), sums.max(-1)
 
 
 def scores(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, float]:

@@ -45,7 +45,7 @@ def sown_features(seen: PyTree, model: Any) -> Any:
 
 
 def inputs_needed(objective: Objective) -> tuple[str, ...]:
-    """Those of an objective's required keys that the model's call needs."""
+    """The required keys of an objective that the model's call needs."""
     names = [name for need in objective.required_keys for name in need.split(" | ")]
     inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
     return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)),)

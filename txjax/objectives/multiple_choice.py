@@ -17,8 +17,8 @@ _ROWS = ("tokens", "segments", "types")
 class MultipleChoice(Objective):
     """Cross entropy of `label` over the scores of the choices, in nats an example, and the accuracy.
 
-    Each choice is a row of its own, with its context; the model gives it one number, its score (Devlin et al. 2019, 4.4;
-    Radford et al. 2018, 3.3). The head is that of a regression, `Classes(1, pool)`.
+    Each choice is a row of its own, with its context; the model's one number for it is its score (Devlin et al. 2019,
+    4.4; Radford et al. 2018, 3.3). The head is that of a regression, `Classes(1, pool)`.
 
     Attributes:
       loss: the cross entropy, and the terms that training adds to it.

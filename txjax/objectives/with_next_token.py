@@ -1,4 +1,4 @@
-"""Fine-tuning of a language model that goes on to predict its text."""
+"""Fine-tuning of a language model that keeps the loss of its text."""
 
 import dataclasses
 from typing import Any, ClassVar

@@ -9,7 +9,7 @@ from txjax.nn.heads.vocab_heads import TiedBias, VocabHead
 
 @dataclasses.dataclass
 class PlainMaskedTokens(Head):
-    """XLM's head for pretraining (Lample and Conneau 2019): logits of the features as they are, without BERT's transform.
+    """XLM's head for pretraining (Lample and Conneau 2019): logits of the features as they are, no transform.
 
     Attributes:
       logits: how the features become logits.
