@@ -4,7 +4,9 @@
 
 Streams of 256 tokens; languages are drawn in proportion to size^0.7, and as many rows of translations are trained on
 (3.4 and 5.1). Where the paper has MultiUN, OpenSubtitles and others for fourteen languages, this has the five of
-them that TFDS's `para_crawl` has: bg, de, el, es, fr. The paper's batches have one language each, these have all.
+them that TFDS's `para_crawl` has: bg, de, el, es, fr. The paper's batches have one language each, these have all. The
+vocabulary is trained on English alone here, all that `Trained` can read: for a run that counts, train one on all the
+languages (shares of size^0.5) and give it as a `TokenizerFile`.
 
 Cost: 3.2e20 FLOPs (estimated: six times the 151M parameters of the layers, times tokens), 230 hours of one H100 at
 40% of its 989.5 TFLOP/s.

@@ -30,6 +30,7 @@ from txjax.nn import (
     MaskedTokens,
     MeanTokens,
     NextSentence,
+    PlainMaskedTokens,
     Pooled,
     Pooler,
     PostNorm,
@@ -57,6 +58,7 @@ SMALL: dict[str, Any] = {"patch": 2, "width": 8, "depth": 2, "heads": 2, "norm":
 DECODER = {"decoder_width": 12, "decoder_depth": 1, "decoder_heads": 3}
 BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positions": Learned(max_length=7)}
 
+SPOKEN = {"tokens": TOKENS, "languages": TOKENS % 3}
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 
@@ -86,6 +88,11 @@ MODELS = {
     "bert-tokens": (Bert(**BERT, head=TokenClasses(3)), {"tokens": TOKENS}),
     "bert-spans": (Bert(**BERT, head=StartEnd()), {"tokens": TOKENS}),
     "bert-features": (Bert(**BERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
+    "xlm": (Bert(**BERT, types=None, languages=3, head=PlainMaskedTokens()), SPOKEN),
+    "xlm-no-languages": (
+        Bert(**BERT, types=None, mlp=MLP(activation="relu"), dropout=0.1, head=PlainMaskedTokens()),
+        {"tokens": TOKENS},
+    ),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
@@ -209,6 +216,9 @@ def test_forward_takes_and_returns_reference_names():
         ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
         ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
         ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
+        ("xlm", {"causal": True}, "causal: expected False"),
+        ("xlm", {"n_langs": 2}, r"lang_embeddings\.weight: expected the shape \[2, 6\], got \[3, 6\]"),
+        ("xlm-no-languages", {"n_langs": 2, "use_lang_emb": True}, r"lang_embeddings\.weight: expected a tensor"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
         ("marian", {"normalize_before": True}, "normalize_before: expected False"),
@@ -245,6 +255,12 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**BERT, head=Classes(3, MeanTokens())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=None), "config.model.head: expected MaskedTokens, .* got None"),
+        (
+            Bert(**BERT, types=None, mlp=MLP(hidden=7), head=PlainMaskedTokens()),
+            "config.model.mlp.hidden: expected 24, got 7",
+        ),
+        (Bert(**BERT, head=PlainMaskedTokens()), "config.model.types: expected None, got 2"),
+        (Bert(**BERT, types=None), "config.model.types: expected 2, got None"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
         (
             tiny(attention=(Attention(),) * 3),

@@ -1,6 +1,7 @@
 """Questions about a text whose answers are spans of it."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,10 +121,14 @@ class AnswerSource(SentenceSource):
         record, start = self._windows[index].tolist()
         return record, start
 
+    @functools.cached_property
+    def _records(self) -> records.Records:
+        text = self._answers
+        return records.Records(text.name, text.split, text.data_dir, [text.features[1], text.answer_feature])
+
     def question(self, record: int) -> "Question":
         """A record's context with the characters of its tokens, and its answers."""
-        text = self._answers
-        read = records.Records(text.name, text.split, text.data_dir, [text.features[1], text.answer_feature])[record]
+        text, read = self._answers, self._records[record]
         context = as_string(read[text.features[1]])
         return Question(context, text.tokenizer.offsets(context), [*map(as_string, read[text.answer_feature]["text"])])
 
