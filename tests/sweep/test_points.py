@@ -106,6 +106,7 @@ def test_points_may_name_variants_of_the_file(tmp_path):
     assert [(run.experiment.num_steps, run.experiment.seed) for run in runs] == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert same == 0 and all(run.experiment.batch_size == 16 for run in runs)
     assert points_of(str(path), ["--config.batch_size=16"], [runs[2].digest])[0].experiment.num_steps == 2
-    path.write_text(path.read_text().replace("in 'ab'", "in 'ac'"))
-    with pytest.raises(UserError, match=r"--config: expected a variant of .*, got .c.; .*in the point variant=c,seed=0"):
-        resolve(str(path), [])
+    other = tmp_path / "study_of_another_variant.py"
+    other.write_text(path.read_text().replace("in 'ab'", "in 'ac'"))
+    with pytest.raises(UserError, match=r"--config: expected a variant of .*got .c.; .*in the point variant=c,seed=0"):
+        resolve(str(other), [])
