@@ -33,7 +33,9 @@ LENGTH = 256
 def get_config() -> Experiment:
     wikipedia = "wikipedia/20230601.en"
     tokenizer = Trained(algorithm=BPE(), size=95000, name=wikipedia, split="train[:1000000]")
-    masked = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=95000, loss=CrossEntropy(chunk=64))
+
+    def masked() -> MaskedToken:
+        return MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=95000, loss=CrossEntropy(chunk=64))
 
     def text(language: str, split: str) -> Dataset:
         name = f"wikipedia/20230601.{language}"
@@ -62,7 +64,7 @@ def get_config() -> Experiment:
             stack=Stack(remat="dots"),
             dtype="bfloat16",
         ),
-        objective=Several(tasks=dict.fromkeys(parts, masked)),
+        objective=Several(tasks={each: masked() for each in parts}),
         data=Tasks(parts=parts),
         evals=evals,
         optimizer=AdamW(peak_lr=1e-4, b2=0.98, weight_decay=0.01, schedule=InverseSquareRoot(warmup_steps=30_000)),

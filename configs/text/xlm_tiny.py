@@ -63,7 +63,9 @@ def get_config(variant: str = "tlm") -> Experiment:
             tokenizer=tokenizer,
         )
 
-    masked = MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000, rate=0.3)
+    def masked() -> MaskedToken:
+        return MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000, rate=0.3)
+
     alone = Mixture(parts={each: sentences(each, "train") for each in LANGUAGES}, weights=Temperature(alpha=0.7))
     with_pairs = variant != "mlm"
     parts: dict[str, Dataset] = {"mlm": alone} | ({"tlm": pairs("train")} if with_pairs else {})
@@ -76,7 +78,7 @@ def get_config(variant: str = "tlm") -> Experiment:
     )
     return Experiment(
         model=model,
-        objective=Several(tasks=dict.fromkeys(parts, masked)),
+        objective=Several(tasks={each: masked() for each in parts}),
         data=Tasks(parts=parts, rows={"mlm": 2, "tlm": 1} if with_pairs else {"mlm": 4}),
         evals=evals,
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=200)),

@@ -49,3 +49,16 @@ def test_classes_of_other_names_are_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=message + r", got 'VERB, NOUN, ADJ'; omit=\('head',\)") as error:
         start("test")
     assert "\n" not in str(error.value)
+
+    for named, refused in (
+        ({"0": "noun", "1": "verb", "2": "adj"}, False),  # as in an imported folder
+        ({"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}, False),
+        ({"0": "verb", "1": "noun", "2": "adj"}, True),
+    ):
+        (workdir / "huggingface").mkdir(exist_ok=True)
+        (workdir / "huggingface" / "config.json").write_text(json.dumps({"id2label": named}))
+        if refused:
+            with pytest.raises(UserError, match=r"head/\w+ is taken from: verb, noun, adj, got 'NOUN, VERB, ADJ'"):
+                start("again")
+        else:
+            assert start("again").rows
