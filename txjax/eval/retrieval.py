@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -56,7 +55,7 @@ class Retrieval(Evaluator):
             raise UserError(f"config.evals.{context.name}.translations", f"{sizes[0]} texts, as in data", sizes[1])
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
-            real = jax.numpy.asarray(batch["weights"]).reshape(len(batch["weights"]), -1).max(1) > 0
+            real = batch["weights"].reshape(len(batch["weights"]), -1).max(1) > 0
             return features_of(model, variables, objective.inputs(batch)), real
 
         program = context.program(features)
