@@ -46,13 +46,6 @@ class ConfigFile:
             tree = override(tree, flag, vars(self.module))
         return tree
 
-    def of_variant(self, variant: str) -> "ConfigFile":
-        """The same file with another variant. Raises UserError if it has none of that name."""
-        known = getattr(self.module, "VARIANTS", (variant,))
-        if variant and variant not in known:
-            raise UserError("--config", f"a variant of {self.path}", variant, near_misses(variant, known) or known)
-        return dataclasses.replace(self, variant=variant)
-
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of a function of the file; the variant, if there is one, is its last argument.
 
@@ -71,4 +64,8 @@ def read(source: str) -> ConfigFile:
     """Executes the file of `FILE.py` or `FILE.py:variant`. Raises UserError if that fails."""
     name, _, variant = source.partition(":")
     path = Path(name)
-    return ConfigFile(path, "", run_file("--config", path)).of_variant(variant)
+    module = run_file("--config", path)
+    known = getattr(module, "VARIANTS", (variant,))
+    if variant and variant not in known:
+        raise UserError("--config", f"a variant of {path}", variant, near_misses(variant, known) or known)
+    return ConfigFile(path, variant, module)

@@ -65,5 +65,5 @@ def test_languages_are_vectors_of_their_own() -> None:
     assert set(params) == {"embed", "embed_languages", "positions", "norm_embed", "layers", "head"}
     assert params["embed_languages"]["embedding"].shape == (3, 8)
     assert "embed_languages" not in shapes(bert(), TOKENS, languages=TOKENS % 3)["params"]  # ignored
-    with pytest.raises(UserError, match=r"config.data: expected examples with `languages`.*config.model.languages is 3"):
+    with pytest.raises(UserError, match=r"config.data: expected examples with `languages`.*languages is 3"):
         shapes(model, TOKENS)

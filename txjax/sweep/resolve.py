@@ -77,7 +77,7 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     """
     fields = dict(point)
     with point_in_errors(name):
-        file = file.of_variant(fields.pop(VARIANT)) if VARIANT in fields else file
+        file = read(f"{file.path}:{fields.pop(VARIANT)}") if VARIANT in fields else file
     experiment = file.tree(overrides)
     with point_in_errors(name):
         for path, value in fields.items():
