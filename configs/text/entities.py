@@ -20,7 +20,7 @@ from txjax.optim import AdamW, Linear
 
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(lowercase=False), size=4000, name="wnut17", features=("tokens",))
-    words = dict(classes=13, length=64, tokenizer=tokenizer, buckets=(16, 32))
+    words = dict(classes=13, length=128, tokenizer=tokenizer, buckets=(16, 32, 64))
     return Experiment(
         model=Bert(
             vocab=4000,
