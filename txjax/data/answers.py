@@ -106,7 +106,7 @@ class AnswerSource(SentenceSource):
         context = np.flatnonzero(example["types"])[:-1]  # without the last [SEP]
         start, end = (self._ends[record] - begin).tolist()
         answered = self._ends[record, 1] != ABSENT
-        known = answered and 0 <= start and end < len(context)
+        known = answered and start >= 0 and end < len(context)
         start, end = context[[start, end]].tolist() if known else (0, 0)
         seen = known or not answered or self._answers.stride is not None
         numbers = {"start": start, "end": end}
