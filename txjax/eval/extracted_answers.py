@@ -76,8 +76,8 @@ class ExtractedAnswers(Evaluator):
             for record, (score, first, last) in best.items():
                 question = source.question(record)  # type: ignore[attr-defined]
                 limit = np.inf if self.null_threshold is None else self.null_threshold
-                none = score == -np.inf or null[record] - score > limit
-                pairs.append(("" if none else question.span(int(first), int(last)), question.answers))
+                without = score == -np.inf or null[record] - score > limit
+                pairs.append(("" if without else question.span(int(first), int(last)), question.answers))
             return scores(pairs)
 
         return evaluate
@@ -104,7 +104,7 @@ def best_in_context(
 
 
 def scores(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, float]:
-    """The means over questions, of an output and the right answers each; none are right answers of "no answer"."""
+    """The means over questions, of an output and the right answers each; no right answers mean "no answer"."""
     found = [[_best(measure, output, answers) for measure in (_exact, _f1)] for output, answers in pairs]
     exact, f1 = np.mean(found, axis=0).tolist()
     return {"exact_match": exact, "f1": f1}
