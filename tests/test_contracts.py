@@ -22,7 +22,18 @@ from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
-from txjax.nn import Classes, Head, MeanTokens, PatchEmbedding, ReplacedTokens, StartEnd, TokenClasses, WindowAttention
+from txjax.nn import (
+    Classes,
+    Head,
+    Heads,
+    MeanTokens,
+    PatchEmbedding,
+    ReplacedTokens,
+    StartEnd,
+    Tied,
+    TokenClasses,
+    WindowAttention,
+)
 from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
 
 from made import filled, on_jax
@@ -64,6 +75,8 @@ HEADS: dict[str, Head] = {
     "Regression": Classes(1, MeanTokens()),
     "TokenClassification": TokenClasses(V),
     "Spans": StartEnd(),
+    "MultipleChoice": Classes(1, MeanTokens()),
+    "WithNextToken": Heads({"task": Classes(3, MeanTokens()), "text": Tied()}),
 }
 
 
@@ -106,6 +119,8 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "source_segments": np.ones((B, L + 2), np.int32),
         "positions": np.tile(np.arange(L, dtype=np.int32), (B, 1)),
         "image": np.stack([r.normal(size=(4, 4, 1)) for r in rng]).astype(np.float32),
+        "choice_tokens": np.stack([r.integers(0, V, (3, L)) for r in rng]).astype(np.int32),
+        "choice_segments": np.ones((B, 3, L), np.int32),
         "label": np.asarray([r.integers(0, 3) for r in rng], np.int32),
         "start": np.asarray([r.integers(0, 3) for r in rng], np.int32),
         "end": np.asarray([r.integers(3, L) for r in rng], np.int32),
@@ -176,8 +191,10 @@ SUITED = {
     "Bert MaskedToken",
     "Bert Classification",
     "Bert Regression",
+    "Bert MultipleChoice",
     "Bert Spans",
     "Bert TokenClassification",
+    "Bert WithNextToken",
     "ConvNet Classification",
     "ConvNet Regression",
     "Deberta MaskedToken",
@@ -188,8 +205,10 @@ SUITED = {
     "Decoder NextToken",
     "Decoder Classification",
     "Decoder Regression",
+    "Decoder MultipleChoice",
     "Decoder Spans",
     "Decoder TokenClassification",
+    "Decoder WithNextToken",
     "Electra ReplacedToken",
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
@@ -199,8 +218,10 @@ SUITED = {
     "ReversibleDecoder Classification",
     "ReversibleDecoder NextToken",
     "ReversibleDecoder Regression",
+    "ReversibleDecoder MultipleChoice",
     "ReversibleDecoder Spans",
     "ReversibleDecoder TokenClassification",
+    "ReversibleDecoder WithNextToken",
     "SharedTrunk Several",
     "Swin Classification",
     "Swin Regression",

@@ -44,6 +44,7 @@ from txjax.nn import (
     MaskedTokens,
     MeanTokens,
     NextSentence,
+    PlainMaskedTokens,
     Pooled,
     Pooler,
     PostNorm,
@@ -75,6 +76,7 @@ BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positi
 
 ROBERTA: dict[str, Any] = BERT | {"positions": Counted(max_length=9), "types": 1}
 ALBERT: dict[str, Any] = BERT | {"embed_width": 4, "depth": 6, "stack": Stack(groups=2)}
+SPOKEN = {"tokens": TOKENS, "languages": TOKENS % 3}
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
@@ -111,6 +113,11 @@ MODELS = {
     "distilbert-classes": (Bert(**BERT, types=None, head=Classes(3, Pooler(activation="relu"))), {"tokens": TOKENS}),
     "albert": (Bert(**ALBERT, head=MaskedTokens(next_sentence=NextSentence())), {"tokens": TOKENS}),
     "albert-features": (Bert(**ALBERT, head=Pooled(Pooler())), {"tokens": TOKENS}),
+    "xlm": (Bert(**BERT, types=None, languages=3, head=PlainMaskedTokens()), SPOKEN),
+    "xlm-no-languages": (
+        Bert(**BERT, types=None, mlp=MLP(activation="relu"), dropout=0.1, head=PlainMaskedTokens()),
+        {"tokens": TOKENS},
+    ),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
@@ -245,6 +252,9 @@ def test_forward_takes_and_returns_reference_names():
         ("albert", {"inner_group_num": 2}, "inner_group_num: expected 1, got 2"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups: expected a divisor of num_hidden_layers = 6, got 4"),
         ("albert", {"num_hidden_groups": 3}, r"layer_groups\.2\..*: expected a tensor of that name"),
+        ("xlm", {"causal": True}, "causal: expected False"),
+        ("xlm", {"n_langs": 2}, r"lang_embeddings\.weight: expected the shape \[2, 6\], got \[3, 6\]"),
+        ("xlm-no-languages", {"n_langs": 2, "use_lang_emb": True}, r"lang_embeddings\.weight: expected a tensor"),
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
         ("marian", {"normalize_before": True}, "normalize_before: expected False"),
@@ -291,6 +301,11 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**ALBERT | {"types": None}), "config.model.types: expected 1, got None"),
         (Bert(**ROBERTA, head=MaskedTokens(next_sentence=NextSentence())), "config.model.head.next_sentence"),
         (Bert(**ROBERTA, mlp=MLP(activation="relu")), "hidden_act: expected .gelu."),
+        (
+            Bert(**BERT, types=None, mlp=MLP(hidden=7), head=PlainMaskedTokens()),
+            "config.model.mlp.hidden: expected 24, got 7",
+        ),
+        (Bert(**BERT, head=PlainMaskedTokens()), "config.model.types: expected None, got 2"),
         (tiny(attention=Attention(head_size=4)), "config.model.attention.head_size: expected 3, got 4"),
         (
             tiny(attention=(Attention(),) * 3),

@@ -152,6 +152,22 @@ def translated(length: int, of_target: int, target_mask: bool = False) -> dict[s
     return inputs | (masks if target_mask else {})
 
 
+def xlm(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "emb_dim": 24, "n_layers": 2, "n_heads": 3, "max_position_embeddings": 19}
+    return transformers.XLMConfig(**(sizes | {"n_langs": 3, "use_lang_emb": True} | options))
+
+
+def spoken(batch: int, length: int) -> dict[str, np.ndarray]:
+    """Two sentences of different languages in a row, whose positions begin again; later rows end with padding."""
+    indices = np.arange(length)[None] + np.zeros((batch, 1), np.int64)
+    first = 5 + np.arange(batch)[:, None]
+    mask = (indices < length - 3 * np.arange(batch)[:, None]).astype(np.int64)
+    positions = np.where(indices < first, indices, indices - first)
+    return {"input_ids": ids(batch, length), "attention_mask": mask, "position_ids": positions} | {
+        "langs": np.where(indices < first, 2, 1)
+    }
+
+
 def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
     """Rows with 0, 1, 2, ... positions of padding after the text, of three token types."""
     positions = np.arange(length)[None]
@@ -333,6 +349,13 @@ CASES = {
         {"pixel_values": image(mae()), **NOISE},
         ("last_hidden_state", "mask", "ids_restore"),
         fixed=True,
+    ),
+    "xlm": Case("XLMWithLMHeadModel", xlm(), spoken(2, 17), ("logits",)),
+    "xlm-no-languages": Case(
+        "XLMWithLMHeadModel",
+        xlm(use_lang_emb=False, gelu_activation=False, layer_norm_eps=1e-3),
+        {name: x for name, x in spoken(2, 17).items() if name != "langs"},
+        ("logits",),
     ),
     "llama-bare": Case("LlamaModel", llama(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
 }

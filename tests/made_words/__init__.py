@@ -15,6 +15,7 @@ def records(count: int) -> list[dict]:
         text = " ".join(words)
         answers = [] if i % 3 == 2 else [{"text": "Babbage", "answer_start": text.index("Babbage")}]
         found.append({"words": words, "tags": tags, "question": "Who?", "context": text, "answers": answers})
+        found[-1]["right"] = i % 3
     return found
 
 

@@ -20,6 +20,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             "tags": tfds.features.Sequence(tag),
             "question": text,
             "context": text,
+            "right": tag,
             "answers": tfds.features.Sequence({"text": text, "answer_start": np.int32}),
         }
         return tfds.core.DatasetInfo(

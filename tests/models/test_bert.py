@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from txjax.models import Bert
-from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, Stack, Untied
+from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, PlainMaskedTokens, Stack, Untied
+from txjax.types import UserError
 
 from made import Headed, call, forward, shapes, variables
 
@@ -70,3 +71,13 @@ def test_heads_are_passed_in(fields: dict, present: bool) -> None:
     assert ("next_sentence" in params) == present
     assert ("linear" in params["head"]) == present
     assert "norm_final" not in params  # post-norm blocks end in a norm of their own
+
+
+def test_languages_are_vectors_of_their_own() -> None:
+    model = bert(types=None, languages=3, head=PlainMaskedTokens())
+    params = shapes(model, TOKENS, languages=TOKENS % 3)["params"]
+    assert set(params) == {"embed", "embed_languages", "positions", "norm_embed", "layers", "head"}
+    assert params["embed_languages"]["embedding"].shape == (3, 8)
+    assert "embed_languages" not in shapes(bert(), TOKENS, languages=TOKENS % 3)["params"]  # ignored
+    with pytest.raises(UserError, match=r"config.data: expected examples with `languages`.*languages is 3"):
+        shapes(model, TOKENS)

@@ -20,8 +20,9 @@ TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
 
 
-def count(model: Any, *given: jax.ShapeDtypeStruct) -> int:
-    tree = shapes(model, *(jnp.zeros(each.shape, each.dtype) for each in given))["params"]
+def count(model: Any, *given: jax.ShapeDtypeStruct, **named: jax.ShapeDtypeStruct) -> int:
+    args, kwargs = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), (given, named))
+    tree = shapes(model, *args, **kwargs)["params"]
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
 
@@ -56,6 +57,10 @@ PUBLISHED = {
     "deberta_v3 small": 142_024_548,
     "deberta_v3 base": 184_551_780,
     "deberta_v3 large": 435_191_908,
+    "xlm en-2048": 667_119_041,
+    "xlm ende-1024": 142_422_203,
+    "xlm xnli15-1024": 249_071_384,
+    "xlm 17-1280": 571_696_960,
     "transformer base": 63_082_496,
     "transformer big": 214_245_376,
     "t5 small": 60_506_624,
@@ -83,7 +88,8 @@ def test_published_counts(name: str) -> None:
     of_text = hasattr(text, family)
     model = getattr(text if of_text else vision, family)(*size)
     given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if of_text else [IMAGE]
-    assert count(model, *given) == PUBLISHED[name]
+    named = {"languages": TOKENS} if family == "xlm" else {}
+    assert count(model, *given, **named) == PUBLISHED[name]
 
 
 ALONE = {
@@ -148,6 +154,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         width = text.LLAMA[size][0]
         hidden = -(-int(8 / 3 * width) // 256) * 256
         return t.LlamaForCausalLM(t.LlamaConfig(**names(*text.LLAMA[size]), intermediate_size=hidden))
+    if family == "xlm":
+        sizes = dict(zip(("emb_dim", "n_layers", "n_heads"), text.XLM[size], strict=True))
+        languages = {"n_langs": text.XLM_LANGUAGES.get(size, 1), "vocab_size": text.XLM_TOKENS[size]}
+        return t.XLMWithLMHeadModel(t.XLMConfig(**sizes, **languages))
     if family in ("transformer", "t5", "t5_v1_1"):
         return encoder_decoder(t, getattr(text, family)(size), version_1_1=family == "t5_v1_1")
     if family == "distilbert":

@@ -10,6 +10,7 @@ from scipy.stats import qmc
 from txjax.nn import Alibi, Rotary
 from txjax.sweep import LogUniform, Uniform, Whole, chain, grid, sample, zip
 from txjax.sweep.names import names
+from txjax.sweep.resolve import points_of, resolve
 from txjax.types import UserError
 
 
@@ -90,3 +91,22 @@ def test_names_are_unique_and_valid_folder_names():
     ]
     long = names([{"data.name": "x" * 300}, {"data.name": "x" * 299 + "y"}])
     assert len(set(long)) == 2 and max(map(len, long)) <= 120
+
+
+def test_points_may_name_variants_of_the_file(tmp_path):
+    path = tmp_path / "study_of_variants.py"
+    path.write_text(
+        "from tiny_experiments import decoder\n"
+        "VARIANTS = ('a', 'b')\n"
+        "def get_config(variant='a'):\n    return decoder(num_steps={'a': 1, 'b': 2}[variant])\n"
+        "def sweep():\n    return [{'variant': v, 'seed': s} for v in 'ab' for s in (0, 1)]\n"
+    )
+    runs, same = resolve(str(path), ["--config.batch_size=16"])
+    assert [run.name for run in runs] == [f"variant={v},seed={s}" for v in "ab" for s in (0, 1)]
+    assert [(run.experiment.num_steps, run.experiment.seed) for run in runs] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert same == 0 and all(run.experiment.batch_size == 16 for run in runs)
+    assert points_of(str(path), ["--config.batch_size=16"], [runs[2].digest])[0].experiment.num_steps == 2
+    other = tmp_path / "study_of_another_variant.py"
+    other.write_text(path.read_text().replace("in 'ab'", "in 'ac'"))
+    with pytest.raises(UserError, match=r"--config: expected a variant of .*got .c.; .*in the point variant=c,seed=0"):
+        resolve(str(other), [])

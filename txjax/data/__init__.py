@@ -1,9 +1,11 @@
 """Datasets as config values; see `docs/data.md`."""
 
 from txjax.data.answers import Answers
+from txjax.data.choices import Choices
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
+from txjax.data.languages import Bitext, InLanguage
 from txjax.data.limits import Limits
 from txjax.data.loader import eval_batches, train_batches
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
@@ -15,6 +17,7 @@ from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.sentences import LabelledText, Sentences
 from txjax.data.subset import Subset
 from txjax.data.tasks import Tasks
+from txjax.data.temperature import Temperature
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.token_labels import TokenLabels
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
@@ -33,6 +36,10 @@ from txjax.data.transforms import (
 __all__ = [
     "BPE",
     "Answers",
+    "Bitext",
+    "Choices",
+    "InLanguage",
+    "Temperature",
     "TokenLabels",
     "Bytes",
     "CenterCrop",

@@ -1,17 +1,20 @@
 """Questions about a text whose answers are spans of it."""
 
 import dataclasses
+import functools
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from txjax.data import disk_cache, records
+from txjax.data.buckets import Lengths
 from txjax.data.dataset import Example, Source
 from txjax.data.sentences import Sentences, SentenceSource
 from txjax.data.tokenizers import as_string
 from txjax.data.tokens import BATCH
-from txjax.types import UserError, spec
+from txjax.types import UserError, config_field, spec
 
 ABSENT = -1  # the token of the end of an answer that there is not
 
@@ -24,16 +27,24 @@ class Answers(Sentences):
     [CLS] is both ends of a question without an answer (Devlin et al. 2019, 4.3). A long pair loses tokens as in
     `Sentences`; if its answer is among them, its weight is 0.
 
+    With `stride` a long context is read in windows that overlap, each an example with the whole question; in a window
+    without the answer, or with a part of it, both ends are the [CLS]. `eval.ExtractedAnswers` joins them again.
+
     An example: as in `Sentences`, but weights float32 [], 1 or 0; start, end int32 [], the first and the last token of
     the answer.
 
     Attributes:
       features: the set's features of the question and of the context.
       answer_feature: the set's sequence of answers, each with `text` and `answer_start`, in characters of the context.
+      stride: tokens of the context from the start of a window to the start of the next (the authors' code: 128 of 384).
+        If None, a context is one window and is cut.
+      question_length: with `stride`, a question's tokens; the others are cut.
     """
 
     features: tuple[str, ...] = ("question", "context")
     answer_feature: str = "answers"
+    stride: int | None = config_field(None, at_least=1)
+    question_length: int = config_field(64, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         single = {"weights": spec((), "float32"), "start": spec((), "int32"), "end": spec((), "int32")}
@@ -48,6 +59,12 @@ class Answers(Sentences):
         if missing := {"text", "answer_start"} - set(getattr(answers, "keys", dict)()):
             raise UserError("data.answer_feature", "a sequence of text and answer_start", f"no {min(missing)}")
         self.tokenizer.offsets("")
+        shortest = self.length - self.markers() - self.question_length
+        if self.stride is not None and self.stride > shortest:
+            expected = (
+                f"at most {shortest}, the context of a window beside data.question_length = {self.question_length}"
+            )
+            raise UserError("data.stride", expected, self.stride)
 
     def open(self) -> Source:
         self.check()
@@ -55,25 +72,83 @@ class Answers(Sentences):
 
 
 class AnswerSource(SentenceSource):
-    """The questions of a split, by record."""
+    """The questions of a split, by record, or by the window of a record's context."""
 
     def __init__(self, text: Answers):
         super().__init__(text)
-        self._ends = open_ends(text)
+        self._answers, self._ends = text, open_ends(text)
+        questions, contexts = (np.diff(tokens.documents) for tokens in self._tokens)
+        self._windows = np.stack([np.arange(len(contexts)), np.zeros_like(contexts)], 1)
         self.fingerprint = f"{self.fingerprint} {text.answer_feature}"
+        if text.stride is not None:
+            asked = np.minimum(questions, text.question_length)
+            room = text.length - text.markers() - asked
+            counts = 1 + np.maximum(0, -(-(contexts - room) // text.stride))
+            records_of = np.repeat(np.arange(len(counts)), counts)
+            numbers = np.arange(len(records_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+            self._windows = np.stack([records_of, text.stride * numbers], 1)
+            inside = np.minimum(contexts[records_of] - self._windows[:, 1], room[records_of])
+            sizes = (asked[records_of] + inside + text.markers()).astype(np.int32)
+            self.lengths = (Lengths(sizes, self.lengths[0].axes),)
+            self.fingerprint = f"{self.fingerprint} {text.stride} {text.question_length}"
+
+    def sentences(self, index: int) -> list[np.ndarray]:
+        if self._answers.stride is None:
+            return super().sentences(index)
+        record, start = self._windows[index].tolist()
+        question = self._tokens[0].text(record)[: self._answers.question_length]
+        room = self._answers.length - self._answers.markers() - len(question)
+        return [question, self._tokens[1].text(record)[start : start + room]]
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example = super().example(index, epoch, rng)
+        record, begin = self._windows[index].tolist()
         context = np.flatnonzero(example["types"])[:-1]  # without the last [SEP]
-        start, end = self._ends[index].tolist()
-        known = end < len(context)
-        start, end = (context[[start, end]].tolist() if known else (0, 0)) if end != ABSENT else (0, 0)
+        start, end = (self._ends[record] - begin).tolist()
+        answered = self._ends[record, 1] != ABSENT
+        known = answered and start >= 0 and end < len(context)
+        start, end = context[[start, end]].tolist() if known else (0, 0)
+        seen = known or not answered or self._answers.stride is not None
         numbers = {"start": start, "end": end}
         return (
             example
-            | {"weights": np.asarray(known, np.float32)}
+            | {"weights": np.asarray(seen, np.float32)}
             | {key: np.asarray(value, np.int32) for key, value in numbers.items()}
         )
+
+    def window(self, index: int) -> tuple[int, int]:
+        """The record of an example, and the token of its context with which the example's begins."""
+        record, start = self._windows[index].tolist()
+        return record, start
+
+    @functools.cached_property
+    def _records(self) -> records.Records:
+        text = self._answers
+        return records.Records(text.name, text.split, text.data_dir, [text.features[1], text.answer_feature])
+
+    def question(self, record: int) -> "Question":
+        """A record's context with the characters of its tokens, and its answers."""
+        text, read = self._answers, self._records[record]
+        context = as_string(read[text.features[1]])
+        return Question(context, text.tokenizer.offsets(context), [*map(as_string, read[text.answer_feature]["text"])])
+
+
+class Question(NamedTuple):
+    """What an answer is read from, and compared with.
+
+    Attributes:
+      context: the text.
+      offsets: int [tokens 2], the characters of each of its tokens: the first and the next one.
+      answers: the right answers; none if there is no answer.
+    """
+
+    context: str
+    offsets: np.ndarray
+    answers: list[str]
+
+    def span(self, first: int, last: int) -> str:
+        """The text of some tokens."""
+        return self.context[self.offsets[first, 0] : self.offsets[last, 1]]
 
 
 def open_ends(text: Answers) -> np.ndarray:

@@ -55,6 +55,10 @@ class Dataset:
         """The same for the tokens of a source that has a tokenizer of its own; None if there is one tokenizer."""
         return None
 
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of its classes, in the order of their numbers; None if it has none. Reads at most metadata."""
+        return None
+
     def check(self) -> None:
         """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 

@@ -69,6 +69,9 @@ class Images(TFDSDataset):
         if self.mix is not None:
             self.mix.check()
 
+    def class_names(self) -> tuple[str, ...]:
+        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+
     def open(self) -> Source:
         self.check()
         source = ImageSource(self)

@@ -10,7 +10,7 @@ from txjax.types import UserError, near_misses
 
 Key = tuple[str, str, str]  # shape, dtype, meaning
 
-# B batch, L length, S length of a source, T samples or frames, N things in an image; H W height and width.
+# B batch, L length, S length of a source, O choices, T samples or frames, N things in an image; H W height and width.
 BATCH_KEYS: dict[str, Key] = {
     "id": ("B", "int32", "the example's number in its dataset; keys every random draw made for it"),
     "tokens": ("B L", "int32", "input token ids"),
@@ -19,6 +19,10 @@ BATCH_KEYS: dict[str, Key] = {
     "segments": ("B L", "int32", "document number inside the window, from 1; 0 = padding; attention stays inside"),
     "positions": ("B L", "int32", "position of each token inside its document"),
     "types": ("B L", "int32", "0 for the first, 1 for the second sentence of a pair"),
+    "languages": ("B L", "int32", "id of each token's language; any where there is padding"),
+    "choice_tokens": ("B O L", "int32", "token ids of each of O choices, in its context"),
+    "choice_segments": ("B O L", "int32", "segments of the choices; 0 = padding"),
+    "choice_types": ("B O L", "int32", "0 for the context, 1 for the choice"),
     "next_sentence": ("B", "int32", "1 where the second sentence follows the first in the text, else 0"),
     "source_tokens": ("B S", "int32", "token ids of the source, which the encoder of an encoder-decoder reads"),
     "source_segments": ("B S", "int32", "segments of the source; 0 = padding"),

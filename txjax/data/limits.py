@@ -11,7 +11,7 @@ import numpy as np
 from txjax.data.keys import part_of
 from txjax.types import UserError
 
-INPUTS = ("tokens", "source_tokens")
+INPUTS = ("tokens", "source_tokens", "choice_tokens", "languages")
 _VOCAB, _SOURCE, _CLASSES = "vocab", "source_vocab", "head.classes"
 
 
@@ -20,7 +20,8 @@ def counted_by(model: Any, needs: Collection[str]) -> dict[str, str]:
     targets = _VOCAB if "targets" not in needs or size_of(model, _CLASSES) is None else _CLASSES
     labels = {"label": _CLASSES, "other_label": _CLASSES} if "label" in needs else {}
     source = _VOCAB if size_of(model, _SOURCE) is None else _SOURCE
-    return {"tokens": _VOCAB, "source_tokens": source, "targets": targets, **labels}
+    inputs = {"tokens": _VOCAB, "source_tokens": source, "choice_tokens": _VOCAB, "languages": "languages"}
+    return {**inputs, "targets": targets, **labels}
 
 
 def size_of(model: Any, field: str) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from txjax.data.dataset import Dataset, Example, Source, open_parts
 from txjax.data.index import GlobalIndex
+from txjax.data.temperature import Temperature
 from txjax.types import UserError, config_field
 
 
@@ -25,11 +26,12 @@ class Mixture(Dataset):
 
     Attributes:
       parts: the data sets by name; their examples must have equal shapes and dtypes, and text the same tokenizer.
-      weights: the relative share of each part, by name; {} = in proportion to their sizes.
+      weights: the relative share of each part, by name, or `Temperature(alpha)`, by their sizes; {} = in proportion to
+        their sizes.
     """
 
     parts: dict[str, Dataset] = config_field(factory=dict)
-    weights: dict[str, float] = config_field(factory=dict)
+    weights: dict[str, float] | Temperature = config_field(factory=dict)
 
     @property
     def tokenizer(self) -> Any:
@@ -65,12 +67,17 @@ class Mixture(Dataset):
                     raise UserError(f"data.parts.{name}.{key}", "the first part's, since ids must mean the same")
             if buckets := getattr(part, "buckets", ()):
                 raise UserError(f"data.parts.{name}.buckets", "() in a mixture, which pads to `length`", buckets)
+        if isinstance(self.weights, Temperature):
+            return
         if self.weights and (set(self.weights) != set(self.parts) or min(self.weights.values()) <= 0):
             raise UserError("data.weights", f"a number above 0 for each of {', '.join(self.parts)}", self.weights)
 
     def open(self) -> Source:
         self.check()
-        return MixtureSource(open_parts(self.parts), self.weights)
+        sources, weights = open_parts(self.parts), self.weights
+        if isinstance(weights, Temperature):
+            weights = weights.weights({name: len(source) for name, source in sources.items()})
+        return MixtureSource(sources, weights)
 
 
 class MixtureSource:

@@ -114,6 +114,11 @@ class LabelledText(Sentences):
         if self.classes is None and label.shape != ():
             raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
 
+    def class_names(self) -> tuple[str, ...] | None:
+        if self.classes is None:
+            return None
+        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+
     def open(self) -> Source:
         self.check()
         return LabelledSource(self)
@@ -139,14 +144,17 @@ class SentenceSource(Bucketed):
     def __len__(self) -> int:
         return len(self.lengths[0].of)
 
+    def sentences(self, index: int) -> list[np.ndarray]:
+        """The tokens of an example's sentences, as many as fit."""
+        return truncated([tokens.text(index) for tokens in self._tokens], self._text.length - self._text.markers())
+
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         length = self._text.length
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(length, np.float32)
         example["tokens"][0] = self._start
         begin = 1
-        sentences = truncated([tokens.text(index) for tokens in self._tokens], length - self._text.markers())
-        for number, ids in enumerate(sentences):
+        for number, ids in enumerate(self.sentences(index)):
             end = begin + len(ids)
             example["tokens"][begin:end] = ids
             example["tokens"][end] = self._separator

@@ -62,9 +62,9 @@ class Tasks(Dataset):
                 part.check()
             except UserError as error:
                 raise error.inside(f"data.parts.{name}", "data") from None
-            if getattr(part, "sort_batches", 1) > 1:
+            if (batches := getattr(part, "sort_batches", 1)) > 1:
                 expected = "1 among several tasks, since a batch has examples of all"
-                raise UserError(f"data.parts.{name}.sort_batches", expected, vars(part)["sort_batches"])
+                raise UserError(f"data.parts.{name}.sort_batches", expected, batches)
 
     def open(self) -> Source:
         self.check()

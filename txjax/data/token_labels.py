@@ -56,6 +56,9 @@ class TokenLabels(Sentences):
             if kind == "ClassLabel" and inner.num_classes != self.classes:
                 raise UserError("data.classes", f"the {inner.num_classes} classes of {self.name}", self.classes)
 
+    def class_names(self) -> tuple[str, ...]:
+        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].feature.names)
+
     def open(self) -> Source:
         self.check()
         return TokenLabelSource(self)

@@ -16,16 +16,16 @@ from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
 
 
 def features_of(model: Any, variables: PyTree, inputs: dict[str, Any]) -> Float[Array, "B D"]:
-    """The features [B D] of a model's examples, float32; see `_sown`.
+    """The features [B D] of a model's examples, float32; see `sown_features`.
 
     Raises:
       UserError: the model sows no features, or none of its own.
     """
     _, seen = model.apply(variables, **inputs, train=False, mutable=["intermediates"])
-    return _sown(seen, model).astype(jnp.float32)
+    return sown_features(seen, model).astype(jnp.float32)
 
 
-def _sown(seen: PyTree, model: Any) -> Any:
+def sown_features(seen: PyTree, model: Any) -> Any:
     """What the model sowed as `features` in `intermediates`: at the shortest path, if it has parts with features too.
 
     Raises:
@@ -42,6 +42,13 @@ def _sown(seen: PyTree, model: Any) -> Any:
         hint = 'sow those that count in the model itself: self.sow("intermediates", "features", x)'
         raise UserError("config.model", expected, f"{type(model).__name__} with those of {', '.join(parts)}", hint=hint)
     return found[own[0]]
+
+
+def inputs_needed(objective: Objective) -> tuple[str, ...]:
+    """The required keys of an objective that the model's call needs."""
+    names = [name for need in objective.required_keys for name in need.split(" | ")]
+    inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
+    return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)),)
 
 
 class Spread:
@@ -76,9 +83,7 @@ class Frozen(Evaluator):
     max_train: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        names = [name for need in objective.required_keys for name in need.split(" | ")]
-        inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
-        return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)), "label", "weights")
+        return (*inputs_needed(objective), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         references = self.reference_set(train)
@@ -88,7 +93,7 @@ class Frozen(Evaluator):
             raise error.inside("eval.train", "data") from None
         if needs := missing_keys(self.required_keys(objective), references.spec()):
             raise UserError("eval.train", f"examples with {', '.join(needs)}", type(references).__name__)
-        _sown(outline(model, objective, self.data)[1], model)
+        sown_features(outline(model, objective, self.data)[1], model)
 
     def reference_set(self, train: Dataset) -> Dataset:
         """The labelled training examples, for a run that trains on `train`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import flax.linen as nn
 
-from txjax.nn import Encoded, Head, HeadContext, Init, MeanTokens, Pool, begin_call
+from txjax.nn import Encoded, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapted import adapted
 from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
@@ -96,9 +96,11 @@ class Model(nn.Module, kw_only=True):
     def for_task(self, task: str) -> Any:
         """The model as one of several tasks calls it (`objectives.Several`): under the same paths, all its parameters.
 
-        A model whose tasks have heads of their own overrides this; here all tasks call it alike.
+        With the task's head, if `head` is `Heads`; else all tasks call it alike. A model that has the heads of its
+        tasks elsewhere overrides this.
         """
-        return self
+        head = getattr(self, "head", None)
+        return self.clone(head=head.head(task)) if isinstance(head, Heads) else self
 
 
 def models_inside(model: Model) -> Iterator[tuple[str, Model]]:

@@ -18,8 +18,10 @@ from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
+from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.heads.replaced_tokens import ReplacedTokens
+from txjax.nn.heads.several_heads import Heads
 from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
@@ -104,6 +106,7 @@ __all__ = [
     "Pool",
     "Pooler",
     "MaskedTokens",
+    "PlainMaskedTokens",
     "NextSentence",
     "VocabHead",
     "LayerContext",
@@ -116,6 +119,7 @@ __all__ = [
     "AllGatherKV",
     "Grid",
     "Head",
+    "Heads",
     "Init",
     "ContextParallel",
     "LayerNorm",

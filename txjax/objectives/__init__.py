@@ -6,12 +6,14 @@ from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
+from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
+from txjax.objectives.with_next_token import WithNextToken
 
 __all__ = [
     "Classification",
@@ -19,6 +21,7 @@ __all__ = [
     "Distillation",
     "MaskedPatch",
     "MaskedToken",
+    "MultipleChoice",
     "NextToken",
     "Objective",
     "Regression",
@@ -27,6 +30,7 @@ __all__ = [
     "Spans",
     "TokenClassification",
     "Several",
+    "WithNextToken",
     "correct",
     "cross_entropy",
     "example_keys",

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from txjax.data import Dataset
 from txjax.data.limits import size_of
 from txjax.nn import AUX_COLLECTIONS
+from txjax.tree import walk
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths
 
 
@@ -67,7 +68,8 @@ def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 
 def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
-    """Raises UserError if the data has tokens outside the model's vocabulary, or outside that of its source."""
+    """Raises UserError if the data has tokens outside the model's vocabulary, or that of its source, or languages."""
+    check_languages(model, data, field)
     vocab, known = data.vocab(), getattr(model, "vocab", None)
     own, source = data.source_vocab(), getattr(model, "source_vocab", None)
     if vocab is None or known is None:
@@ -80,6 +82,22 @@ def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
         raise UserError("config.model.source_vocab", expected, source)
     if source is not None and source < (own or vocab):
         raise UserError("config.model.source_vocab", f"at least {own or vocab}, the source tokens of {field}", source)
+
+
+def check_languages(model: Any, data: Dataset, field: str = "config.data") -> None:
+    """Raises UserError if the data has more languages than the model has vectors for, other ones in a part, or none."""
+    known = getattr(model, "languages", None)
+    found = {names: path for path, node in walk(data, field) if (names := getattr(node, "languages", ()))}
+    if len(found) > 1:
+        one, other = list(found)[:2]
+        raise UserError(f"{found[other]}.languages", f"those of {found[one]}: {', '.join(one)}", ", ".join(other))
+    for names in found:
+        if known is not None and known < len(names):
+            expected = f"at least {len(names)}, the languages of {field}: {', '.join(names)}"
+            raise UserError("config.model.languages", expected, known)
+    if known is not None and not found and data.vocab() is not None and "tokens" in data.spec():
+        expected = f"examples with the ids of their languages, since config.model.languages is {known}"
+        raise UserError(field, expected, type(data).__name__, hint="InLanguage(data, ...) gives them")
 
 
 def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: str) -> None:

@@ -24,7 +24,7 @@ class SingleOutput(Objective):
     heads: ClassVar[str] = "Classes(...)"
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "image", "tokens", "segments", "positions", "types")
+        return select_keys(batch, "image", "tokens", "segments", "positions", "types", "languages")
 
     def call(
         self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool

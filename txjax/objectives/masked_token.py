@@ -48,7 +48,7 @@ class MaskedToken(Objective):
                 raise UserError(f"objective.{field}", f"ids below config.model.vocab = {known}", getattr(self, field))
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return select_keys(batch, "tokens", "segments", "positions", "types")
+        return select_keys(batch, "tokens", "segments", "positions", "types", "languages")
 
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]

@@ -18,6 +18,8 @@ from txjax.sweep.names import names
 from txjax.sweep.points import Point
 from txjax.types import UserError, near_misses
 
+VARIANT = "variant"
+
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
@@ -69,10 +71,16 @@ def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]
 
 
 def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -> Resolved:
-    """A point applied to a fresh config tree. Raises UserError if it sets a field that does not exist."""
+    """A point applied to a fresh config tree. Raises UserError if it sets a field that does not exist.
+
+    `variant`, which is no path, names the variant of the file that the point changes. Without it, that of the command.
+    """
+    fields = dict(point)
+    with point_in_errors(name):
+        file = read(f"{file.path}:{fields.pop(VARIANT)}") if VARIANT in fields else file
     experiment = file.tree(overrides)
     with point_in_errors(name):
-        for path, value in point.items():
+        for path, value in fields.items():
             set_field(experiment, path, value)
         resolved = tree.to_json(experiment)
     return Resolved(name, digest(resolved), point, experiment)

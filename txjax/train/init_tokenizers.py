@@ -41,7 +41,7 @@ def check_tokenizers(
             continue
         compared.add(sides)
         name, workdir = runs[row.source]
-        here, there = _tokenizer(ours, sides[1]), _tokenizer(_data_of(workdir), sides[2])
+        here, there = _tokenizer(ours, sides[1]), _tokenizer(data_of(workdir), sides[2])
         if here is None or there is None or _same(here, there, name):
             continue
         got = _differences(here, there)
@@ -65,7 +65,7 @@ def _side(path: str) -> str:
     return SOURCE if SOURCE_TABLE in path.split("/") else TARGET
 
 
-def _data_of(workdir: Path) -> Any:
+def data_of(workdir: Path) -> Any:
     """The JSON of a run's data set; None if its config has none, as after an import."""
     path = workdir / "config.json"
     return tree.read_json(path).get("data") if path.is_file() else None

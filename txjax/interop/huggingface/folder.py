@@ -26,6 +26,7 @@ from txjax.interop.huggingface.families.marian import Marian
 from txjax.interop.huggingface.families.roberta import Roberta
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
+from txjax.interop.huggingface.families.xlm import XLM
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.io.files import replace_text
@@ -34,6 +35,7 @@ from txjax.types import PyTree, UserError, near_misses
 
 # The first that matches a model writes it: BERT's kin, which have its class, come before it.
 FAMILIES: tuple[Family, ...] = (
+    XLM(),
     Albert(),
     DistilBert(),
     Roberta(),

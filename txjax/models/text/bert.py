@@ -27,26 +27,30 @@ from txjax.nn import (
     PostNorm,
     Window,
 )
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 class Bert(Transformer, kw_only=True):
     """BERT (Devlin et al. 2019): each token sees all others of its segment; a head predicts the masked ones, or others.
 
-    RoBERTa, DistilBERT and ALBERT are other values of its fields (`models.text.presets`).
+    RoBERTa, DistilBERT and ALBERT are other values of its fields (`models.text.presets`). With `languages` it is XLM
+    (Lample and Conneau 2019): each token has a vector of its language, too.
 
-    Parameters: `embed`, `embed_types`, `positions`, `norm_embed`, `embed_in`, `layers`, and those of the head.
+    Parameters: `embed`, `embed_types`, `embed_languages`, `positions`, `norm_embed`, `embed_in`, `layers`, and those of
+    the head.
 
     Attributes:
       vocab: size of the vocabulary, V.
       head: from the features to the output, by default the masked tokens. If None, the output is `Encoded`.
       types: number of token types (sentences of a pair). With one, all tokens are of it. If None, there are none.
+      languages: number of languages with a vector. If None, tokens have no language.
       embed_width: size E of the embeddings, which `embed_in` [E D] brings to the width after their norm (Lan et al.
         2020, 3.1: factorised). It doesn't grow with the width under a parametrization. If None, the width.
     """
 
     vocab: int = config_field(at_least=1)
     types: int | None = config_field(2, at_least=1)
+    languages: int | None = config_field(None, at_least=1)
     embed_width: int | None = config_field(None, at_least=1)
     positions: Positions = dataclasses.field(default_factory=Learned)
     norm: Norm = dataclasses.field(default_factory=lambda: LayerNorm(eps=1e-12))
@@ -61,6 +65,7 @@ class Bert(Transformer, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
+        languages: Int[Array, "B L"] | None = None,
         train: bool = False,
         embeddings: Embeddings | None = None,
     ) -> Any:
@@ -70,12 +75,19 @@ class Bert(Transformer, kw_only=True):
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
           positions: of each token. If None, `positions.numbers`: by default its index in the window.
           types: the sentence of a pair that a token belongs to. If None, the first.
+          languages: the id of each token's language; ignored by a model without languages.
           embeddings: those of a model around this one. If None, its own.
+
+        Raises:
+          UserError: no `languages`, and the model has vectors for them.
         """
+        if self.languages is not None and languages is None:
+            hint = f"config.model.languages is {self.languages}"
+            raise UserError("config.data", "examples with `languages`, as InLanguage gives", "none", hint=hint)
         positions = self.positions.numbers(tokens.shape[1], segments) if positions is None else positions
         types = jnp.zeros_like(tokens) if types is None or self.types == 1 else types
         embeddings = embeddings or self.embeddings(self)
-        x = embeddings(tokens, positions, types, self.dtype)
+        x = embeddings(tokens, positions, types, languages, self.dtype)
         x = self.norm.clone(parent=self, name="norm_embed")(x)
         if self.embed_width is not None:
             drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
@@ -87,11 +99,16 @@ class Bert(Transformer, kw_only=True):
     def embeddings(self, owner: nn.Module) -> Embeddings:
         """The embeddings of the inputs, as parameters of `owner`: this model, or one around it."""
         width = self.embed_width or self.width
-        tokens = Embed(self.vocab, width, name="embed", parent=owner)
-        types = Embed(self.types, width, axis="types", name="embed_types", parent=owner) if self.types else None
-        own = owner is self
+
+        def table(rows: int, axis: str, name: str) -> Embed:
+            return Embed(rows, width, axis=axis, name=name, parent=owner)
+
+        positions = self.positions if owner is self else self.positions.clone(parent=owner, name="positions")
         return Embeddings(
-            tokens, types, self.positions if own else self.positions.clone(parent=owner, name="positions")
+            tokens=Embed(self.vocab, width, name="embed", parent=owner),
+            types=table(self.types, "types", "embed_types") if self.types else None,
+            languages=table(self.languages, "languages", "embed_languages") if self.languages else None,
+            positions=positions,
         )
 
     @nn.nowrap

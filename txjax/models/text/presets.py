@@ -26,6 +26,7 @@ from txjax.nn import (
     MaskedTokens,
     NextSentence,
     Normal,
+    PlainMaskedTokens,
     PostNorm,
     ReplacedTokens,
     Stack,
@@ -86,6 +87,15 @@ DEBERTA_V3: dict[str, tuple[int, int, int]] = {
     "base": (768, 12, 12),
     "large": (1024, 24, 16),
 }
+# Width, depth, heads; tokens; languages, None without vectors for them (the authors' released models).
+XLM: dict[str, tuple[int, int, int]] = {
+    "en-2048": (2048, 12, 16),
+    "ende-1024": (1024, 6, 8),
+    "xnli15-1024": (1024, 12, 8),
+    "17-1280": (1280, 16, 16),
+}
+XLM_TOKENS = {"en-2048": 30145, "ende-1024": 64699, "xnli15-1024": 95000, "17-1280": 200000}
+XLM_LANGUAGES = {"ende-1024": 2, "xnli15-1024": 15}
 
 
 def gpt1(**fields: Any) -> Decoder:
@@ -174,6 +184,13 @@ def deberta_v3_with_generator(size: str = "base", **fields: Any) -> Electra:
         discriminator=deberta_v3(size, **dict(head=ReplacedTokens()) | copy.deepcopy(fields)),
         sharing=GradientDisentangled(),
     )
+
+
+def xlm(size: str = "xnli15-1024", **fields: Any) -> Bert:
+    """XLM (Lample and Conneau 2019): languages in place of token types, a head without a transform, 512 positions."""
+    found = sized(size, XLM)
+    style: dict[str, Any] = dict(types=None, positions=Learned(max_length=512), head=PlainMaskedTokens())
+    return Bert(**style | dict(vocab=XLM_TOKENS[size], languages=XLM_LANGUAGES.get(size)) | found | fields)
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:

@@ -13,7 +13,7 @@ from txjax.models.text.embeddings import Embeddings
 from txjax.nn import Embed
 from txjax.types import PyTree, UserError
 
-_NAMES = ("embed", "embed_types", "positions")
+_NAMES = ("embed", "embed_types", "embed_languages", "positions")
 
 
 @dataclasses.dataclass
