@@ -1,9 +1,20 @@
 """Layers of Transformers: one idea a file."""
 
-from txjax.nn.attention.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
+from txjax.nn.attention.attention import (
+    MAPS,
+    Attention,
+    CrossAttention,
+    LayerContext,
+    Mixer,
+    MultiHead,
+    head_size,
+    rotate,
+)
 from txjax.nn.attention.attention_dispatch import dot_product_attention
 from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
+from txjax.nn.attention.linear_attention import LinearAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.window_attention import WindowAttention
@@ -77,6 +88,7 @@ __all__ = [
     "MAPS",
     "Memory",
     "Mixer",
+    "MultiHead",
     "StackRecord",
     "keep_in_cache",
     "begin_call",
@@ -100,8 +112,11 @@ __all__ = [
     "VocabHead",
     "LayerContext",
     "Dropless",
+    "EluPlusOne",
     "Embed",
     "Experts",
+    "FavorPlus",
+    "FeatureMap",
     "GatedExperts",
     "GatedMLP",
     "AllGatherKV",
@@ -112,6 +127,7 @@ __all__ = [
     "LayerNorm",
     "Learned",
     "Linear",
+    "LinearAttention",
     "Logits",
     "Mask",
     "NoPositions",
