@@ -3,7 +3,7 @@
 from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder, gpt, llama
+from txjax.models.text.decoder import Decoder, gpt, gpt_neo, llama
 from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
 from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
 from txjax.models.text.reversible import ReversibleDecoder
@@ -30,6 +30,7 @@ __all__ = [
     "Transformer",
     "ViT",
     "gpt",
+    "gpt_neo",
     "llama",
     "luong",
     "shifted_windows",

@@ -29,7 +29,16 @@ from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
-from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
+from txjax.nn.heads.vocab_heads import (
+    MaskedTokens,
+    NextSentence,
+    Softcap,
+    Tied,
+    TiedBias,
+    TiedScaled,
+    Untied,
+    VocabHead,
+)
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
@@ -53,6 +62,7 @@ from txjax.nn.recurrent.attending import AttendFirst, AttendingDecoder, AttendLa
 from txjax.nn.recurrent.cells import GRU, LSTM, Cell
 from txjax.nn.recurrent.over_positions import Bidirectional, Recurrent
 from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
+from txjax.nn.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
@@ -128,6 +138,8 @@ __all__ = [
     "Learned",
     "Linear",
     "LinearAttention",
+    "LinearScaling",
+    "Llama3Scaling",
     "Logits",
     "Mask",
     "NoPositions",
@@ -145,6 +157,8 @@ __all__ = [
     "RingAttention",
     "Remat",
     "Rotary",
+    "RotaryScaling",
+    "Softcap",
     "Sinusoidal",
     "Sinusoidal2D",
     "Routing",

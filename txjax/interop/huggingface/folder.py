@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.families.bert import Bert
 from txjax.interop.huggingface.families.gpt2 import GPT2
+from txjax.interop.huggingface.families.gpt_neo import GPTNeo
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
+from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
+from txjax.interop.huggingface.families.roformer import RoFormer
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.family import Family, arrays
@@ -27,7 +30,20 @@ from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-FAMILIES: tuple[Family, ...] = (Bert(), GPT2(), Llama(), MAE(), Marian(), T5(), ViT())
+# A model is of the first family that it matches.
+FAMILIES: tuple[Family, ...] = (
+    RoFormer(),
+    Bert(),
+    GPTNeo(),
+    GPT2(),
+    Qwen2(),
+    Qwen3(),
+    Llama(),
+    MAE(),
+    Marian(),
+    T5(),
+    ViT(),
+)
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
 _NOT_WRITTEN = (
@@ -164,16 +180,18 @@ def _resolved_fields(model: Any) -> Any:
     for name, other in _FOLLOWS.items():
         if name in fields and fields[name] is None:
             fields[name] = fields[other]
-    for name, attention in _attentions(model).items():
-        fields[name]["head_size"] = attention.head_size or model.width // model.heads
-        fields[name]["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
-        del fields[name]["biases"]
+    for found, attention in _attentions(model, fields):
+        found["head_size"] = attention.head_size or model.width // model.heads
+        found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
+        del found["biases"]
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
     fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
     return fields
 
 
-def _attentions(model: Any) -> dict[str, Attention]:
-    """The attentions among the model's fields. Raises UserError if layers have several that take turns."""
-    values = {field.name: getattr(model, field.name) for field in tree.config_fields(model)}
-    return {"attention": model.only_attention} | {k: v for k, v in values.items() if isinstance(v, Attention)}
+def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Attention]]:
+    """The attentions in the model's fields, also those that take turns, each with its own fields."""
+    for field in tree.config_fields(model):
+        value, found = getattr(model, field.name), fields[field.name]
+        pairs = zip(found, value, strict=True) if isinstance(value, tuple) else [(found, value)]
+        yield from ((own, each) for own, each in pairs if isinstance(each, Attention))
