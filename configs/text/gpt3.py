@@ -3,8 +3,8 @@
     txjax train --config=configs/text/gpt3.py --workdir=runs/gpt3
     txjax train --config=configs/text/gpt3.py:175B --workdir=runs/gpt3_175b --config.microbatches=16
 
-Rates and batches are the paper's, but for the ramp of the batch at the start, and for the end of the cosine, which the
-paper reaches after 260 billion tokens. All layers are dense; the paper's banded ones, whose width it doesn't print, would be
+Rates and batches are the paper's, but for the ramp of the batch at the start and the end of the cosine, which the paper
+reaches after 260 billion tokens. All layers are dense; the paper's banded ones, whose width it doesn't print, would be
 `--config.model.attention=(Attention(),Attention(window=256))`. A byte-level BPE of GPT-2's size is trained on the first
 million documents.
 

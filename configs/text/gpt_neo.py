@@ -3,8 +3,9 @@
     txjax train --config=configs/text/gpt_neo.py --workdir=runs/gpt_neo
     txjax train --config=configs/text/gpt_neo.py:2.7B --workdir=runs/gpt_neo_27b --config.microbatches=8
 
-The recipe is the authors' for 1.3B (github.com/EleutherAI/gpt-neo): 512 windows of 2,048 tokens an update. Their data, the
-Pile, is not in TFDS: `c4/en` replaces it, and a byte-level BPE of GPT-2's size is trained on its first million documents.
+The recipe is the authors' for 1.3B (github.com/EleutherAI/gpt-neo): 512 windows of 2,048 tokens an update. Their data,
+the Pile, is not in TFDS: `c4/en` replaces it, and a byte-level BPE of GPT-2's size is trained on its first million
+documents.
 
 Cost: 2.4e20 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 171 hours of one H100 at 40% of its
 989.5 TFLOP/s. 1.3B 2.5e21, 2.7B 5.0e21 FLOPs.
@@ -36,9 +37,7 @@ def get_config(size: str = "125M") -> Experiment:
         evals={
             "valid": Evaluation(data=NextTokenWindows(split="validation", **text), every_steps=1000, max_batches=20)
         },
-        optimizer=AdamW(
-            peak_lr=RATES[size], b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=3000, final=0.1)
-        ),
+        optimizer=AdamW(peak_lr=RATES[size], b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=3000, final=0.1)),
         mesh=Mesh(data=-1) if small else Mesh(data=1, fsdp=-1),
         checkpoint=Checkpoints(every_steps=1000),
         num_steps=286_150,

@@ -3,13 +3,13 @@
     txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
     txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
 
-From 7B on the recipe is Llama's own (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in all,
-1.4 trillion from 33B on. The others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes
-(Brown et al. 2020, table 2.1).
+From 7B on the recipe is Llama's own (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in
+all, 1.4 trillion from 33B on. The others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million,
+at GPT-3's rates for their sizes (Brown et al. 2020, table 2.1).
 
 Cost: 2.1e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 1.4 hours of one H100 at 40% of its
-989.5 TFLOP/s. 350M 1.8e19, 1.3B 2.3e20, 3B 9.0e20, 7B 4.1e22 FLOPs (29,000 such hours),
-13B 8.0e22, 33B 2.8e23, 65B 5.6e23.
+989.5 TFLOP/s. 350M 1.8e19, 1.3B 2.3e20, 3B 9.0e20, 7B 4.1e22 FLOPs (29,000 such hours), 13B 8.0e22,
+33B 2.8e23, 65B 5.6e23.
 Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3).
 """
 

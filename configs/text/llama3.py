@@ -3,14 +3,14 @@
     txjax train --config=configs/text/llama3.py --workdir=runs/llama3 --config.microbatches=16
     txjax train --config=configs/text/llama3.py:405B --workdir=runs/llama3_405b --config.microbatches=64
 
-Rates, warm-up and the final batch of 16M tokens are the paper's; the smaller batches of the first sixth of its tokens are
-left out. Frequencies are scaled only afterwards, for longer texts (`Llama3Scaling`). A byte-level BPE of Llama 3's size is
-trained on the first million documents.
+Rates, warm-up and the final batch of 16M tokens are the paper's; its smaller batches at the start are left out.
+Frequencies are scaled only afterwards, for longer texts (`Llama3Scaling`). A byte-level BPE of Llama 3's size is trained
+on the first million documents.
 
 Cost: 8.0e23 FLOPs for 8B (`flops_per_step` of manifest.json, times num_steps), 560,000 hours of one H100 at 40% of its
 989.5 TFLOP/s. 70B 7.0e24, 405B 3.9e25 FLOPs.
-Score: not run here. The published accuracy of the base models (3.1) on MMLU with five examples is 66.7% for 8B and 85.2%
-for 405B.
+Score: not run here. The published accuracy of the base models (3.1) on MMLU with five examples is 66.7% for 8B, and
+85.2% for 405B.
 """
 
 from txjax.checkpoint import Checkpoints
@@ -39,9 +39,7 @@ def get_config(size: str = "8B") -> Experiment:
         evals={
             "valid": Evaluation(data=NextTokenWindows(split="validation", **text), every_steps=1000, max_batches=20)
         },
-        optimizer=AdamW(
-            peak_lr=RATES[size], b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=8000, final=0.01)
-        ),
+        optimizer=AdamW(peak_lr=RATES[size], b2=0.95, weight_decay=0.1, schedule=Cosine(warmup_steps=8000, final=0.01)),
         mesh=Mesh(data=1, fsdp=-1),
         checkpoint=Checkpoints(every_steps=1000),
         num_steps=930_000,

@@ -1,11 +1,12 @@
-"""RoFormer from scratch: BERT base with rotary positions, on masked tokens of Wikipedia and books (Su et al. 2021, 4.2).
+"""RoFormer from scratch: BERT base with rotary positions, masked tokens of Wikipedia and books (Su et al. 2021, 4.2).
 
     txjax train --config=configs/text/roformer.py --workdir=runs/roformer
 
-The paper's batch, length, rate and 100,000 updates. BooksCorpus is not distributed any more: TFDS's `pg19` replaces it, in
-the shares of BERT's pretraining.
+The paper's batch, length, rate and 100,000 updates. BooksCorpus is not distributed any more: TFDS's `pg19` replaces it,
+in the shares of BERT's pretraining.
 
-Cost: 1.9e18 FLOPs (`flops_per_step` of manifest.json, times num_steps), 1.4 hours of one H100 at 40% of its 989.5 TFLOP/s.
+Cost: 1.9e18 FLOPs (`flops_per_step` of manifest.json, times num_steps), 1.4 hours of one H100 at 40% of its 989.5
+TFLOP/s.
 Score: not run here. The paper's F1 on MRPC is 89.5 (BERT: 88.9), its Spearman correlation on STS-B 87.0 (table 2).
 """
 

@@ -225,8 +225,16 @@ def test_forward_takes_and_returns_reference_names():
         ),
         ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected a number as factor"),
         ("qwen2", {"use_sliding_window": True}, "use_sliding_window: expected False"),
-        ("qwen3", {"layer_types": ["full_attention", "sliding_attention"]}, "layer_types: expected full_attention in all"),
-        ("gpt_neo", {"attention_types": [[["global", "local"], 3]]}, "attention_types: expected global or local for each of 4"),
+        (
+            "qwen3",
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "layer_types: expected full_attention in all",
+        ),
+        (
+            "gpt_neo",
+            {"attention_types": [[["global", "local"], 3]]},
+            "attention_types: expected global or local for each of 4",
+        ),
         ("gpt_neo", {"attention_types": [["global", 4]]}, "attention_types: expected global or local for each of 4"),
         ("roformer", {"rotary_value": True}, "rotary_value: expected False"),
         ("roformer", {"embedding_size": 5}, "embedding_size: expected hidden_size = 8, got 5"),

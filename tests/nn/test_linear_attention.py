@@ -42,7 +42,7 @@ VALUE = numbers(B, L, G, K, seed=2)
 
 @pytest.mark.parametrize("chunk", [1, 3, pytest.param(4, marks=pytest.mark.slow), 100])
 def test_sums_in_chunks_equal_all_pairs(chunk: int) -> None:
-    """Causal and both ways, with documents and padding anywhere, keys shared by heads, lengths that chunks don't divide."""
+    """Causal and both ways, with documents and padding anywhere, shared keys, lengths that chunks don't divide."""
 
     @jax.jit
     def both(*arrays: jax.Array) -> Any:
@@ -84,7 +84,7 @@ def test_a_state_continues_the_sums() -> None:
 
 
 def test_the_error_of_favor_falls_with_the_features() -> None:
-    """The estimate of exp(q . k / sqrt(K)) has the mean of the softmax's kernel, and a smaller error for more features."""
+    """The mean of the estimate is exp(q . k / sqrt(K)), and its error is smaller for more features."""
     query, key = (0.5 * numbers(16, 8, seed=seed) for seed in (0, 1))
     want = np.exp(query @ key.T / 8**0.5)
     weights = want / want.sum(-1, keepdims=True)
@@ -157,7 +157,9 @@ def test_it_replaces_attention_in_any_block() -> None:
     """The parameters are those of `Attention`, so the two may take turns."""
     tokens = jnp.zeros((1, 4), jnp.int32)
     softmax = model(EluPlusOne(), attention=Attention())
-    assert jax.tree.map(jnp.shape, shapes(model(EluPlusOne()), tokens)) == jax.tree.map(jnp.shape, shapes(softmax, tokens))
+    assert jax.tree.map(jnp.shape, shapes(model(EluPlusOne()), tokens)) == jax.tree.map(
+        jnp.shape, shapes(softmax, tokens)
+    )
     with pytest.raises(UserError, match=r"config\.model\.positions: expected positions that add nothing to scores"):
         shapes(model(EluPlusOne(), positions=Alibi()), tokens)
     encoder = Bert(vocab=11, width=8, depth=1, heads=2, positions=NoPositions(), attention=LinearAttention(), head=None)

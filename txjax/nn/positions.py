@@ -132,8 +132,8 @@ class Sinusoidal2D(Positions):
 class Rotary(Positions):
     """Rotates channels i, i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairs).
 
-    The paper, RoFormer's and Meta's files pair channels 2i and 2i + 1: the same model, with the channels of every head's
-    queries and keys in another order, in which imports bring them.
+    The paper pairs channels 2i and 2i + 1, as files of RoFormer do: the same model, with the channels of each head's
+    queries and keys in another order.
 
     Attributes:
       scaling: of the frequencies 1 / theta^(2i/K): `LinearScaling`, `Llama3Scaling`. If None, they are not scaled.

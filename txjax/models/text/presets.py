@@ -22,8 +22,8 @@ GPT2: dict[str, tuple[int, int, int]] = {
     "774M": (1280, 36, 20),
     "1.5B": (1600, 48, 25),
 }
-# With as many channels in all heads as the width: table 2.1 of the paper prints 24 heads of 128 channels for 1.3B, which
-# would be 1.5B, and a width of 5,140 for 13B, whose 40 heads of 128 channels are 5,120.
+# All heads together have as many channels as the width. Table 2.1 of the paper prints 24 heads of 128 channels for 1.3B,
+# which would be 1.5B, and a width of 5,140 for 13B, whose 40 heads of 128 channels are 5,120.
 GPT3: dict[str, tuple[int, int, int]] = {
     "125M": (768, 12, 12),
     "350M": (1024, 24, 16),
@@ -35,8 +35,8 @@ GPT3: dict[str, tuple[int, int, int]] = {
     "175B": (12288, 96, 96),
 }
 GPT_NEO: dict[str, tuple[int, int, int]] = {"125M": (768, 12, 12), "1.3B": (2048, 24, 16), "2.7B": (2560, 32, 20)}
-# From 7B on they are Llama's (33B is called 30B too), and 7B and 13B Llama 2's. The others have GPT-3's widths and depths (Brown et al. 2020, table 2.1) and heads of 64
-# channels up to 350M, of 128 above.
+# From 7B on they are Llama's; 7B and 13B are Llama 2's too. The others have GPT-3's widths and depths (Brown et al. 2020,
+# table 2.1) and heads of 64 channels up to 350M, of 128 above.
 LLAMA: dict[str, tuple[int, int, int]] = {
     "125M": (768, 12, 12),
     "350M": (1024, 24, 16),
@@ -110,7 +110,7 @@ def llama(size: str = "7B", **fields: Any) -> Decoder:
 def llama2(size: str = "7B", **fields: Any) -> Decoder:
     """Llama 2 (Touvron et al. 2023b): 32,000 tokens; 70B has 8 heads of keys and values, and an MLP of 28,672."""
     found = sized(size, LLAMA2)
-    grouped = dict(kv_heads=8, mlp=_swiglu(size)) if size in LLAMA_HIDDEN else {}
+    grouped: dict[str, Any] = dict(kv_heads=8, mlp=_swiglu(size)) if size in LLAMA_HIDDEN else {}
     return decoder.llama(**dict(vocab=32000) | grouped | found | fields)
 
 
@@ -136,10 +136,11 @@ def bert(size: str = "base", **fields: Any) -> Bert:
 
 
 def roformer(size: str = "base", **fields: Any) -> Bert:
-    """RoFormer (Su et al. 2021): BERT with rotary positions, for masked tokens: 30,522 tokens; the Chinese ones 50,000."""
+    """RoFormer (Su et al. 2021), BERT with rotary positions: 30,522 tokens, 50,000 in the Chinese sizes."""
     found = sized(size, ROFORMER)
     vocab = 30522 if size == "base" else 50000
-    return Bert(**dict(vocab=vocab, positions=Rotary(), head=MaskedTokens()) | found | fields)
+    style: dict[str, Any] = dict(vocab=vocab, positions=Rotary(), head=MaskedTokens())
+    return Bert(**style | found | fields)
 
 
 def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:

@@ -47,7 +47,7 @@ _PAIRS = [
 
 class Bert(Family):
     model_type = "bert"
-    architectures = (
+    architectures: tuple[str, ...] = (
         "BertForPreTraining",
         "BertForMaskedLM",
         "BertForSequenceClassification",

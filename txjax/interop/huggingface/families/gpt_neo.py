@@ -107,7 +107,9 @@ def _kinds(options: Options, depth: int, known: Sequence[str]) -> list[str]:
     except (TypeError, ValueError):
         kinds = []
     if len(kinds) != depth or not set(kinds) <= set(known):
-        raise options.refuse(_TYPES, f"{' or '.join(known)} for each of {depth} layers, as [[[kind, ...], times]]", types)
+        raise options.refuse(
+            _TYPES, f"{' or '.join(known)} for each of {depth} layers, as [[[kind, ...], times]]", types
+        )
     return kinds
 
 
