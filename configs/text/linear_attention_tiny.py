@@ -3,8 +3,8 @@
     txjax train --config=configs/text/linear_attention_tiny.py --workdir=runs/linear_tiny
 
 Variants: `elu` (the default; Katharopoulos et al. 2020), `favor` (128 random features of the softmax; Choromanski et
-al. 2021), `softmax` (to compare). The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives
-its folder. `benchmarks/linear_attention.py` measures the time of a generated token.
+al. 2021), `softmax` (to compare). The data is TFDS's `tiny_shakespeare`, in `--config.data.data_dir` or TFDS_DATA_DIR.
+`benchmarks/linear_attention.py` measures the time of a generated token.
 
 Cost: 2000 updates of 2048 letters, not timed yet.
 Score: not measured yet. Counts of two letters give 2.473 nats a letter of `validation`.

@@ -157,7 +157,7 @@ def test_dropout_is_of_the_weights_and_only_in_training() -> None:
 
 
 def test_norms_of_queries_and_keys() -> None:
-    """Each head's queries and keys are normalised, whatever the kernels' sizes; the factor of the scores comes after."""
+    """Each head's queries and keys are normalised, whatever the kernels; the factor of the scores comes after."""
     x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, kv_heads=1, initial=Init(), residual_scale=1.0)
     module = Attention(qk_norm=RMSNorm(), scaling=Scaling(), use_bias=False, **drawn)
     params = variables(module, x, LayerContext())["params"]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.embed import Embed
 from txjax.nn.linear import align, parameter
-from txjax.nn.rotary_scaling import RotaryScaling
+from txjax.nn.rotary_scaling import Frequencies, RotaryScaling
 from txjax.types import UserError, config_field
 
 Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half = K/2
@@ -79,7 +79,7 @@ def waves(
     positions: jax.Array, count: int, theta: float, scaling: RotaryScaling | None = None
 ) -> Float[Array, "... count"]:
     """The angles positions / theta^(i / count) for i < count, float32; `scaling` of these frequencies, if not None."""
-    frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
+    frequencies: Frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
     if scaling is not None:
         frequencies = scaling(frequencies)
     angles = positions[..., None].astype(jnp.float32)

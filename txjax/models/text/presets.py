@@ -22,8 +22,8 @@ GPT2: dict[str, tuple[int, int, int]] = {
     "774M": (1280, 36, 20),
     "1.5B": (1600, 48, 25),
 }
-# All heads together have as many channels as the width. Table 2.1 of the paper prints 24 heads of 128 channels for 1.3B,
-# which would be 1.5B, and a width of 5,140 for 13B, whose 40 heads of 128 channels are 5,120.
+# All heads together are as wide as the model. Table 2.1 of the paper prints 24 heads of 128 channels for 1.3B, which
+# would be 1.5B, and a width of 5,140 for 13B, whose 40 heads of 128 channels are 5,120.
 GPT3: dict[str, tuple[int, int, int]] = {
     "125M": (768, 12, 12),
     "350M": (1024, 24, 16),
@@ -35,8 +35,8 @@ GPT3: dict[str, tuple[int, int, int]] = {
     "175B": (12288, 96, 96),
 }
 GPT_NEO: dict[str, tuple[int, int, int]] = {"125M": (768, 12, 12), "1.3B": (2048, 24, 16), "2.7B": (2560, 32, 20)}
-# From 7B on they are Llama's; 7B and 13B are Llama 2's too. The others have GPT-3's widths and depths (Brown et al. 2020,
-# table 2.1) and heads of 64 channels up to 350M, of 128 above.
+# From 7B on they are Llama's; 7B and 13B are Llama 2's too. The others have GPT-3's widths and depths (Brown et al.
+# 2020, table 2.1) and heads of 64 channels up to 350M, of 128 above.
 LLAMA: dict[str, tuple[int, int, int]] = {
     "125M": (768, 12, 12),
     "350M": (1024, 24, 16),

@@ -46,8 +46,8 @@ class EluPlusOne(FeatureMap):
 class FavorPlus(FeatureMap):
     """Positive orthogonal random features (Choromanski et al. 2021, FAVOR+): an estimate of softmax attention.
 
-    The mean of a weight over draws of the projection is exp(q . k / sqrt(K)); one draw's error falls as 1 / sqrt(M). The
-    projection is a constant of the program, the same in all layers and heads; it is not drawn again.
+    The mean of a weight over draws of the projection is exp(q . k / sqrt(K)); one draw's error falls as 1 / sqrt(M).
+    The projection is a constant of the program, the same in all layers and heads; it is not drawn again.
 
     Attributes:
       features: M.

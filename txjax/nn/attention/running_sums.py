@@ -71,7 +71,7 @@ def attend_by_sums(
     before, last = _sums_before(key, value, own, state or empty)
     total = total + _seen(query, own, before)
     if not causal:
-        after, _ = _sums_before(*(jnp.flip(x, (1, 2)) for x in (key, value, own)), empty)
+        after, _ = _sums_before(_reversed(key), _reversed(value), _reversed(own), empty)
         total = total + _seen(query, own, jax.tree.map(lambda x: jnp.flip(x, 1), after))
     total = total.reshape(batch, -1, heads, size + 1)[:, :length]
     return total[..., :-1] / (total[..., -1:] + eps), last
@@ -96,6 +96,11 @@ def _cut(x: jax.Array, chunk: int) -> jax.Array:
     """[B L ...] -> [B N C ...], padded with zeros at the end."""
     filled = [(0, 0), (0, -x.shape[1] % chunk), *((0, 0),) * (x.ndim - 2)]
     return jnp.pad(x, filled).reshape(x.shape[0], -1, chunk, *x.shape[2:])
+
+
+def _reversed(x: jax.Array) -> jax.Array:
+    """[B N C ...] in the order from the last token to the first."""
+    return jnp.flip(x, (1, 2))
 
 
 def _sums_before(key: jax.Array, value: jax.Array, own: jax.Array, state: State) -> tuple[State, State]:
