@@ -4,8 +4,8 @@
         [--batch=1] [--features=128] [--steps=32] [--rounds=5]
 
 A token: one step of generation after a text of that length, the mean of `--steps` steps in one program. A pass: the
-logits of a whole text of that length. Models take turns in every round; the table has medians of the rounds, below it is
-the first length at which a model is faster than the softmax.
+logits of a whole text of that length. Models take turns in every round; the table has medians of the rounds. Below it
+is the first length at which a model is faster than the softmax.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     txjax train --config=configs/text/llama3.py:405B --workdir=runs/llama3_405b --config.microbatches=64
 
 Rates, warm-up and the final batch of 16M tokens are the paper's, without its smaller batches at the start. Frequencies
-are scaled only afterwards, for longer texts (`Llama3Scaling`). A byte-level BPE of Llama 3's size is trained on the first
-million documents.
+are scaled only afterwards, for longer texts (`Llama3Scaling`). A byte-level BPE of Llama 3's size is trained on the
+first million documents.
 
 Cost: 8.0e23 FLOPs for 8B (`flops_per_step` of manifest.json, times num_steps), 560,000 hours of one H100 at 40% of its
 989.5 TFLOP/s. 70B 7.0e24, 405B 3.9e25 FLOPs.
