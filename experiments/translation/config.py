@@ -48,6 +48,10 @@ def sweep() -> list[dict]:
     arms = {
         "model": [TRANSFORMER, RECURRENT, RECURRENT],
         "num_steps": [STEPS, STEPS, EQUAL_COMPUTE],
-        "optimizer.peak_lr": [4e-3, 1.2e-2, 1.2e-2],  # the best of 1, 2, 4, 8e-3 and of 1.5, 3, 6, 12, 24e-3 at 600 updates
+        "optimizer.peak_lr": [
+            4e-3,
+            1.2e-2,
+            1.2e-2,
+        ],  # the best of 1, 2, 4, 8e-3 and of 1.5, 3, 6, 12, 24e-3 at 600 updates
     }
     return axes.grid(axes.zip(arms), {"seed": range(3)})
