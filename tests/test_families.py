@@ -21,6 +21,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
+from txjax.nn import Attention, Mixer
 from txjax.optim import Constant
 from txjax.plan.minimum import least
 from txjax.sharding import Mesh
@@ -92,7 +93,9 @@ def family_of(experiment: Experiment) -> str:
         for part in (model, experiment.objective, model.adapter, getattr(model, "head", None))
         if part
     ]
-    words += ["in turn"] * isinstance(getattr(model, "attention", None), tuple)
+    attention = getattr(model, "attention", None)
+    words += ["in turn"] * isinstance(attention, tuple)
+    words += [type(attention).__name__] * (isinstance(attention, Mixer) and not isinstance(attention, Attention))
     return " ".join(words + ["shared"] * bool(getattr(getattr(model, "stack", None), "groups", None)))
 
 

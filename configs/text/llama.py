@@ -1,14 +1,15 @@
-"""Llama-style decoders from scratch on C4, 125M to 7B (`txjax/models/text/presets.py` says by which rule).
+"""Llama-style decoders from scratch on C4, 125M to 65B (`txjax/models/text/presets.py` says by which rule).
 
     txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
     txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
 
-7B has Llama's own recipe (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in all. The
-others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million, at GPT-3's rates for their sizes
-(Brown et al. 2020, table 2.1).
+From 7B on the recipe is Llama's own (Touvron et al. 2023, section 2 and table 2): 4M tokens an update, a trillion in
+all, 1.4 trillion from 33B on. The others see 20 tokens a parameter (Hoffmann et al. 2022) in updates of half a million,
+at GPT-3's rates for their sizes (Brown et al. 2020, table 2.1).
 
 Cost: 2.1e18 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 1.4 hours of one H100 at 40% of its
-989.5 TFLOP/s. 350M 1.8e19, 1.3B 2.3e20, 3B 9.0e20, 7B 4.1e22 FLOPs (29,000 such hours).
+989.5 TFLOP/s. 350M 1.8e19, 1.3B 2.3e20, 3B 9.0e20, 7B 4.1e22 FLOPs (29,000 such hours), 13B 8.0e22,
+33B 2.8e23, 65B 5.6e23.
 Score: not run here. Llama 7B's published accuracy on HellaSwag is 76.1% (Touvron et al. 2023, table 3).
 """
 
@@ -30,6 +31,9 @@ RECIPES = {
     "1.3B": (2e-4, 256, 52_000),
     "3B": (1.6e-4, 256, 103_000),
     "7B": (3e-4, 2048, 238_000),
+    "13B": (3e-4, 2048, 238_000),
+    "33B": (1.5e-4, 2048, 334_000),
+    "65B": (1.5e-4, 2048, 334_000),
 }
 VARIANTS = tuple(RECIPES)
 

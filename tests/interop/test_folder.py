@@ -25,6 +25,7 @@ from txjax.models import (
     ViT,
     deberta_v3,
     gpt,
+    gpt_neo,
     llama,
     t5,
     t5_v1_1,
@@ -41,6 +42,9 @@ from txjax.nn import (
     GatedMLP,
     LayerNorm,
     Learned,
+    LinearAttention,
+    LinearScaling,
+    Llama3Scaling,
     MaskedTokens,
     MeanTokens,
     NextSentence,
@@ -52,8 +56,10 @@ from txjax.nn import (
     RelativeEmbeddings,
     ReplacedTokens,
     RMSNorm,
+    Rotary,
     Sinusoidal,
     Sinusoidal2D,
+    Softcap,
     Stack,
     StartEnd,
     T5Relative,
@@ -77,6 +83,7 @@ BERT: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2, "positi
 ROBERTA: dict[str, Any] = BERT | {"positions": Counted(max_length=9), "types": 1}
 ALBERT: dict[str, Any] = BERT | {"embed_width": 4, "depth": 6, "stack": Stack(groups=2)}
 SPOKEN = {"tokens": TOKENS, "languages": TOKENS % 3}
+WINDOWED = Attention(scale=1.0, biases=("out",), window=3)
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
@@ -119,6 +126,27 @@ MODELS = {
         {"tokens": TOKENS},
     ),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
+    "llama-linear": (
+        llama(vocab=11, width=8, depth=2, heads=4, positions=Rotary(scaling=LinearScaling(factor=2.0))),
+        {"tokens": TOKENS},
+    ),
+    "llama3": (
+        llama(vocab=11, width=8, depth=2, heads=2, kv_heads=1, positions=Rotary(theta=50.0, scaling=Llama3Scaling())),
+        {"tokens": TOKENS},
+    ),
+    "qwen2": (
+        llama(vocab=11, width=8, depth=2, heads=2, attention=Attention(biases=("query", "key", "value"))),
+        {"tokens": TOKENS},
+    ),
+    "qwen3": (
+        llama(vocab=11, width=8, depth=2, heads=2, attention=Attention(use_bias=False, qk_norm=RMSNorm(eps=1e-5))),
+        {"tokens": TOKENS},
+    ),
+    "gpt_neo": (gpt_neo(vocab=11, width=6, depth=4, heads=2, max_length=7, window=3), {"tokens": TOKENS}),
+    "roformer": (
+        Bert(vocab=11, width=8, depth=2, heads=2, positions=Rotary(), head=MaskedTokens()),
+        {"tokens": TOKENS},
+    ),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
     "marian-two-vocabularies": (transformer(**TRANSLATED, source_vocab=13, embedding=Embed()), PAIR),
@@ -228,10 +256,24 @@ def test_forward_takes_and_returns_reference_names():
         ("gpt2", {"n_positions": 8}, r"wpe\.weight: expected the shape \[8, 6\], got \[7, 6\]"),
         (
             "llama",
-            {"rope_scaling": {"type": "linear", "factor": 2.0}},
-            "rope_scaling: expected unscaled rotary angles",
+            {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
+            "rope_scaling: expected rotary angles of all channels, with rope_type default or linear or llama3",
         ),
-        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected unscaled rotary angles"),
+        ("llama", {"rope_parameters": {"rope_type": "llama3"}}, "rope_parameters: expected a number as factor"),
+        ("qwen2", {"use_sliding_window": True}, "use_sliding_window: expected False"),
+        (
+            "qwen3",
+            {"layer_types": ["full_attention", "sliding_attention"]},
+            "layer_types: expected full_attention in all",
+        ),
+        (
+            "gpt_neo",
+            {"attention_types": [[["global", "local"], 3]]},
+            "attention_types: expected global or local for each of 4",
+        ),
+        ("gpt_neo", {"attention_types": [["global", 4]]}, "attention_types: expected global or local for each of 4"),
+        ("roformer", {"rotary_value": True}, "rotary_value: expected False"),
+        ("roformer", {"embedding_size": 5}, "embedding_size: expected hidden_size = 8, got 5"),
         ("vit", {"qkv_bias": False}, r"key\.bias: expected no such tensor"),
         ("vit-qkv-bias", {"qkv_bias": True}, r"query\.bias: expected a tensor of that name"),
         ("vit", {"patch_size": [2, 1]}, r"patch_size: expected square patches"),
@@ -311,6 +353,15 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
             tiny(attention=(Attention(),) * 3),
             "config.model.attention: expected one Attention, the same",
         ),
+        (
+            gpt_neo(vocab=11, width=6, depth=4, heads=2, max_length=7, attention=(WINDOWED, WINDOWED.clone(window=4))),
+            r"config\.model\.attention: expected one window in all local layers, got \[3, 4\]",
+        ),
+        (
+            llama(vocab=11, width=8, depth=2, heads=2, attention=LinearAttention()),
+            "config.model.attention: expected one Attention, the same in all layers, got 'LinearAttention'",
+        ),
+        (llama(vocab=11, width=8, depth=2, heads=2, head=Softcap(Untied())), "config.model.head.class: .*Untied"),
         (tiny(stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
         (
             transformer(**TRANSLATED, positions=Sinusoidal()),

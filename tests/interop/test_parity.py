@@ -64,6 +64,23 @@ def llama(**options: Any) -> Any:
     return transformers.LlamaConfig(**(sizes | {"num_attention_heads": 4} | options))
 
 
+def qwen(config: Any, **options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 2}
+    return config(**(sizes | {"num_attention_heads": 4, "num_key_value_heads": 2} | options))
+
+
+def gpt_neo(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "hidden_size": 24, "num_layers": 4, "num_heads": 3, "intermediate_size": 31}
+    more = {"max_position_embeddings": 19, "attention_types": [[["global", "local"], 2]], "window_size": 5}
+    return transformers.GPTNeoConfig(**(sizes | more | options))
+
+
+def roformer(**options: Any) -> Any:
+    sizes = {"vocab_size": V, "embedding_size": 24, "hidden_size": 24, "intermediate_size": 33}
+    more = {"num_hidden_layers": 2, "num_attention_heads": 3, "type_vocab_size": 3}
+    return transformers.RoFormerConfig(**(sizes | more | options))
+
+
 def image(config: Any, batch: int = 2) -> np.ndarray:
     sides = config.image_size if isinstance(config.image_size, (tuple, list)) else [config.image_size] * 2
     return np.random.default_rng(2).normal(size=(batch, config.num_channels, *sides)).astype(np.float32)
@@ -189,6 +206,15 @@ DISENTANGLED: dict[str, Any] = {
     "type_vocab_size": 0,
 }
 V3 = {"position_buckets": 6, "share_att_key": True, "norm_rel_ebd": "layer_norm"}
+# At these lengths some of the six frequencies are low, some high, and some between.
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 50.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 3.0,
+    "original_max_position_embeddings": 16,
+}
 NOISE = {"noise": np.random.default_rng(4).uniform(size=(2, 25)).astype(np.float32)}
 OBLONG = vit(image_size=(15, 10), num_channels=1, hidden_act="gelu_new", num_labels=7, layer_norm_eps=1e-3)
 
@@ -221,6 +247,39 @@ CASES = {
         {"input_ids": ids(1, 5)},
         ("logits",),
     ),
+    "llama-linear": Case(
+        "LlamaForCausalLM",
+        llama(rope_parameters={"rope_type": "linear", "rope_theta": 99.0, "factor": 3.0}),
+        {"input_ids": ids(2, 17)},
+        ("logits",),
+    ),
+    "llama3": Case(
+        "LlamaForCausalLM",
+        llama(rope_parameters=LLAMA3, num_key_value_heads=1, head_dim=12),
+        {"input_ids": ids(3, 25), **left_padded(3, 25)},
+        ("logits",),
+    ),
+    "qwen2": Case("Qwen2ForCausalLM", qwen(transformers.Qwen2Config), {"input_ids": ids(2, 7)}, ("logits",)),
+    "qwen3": Case(
+        "Qwen3ForCausalLM",
+        qwen(transformers.Qwen3Config, head_dim=10, tie_word_embeddings=True),
+        {"input_ids": ids(3, 9), **left_padded(3, 9)},
+        ("logits",),
+    ),
+    "gpt_neo": Case("GPTNeoForCausalLM", gpt_neo(), {"input_ids": ids(2, 17)}, ("logits",)),
+    "gpt_neo-padded": Case(
+        "GPTNeoForCausalLM",
+        gpt_neo(attention_types=[[["local", "global", "global"], 1]], num_layers=3, layer_norm_epsilon=1e-3),
+        {"input_ids": ids(3, 13), **left_padded(3, 13)},
+        ("logits",),
+    ),
+    "gpt_neo-bare": Case(
+        "GPTNeoModel",
+        gpt_neo(attention_types=[[["local"], 2]], num_layers=2),
+        {"input_ids": ids(1, 9)},
+        ("last_hidden_state",),
+    ),
+    "roformer": Case("RoFormerForMaskedLM", roformer(), pairs(3, 17), ("logits",)),
     "bert": Case("BertForPreTraining", bert(), pairs(3, 9), ("prediction_logits", "seq_relationship_logits")),
     "bert-masked": Case(
         "BertForMaskedLM", bert(hidden_act="relu", layer_norm_eps=1e-3), {"input_ids": ids(2, 13)}, ("logits",)

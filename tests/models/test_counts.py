@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import MAE, EncoderDecoder, llama
+from txjax.models import MAE, Decoder, EncoderDecoder
 from txjax.models.text import presets as text
 from txjax.models.vision import presets as vision
 from txjax.nn import Sinusoidal
@@ -38,6 +38,27 @@ PUBLISHED = {
     "llama 1.3B": 1_364_297_728,
     "llama 3B": 2_701_560_320,
     "llama 7B": 6_738_415_616,
+    "gpt3 125M": 125_226_240,
+    "gpt3 350M": 355_871_744,
+    "gpt3 760M": 760_300_032,
+    "gpt3 1.3B": 1_315_723_264,
+    "gpt3 2.7B": 2_651_553_280,
+    "gpt3 6.7B": 6_658_404_352,
+    "gpt3 13B": 12_853_386_240,
+    "gpt3 175B": 174_604_259_328,
+    "gpt_neo 125M": 125_198_592,
+    "gpt_neo 1.3B": 1_315_575_808,
+    "gpt_neo 2.7B": 2_651_307_520,
+    "llama 13B": 13_015_864_320,
+    "llama 33B": 32_528_943_616,
+    "llama 65B": 65_285_660_672,
+    "llama2 70B": 68_976_648_192,
+    "llama3 8B": 8_030_261_248,
+    "llama3 70B": 70_553_706_496,
+    "llama3 405B": 405_853_388_800,
+    "roformer base": 109_121_082,
+    "roformer chinese-base": 124_099_664,
+    "roformer chinese-small": 30_046_928,
     "bert base": 110_106_428,
     "bert large": 336_226_108,
     "roberta base": 124_697_433,
@@ -125,12 +146,6 @@ def test_presets_are_values() -> None:
         text.gpt2("356M")
 
 
-def test_llama_3_8b() -> None:
-    model = llama(vocab=128256, width=4096, depth=32, heads=32, kv_heads=8)
-    model.mlp.hidden = 14336
-    assert count(model, TOKENS) == 8_030_261_248
-
-
 def test_mae_base() -> None:
     """ViT-B without a classifier and with fixed positions, and the decoder of 8 layers and width 512."""
     block = lambda d: 12 * d * d + 13 * d  # noqa: E731  four d x d projections, two of 4d x d, biases, two norms
@@ -147,13 +162,8 @@ def reference(t: Any, family: str, size: str = "") -> Any:
     """The model of `transformers` (t)."""
     if family == "gpt1":
         return t.OpenAIGPTLMHeadModel(t.OpenAIGPTConfig())
-    if family == "gpt2":
-        width, depth, heads = text.GPT2[size]
-        return t.GPT2LMHeadModel(t.GPT2Config(n_embd=width, n_layer=depth, n_head=heads))
-    if family == "llama":
-        width = text.LLAMA[size][0]
-        hidden = -(-int(8 / 3 * width) // 256) * 256
-        return t.LlamaForCausalLM(t.LlamaConfig(**names(*text.LLAMA[size]), intermediate_size=hidden))
+    if family in ("gpt2", "gpt3", "gpt_neo", "llama", "llama2", "llama3"):
+        return decoder(t, family, getattr(text, family)(size))
     if family == "xlm":
         sizes = dict(zip(("emb_dim", "n_layers", "n_heads"), text.XLM[size], strict=True))
         languages = {"n_langs": text.XLM_LANGUAGES.get(size, 1), "vocab_size": text.XLM_TOKENS[size]}
@@ -168,6 +178,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         return electra(t, size)
     if family in ("deberta_v1", "deberta_v3"):
         return deberta(t, size, v3=family == "deberta_v3")
+    if family == "roformer":
+        model = text.roformer(size)
+        fields = names(*text.ROFORMER[size]) | {"intermediate_size": 4 * model.width, "vocab_size": model.vocab}
+        return t.RoFormerForMaskedLM(t.RoFormerConfig(**fields, embedding_size=model.width))
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":
@@ -214,6 +228,21 @@ def deberta(t: Any, size: str, v3: bool) -> Any:
         return t.DebertaForMaskedLM(t.DebertaConfig(**fields))
     more = {"position_buckets": 256, "share_att_key": True, "norm_rel_ebd": "layer_norm", "vocab_size": 128100}
     return t.DebertaV2ForMaskedLM(t.DebertaV2Config(**fields, **more))
+
+
+def decoder(t: Any, family: str, own: Decoder) -> Any:
+    """The reference of the sizes of ours."""
+    fields = names(own.width, own.depth, own.heads) | {"vocab_size": own.vocab}
+    hidden, positions = own.mlp.hidden_size(own.width), getattr(own.positions, "max_length", None)
+    if family == "gpt_neo":
+        kinds = [[["global", "local"], own.depth // 2]]
+        sizes = {"hidden_size": own.width, "num_layers": own.depth, "num_heads": own.heads}
+        return t.GPTNeoForCausalLM(t.GPTNeoConfig(**sizes, attention_types=kinds, max_position_embeddings=positions))
+    if positions is not None:
+        sizes = {"n_embd": own.width, "n_layer": own.depth, "n_head": own.heads, "n_positions": positions}
+        return t.GPT2LMHeadModel(t.GPT2Config(**sizes))
+    grouped = {"num_key_value_heads": own.kv_heads or own.heads, "intermediate_size": hidden}
+    return t.LlamaForCausalLM(t.LlamaConfig(**fields | grouped))
 
 
 def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:

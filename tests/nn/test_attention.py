@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from flax.core.meta import unbox
 
-from txjax.nn import Attention, CrossAttention, Init, LayerContext, Mask, Memory, dot_product_attention
+from txjax.nn import (
+    MAPS,
+    Attention,
+    CrossAttention,
+    Init,
+    LayerContext,
+    Mask,
+    Memory,
+    RMSNorm,
+    dot_product_attention,
+)
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
@@ -144,3 +154,22 @@ def test_dropout_is_of_the_weights_and_only_in_training() -> None:
     still = module.apply(params, x, LayerContext(), rngs=rngs)
     np.testing.assert_array_equal(still, module.apply(params, x, LayerContext()))
     assert not np.allclose(still, module.apply(params, x, LayerContext(train=True), rngs=rngs))
+
+
+def test_norms_of_queries_and_keys() -> None:
+    """Each head's queries and keys are normalised, whatever the kernels; the factor of the scores comes after."""
+    x, drawn = jnp.asarray(numbers(B, L, 8)), dict(heads=2, kv_heads=1, initial=Init(), residual_scale=1.0)
+    module = Attention(qk_norm=RMSNorm(), scaling=Scaling(), use_bias=False, **drawn)
+    params = variables(module, x, LayerContext())["params"]
+    assert params["norm_query"]["scale"].shape == params["norm_key"]["scale"].shape == (4,)
+    call_it = jax.jit(lambda params: module.apply({"params": params}, x, LayerContext(), mutable=[MAPS]))
+    out, maps = call_it(params)
+    query, key = (np.einsum("bld,dhk->blhk", x, params[name]["kernel"]) for name in ("query", "key"))
+    query, key = (
+        part / np.sqrt(np.square(part).mean(-1, keepdims=True)) * params[f"norm_{name}"]["scale"]
+        for name, part in (("query", query), ("key", key))
+    )
+    scores = np.exp(np.einsum("blhk,bsk->bhls", query, key[:, :, 0]) / 2)
+    np.testing.assert_allclose(maps[MAPS]["weights"], scores / scores.sum(-1, keepdims=True), rtol=1e-3, atol=1e-5)
+    larger = {name: {"kernel": 3 * params[name]["kernel"]} for name in ("query", "key")}
+    np.testing.assert_allclose(call_it(params | larger)[0], out, atol=1e-4)

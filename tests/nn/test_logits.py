@@ -1,5 +1,6 @@
 """Lazy logits, in part or in chunks, equal the logits computed at once."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.nn import Logits
+from txjax.nn import Encoded, Logits, Softcap, Tied
 
-from made import numbers, on_jax
+from made import Headed, numbers, on_jax
 
 B = 8
 L = 11
@@ -49,6 +50,20 @@ def graded(chunk: int | None) -> Any:
 
 def same(a: Any, b: Any) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-4), a, b)
+
+
+def test_a_bound_of_logits() -> None:
+    """cap * tanh(logits / cap), at once, in parts and in chunks, of any head."""
+    want = 2 * np.tanh(DENSE / 2)
+    bounded = dataclasses.replace(LOGITS, cap=2.0)
+    np.testing.assert_allclose(bounded.dense(), want, atol=1e-5)
+    np.testing.assert_allclose(bounded[:, -1].dense(), want[:, -1], atol=1e-5)
+    largest = jax.jit(lambda logits: logits.reduce(lambda x: x.max(-1), chunk=4))(bounded)
+    np.testing.assert_allclose(largest, want.max(-1), atol=1e-5)
+    encoded = Encoded(jnp.asarray(X), embedding=jnp.asarray(W.T))
+    plain, capped = (Headed(head=head).apply({}, encoded).dense() for head in (Tied(), Softcap(Tied(), cap=0.5)))
+    assert np.abs(plain).max() > 1
+    np.testing.assert_allclose(capped, 0.5 * np.tanh(plain / 0.5), atol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 10])

@@ -12,6 +12,8 @@ from txjax.nn import (
     Counted,
     Grid,
     Learned,
+    LinearScaling,
+    Llama3Scaling,
     NoPositions,
     Positions,
     Rotary,
@@ -154,6 +156,25 @@ def test_no_positions_change_nothing() -> None:
 def test_widths_that_do_not_split(positions: Positions) -> None:
     with pytest.raises(UserError, match=r"config\.model\.width"):
         positions.add(jnp.zeros((1, 2, 7)), jnp.zeros((1, 2), jnp.int32), Grid(1, 2))
+
+
+def test_scaled_rotary_frequencies() -> None:
+    """Linear: positions are interpolated. Llama 3.1: by the turns of each frequency in the positions of pretraining."""
+    angles = lambda rotary, positions: np.arctan2(*call(rotary.rotation, positions, 16)[::-1])  # noqa: E731
+    linear = angles(Rotary(theta=50.0, scaling=LinearScaling(factor=4.0)), POSITIONS * 4)
+    np.testing.assert_allclose(linear, angles(Rotary(theta=50.0), POSITIONS), atol=1e-4)
+    scaling = Llama3Scaling(factor=8.0, low=1.0, high=4.0, length=64)
+    got = angles(Rotary(theta=50.0, scaling=scaling), np.ones((1, 1), np.int32))[0, 0]
+    kinds = set()
+    for i, angle in enumerate(got):
+        own = 50.0 ** (-i / 8)
+        turns = 64 * own / (2 * math.pi)
+        kinds.add(turns < 1 or 2 * (turns > 4))
+        share = 0 if turns < 1 else 1 if turns > 4 else (turns - 1) / 3
+        np.testing.assert_allclose(angle, share * own + (1 - share) * own / 8, rtol=1e-5)
+    assert len(kinds) == 3
+    with pytest.raises(UserError, match=r"positions\.scaling\.high: expected a number above low = 5.0, got 4.0"):
+        call(Rotary(scaling=Llama3Scaling(low=5.0)).rotation, POSITIONS, 8)
 
 
 def test_rotary_needs_an_even_head_size() -> None:

@@ -4,7 +4,7 @@ from txjax.models.hierarchical import Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.text.deberta import Deberta, MaskDecoder, deberta_v3
-from txjax.models.text.decoder import Decoder, gpt, llama
+from txjax.models.text.decoder import Decoder, gpt, gpt_neo, llama
 from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
 from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
@@ -41,6 +41,7 @@ __all__ = [
     "ViT",
     "deberta_v3",
     "gpt",
+    "gpt_neo",
     "llama",
     "luong",
     "shifted_windows",

@@ -1,10 +1,21 @@
 """Layers of Transformers: one idea a file."""
 
-from txjax.nn.attention.attention import MAPS, Attention, CrossAttention, LayerContext, Mixer, head_size, rotate
+from txjax.nn.attention.attention import (
+    MAPS,
+    Attention,
+    CrossAttention,
+    LayerContext,
+    Mixer,
+    MultiHead,
+    head_size,
+    rotate,
+)
 from txjax.nn.attention.attention_dispatch import dot_product_attention
 from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.attention.disentangled import DisentangledAttention
+from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
+from txjax.nn.attention.linear_attention import LinearAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.window_attention import WindowAttention
@@ -22,7 +33,16 @@ from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
 from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
 from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.several_heads import Heads
-from txjax.nn.heads.vocab_heads import MaskedTokens, NextSentence, Tied, TiedBias, TiedScaled, Untied, VocabHead
+from txjax.nn.heads.vocab_heads import (
+    MaskedTokens,
+    NextSentence,
+    Softcap,
+    Tied,
+    TiedBias,
+    TiedScaled,
+    Untied,
+    VocabHead,
+)
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
@@ -48,6 +68,7 @@ from txjax.nn.recurrent.cells import GRU, LSTM, Cell
 from txjax.nn.recurrent.over_positions import Bidirectional, Recurrent
 from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
+from txjax.nn.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.again import apply_again
 from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
@@ -86,6 +107,7 @@ __all__ = [
     "MAPS",
     "Memory",
     "Mixer",
+    "MultiHead",
     "StackRecord",
     "keep_in_cache",
     "begin_call",
@@ -112,8 +134,11 @@ __all__ = [
     "LayerContext",
     "DisentangledAttention",
     "Dropless",
+    "EluPlusOne",
     "Embed",
     "Experts",
+    "FavorPlus",
+    "FeatureMap",
     "GatedExperts",
     "GatedMLP",
     "AllGatherKV",
@@ -125,6 +150,9 @@ __all__ = [
     "LayerNorm",
     "Learned",
     "Linear",
+    "LinearAttention",
+    "LinearScaling",
+    "Llama3Scaling",
     "Logits",
     "Mask",
     "NoPositions",
@@ -144,6 +172,8 @@ __all__ = [
     "RingAttention",
     "Remat",
     "Rotary",
+    "RotaryScaling",
+    "Softcap",
     "Sinusoidal",
     "Sinusoidal2D",
     "Routing",

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn.embed import Embed
 from txjax.nn.linear import align, parameter
+from txjax.nn.rotary_scaling import Frequencies, RotaryScaling
 from txjax.types import UserError, config_field
 
 Rotation = tuple[Float[Array, "#B L half"], Float[Array, "#B L half"]]  # half = K/2
@@ -117,9 +118,13 @@ class Counted(Learned):
         return super().add(x, positions + self.first)
 
 
-def waves(positions: jax.Array, count: int, theta: float) -> Float[Array, "... count"]:
-    """The angles positions / theta^(i / count) for i < count, float32."""
-    frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
+def waves(
+    positions: jax.Array, count: int, theta: float, scaling: RotaryScaling | None = None
+) -> Float[Array, "... count"]:
+    """The angles positions / theta^(i / count) for i < count, float32; `scaling` of these frequencies, if not None."""
+    frequencies: Frequencies = theta ** (-np.arange(count, dtype=np.float64) / count)
+    if scaling is not None:
+        frequencies = scaling(frequencies)
     angles = positions[..., None].astype(jnp.float32)
     return angles * align(jnp.asarray(frequencies, jnp.float32), angles)
 
@@ -168,14 +173,22 @@ class Sinusoidal2D(Positions):
 
 
 class Rotary(Positions):
-    """Rotates channels i, i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairs)."""
+    """Rotates channels i, i + K/2 of queries and keys by position / theta^(2i/K) (Su et al. 2021; Llama's pairs).
+
+    The paper pairs channels 2i and 2i + 1, as files of RoFormer do: the same model, with the channels of each head's
+    queries and keys in another order.
+
+    Attributes:
+      scaling: of the frequencies 1 / theta^(2i/K): `LinearScaling`, `Llama3Scaling`. If None, they are not scaled.
+    """
 
     theta: float = config_field(10000.0, above=1, traced=True)
+    scaling: RotaryScaling | None = None
 
     def rotation(self, positions: Int[Array, "B L"], head_size: int) -> Rotation | None:
         if head_size % 2:
             raise UserError("config.model.heads", "an even head size for Rotary positions", head_size)
-        angles = waves(positions, head_size // 2, self.theta)
+        angles = waves(positions, head_size // 2, self.theta, self.scaling)
         return jnp.cos(angles), jnp.sin(angles)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
 from txjax.interop.huggingface.families.distilbert import DistilBert
 from txjax.interop.huggingface.families.electra import Electra
 from txjax.interop.huggingface.families.gpt2 import GPT2
+from txjax.interop.huggingface.families.gpt_neo import GPTNeo
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
+from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
 from txjax.interop.huggingface.families.roberta import Roberta
+from txjax.interop.huggingface.families.roformer import RoFormer
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.families.xlm import XLM
@@ -36,6 +39,7 @@ from txjax.types import PyTree, UserError, near_misses
 # The first that matches a model writes it: BERT's kin, which have its class, come before it.
 FAMILIES: tuple[Family, ...] = (
     XLM(),
+    RoFormer(),
     Albert(),
     DistilBert(),
     Roberta(),
@@ -43,7 +47,10 @@ FAMILIES: tuple[Family, ...] = (
     DebertaV2(),
     Electra(),
     Bert(),
+    GPTNeo(),
     GPT2(),
+    Qwen2(),
+    Qwen3(),
     Llama(),
     MAE(),
     Marian(),
@@ -186,16 +193,18 @@ def _resolved_fields(model: Any) -> Any:
     for name, other in _FOLLOWS.items():
         if name in fields and fields[name] is None:
             fields[name] = fields[other]
-    for name, attention in _attentions(model).items():
-        fields[name]["head_size"] = attention.head_size or model.width // model.heads
-        fields[name]["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
-        del fields[name]["biases"]
+    for found, attention in _attentions(model, fields):
+        found["head_size"] = attention.head_size or model.width // model.heads
+        found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
+        del found["biases"]
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
     fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
     return fields
 
 
-def _attentions(model: Any) -> dict[str, Attention]:
-    """The attentions among the model's fields. Raises UserError if layers have several that take turns."""
-    values = {field.name: getattr(model, field.name) for field in tree.config_fields(model)}
-    return {"attention": model.only_attention} | {k: v for k, v in values.items() if isinstance(v, Attention)}
+def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Attention]]:
+    """The attentions in the model's fields, also those that take turns, each with its own fields."""
+    for field in tree.config_fields(model):
+        value, found = getattr(model, field.name), fields[field.name]
+        pairs = zip(found, value, strict=True) if isinstance(value, tuple) else [(found, value)]
+        yield from ((own, each) for own, each in pairs if isinstance(each, Attention))

@@ -79,6 +79,18 @@ def gpt(*, vocab: int, width: int, depth: int, heads: int, max_length: int = 102
     return Decoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
 
 
+def gpt_neo(
+    *, vocab: int, width: int, depth: int, heads: int, max_length: int = 2048, window: int = 256, **fields: Any
+) -> Decoder:
+    """A decoder as in GPT-Neo (Black et al. 2021): `gpt` with global layers and local ones of `window` in turn.
+
+    Scores are not divided by the square root of the head size, and queries, keys and values have no biases.
+    """
+    parts: dict[str, Any] = dict(scale=1.0, biases=("out",))
+    style: dict[str, Any] = dict(attention=(Attention(**parts), Attention(**parts, window=window)))
+    return gpt(vocab=vocab, width=width, depth=depth, heads=heads, max_length=max_length, **style | fields)
+
+
 def llama(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> Decoder:
     """A decoder as in Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases, an untied head."""
     style: dict[str, Any] = dict(

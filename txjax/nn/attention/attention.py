@@ -16,6 +16,7 @@ from txjax.nn.attention.memory import Memory
 from txjax.nn.attention.reference_attention import attention_weights
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, scale
+from txjax.nn.norms import Norm
 from txjax.nn.positions import Grid, Rotation
 from txjax.nn.stack.remat import checkpoint_name
 from txjax.parametrization import Scaling
@@ -92,35 +93,24 @@ class Mixer(nn.Module):
         raise NotImplementedError
 
 
-class Attention(Mixer):
-    """Multi-head self-attention (Vaswani et al. 2017).
+class MultiHead(Mixer):
+    """Base of mixers that project tokens to queries, keys and values of several heads, and the heads back to tokens.
 
-    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it.
-    With `context.index`, keys and values are written to the collection "cache". If the collection "attention_maps" is
-    mutable, the weights [B H L S] are sown in it as `weights`.
-
-    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`, `outputs`. A subclass overrides those
-    that differ.
+    Parameters: `query` [D H K], `key` and `value` [D G K], `out` [H K D], with a bias where `biases` names it;
+    `norm_query` and `norm_key` [K] with `qk_norm`.
 
     Attributes:
       head_size: If None, width / heads.
       use_bias: whether the projections in `biases` have biases.
       biases: some of `query`, `key`, `value` and `out`; Qwen2's are `("query", "key", "value")`.
-      scale: factor of the scores. If None, 1 / sqrt(K). With another one the kernel of the queries is drawn smaller or
-        larger, so that the first scores are as large (Raffel et al. 2020 have 1).
-      window: a token attends to those less than this many positions away (Beltagy et al. 2020). If None, no limit.
-      context_parallel: how queries get the keys of other devices if the mesh shards the length: `AllGatherKV`,
-        `RingAttention`.
-      dropout: of the attention weights.
+      qk_norm: the template of the norms of each head's queries and keys, before they are rotated (Henry et al. 2020,
+        Dehghani et al. 2023; Qwen3's is `RMSNorm()`). If None, there are none.
     """
 
     head_size: int | None = config_field(None, at_least=1)
     use_bias: bool = True
     biases: tuple[str, ...] = PROJECTIONS
-    scale: float | None = config_field(None, above=0)
-    window: int | None = config_field(None, at_least=1)
-    context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
-    dropout: float = config_field(0.0, at_least=0, below=1)
+    qk_norm: Norm | None = None
 
     def has_bias(self, projection: str) -> bool:
         """Whether one of `PROJECTIONS` has a bias. Raises UserError if `biases` names anything else."""
@@ -129,6 +119,86 @@ class Attention(Mixer):
                 expected = "some of " + ", ".join(PROJECTIONS)
                 raise UserError("config.model.attention.biases", expected, name, near_misses(name, PROJECTIONS))
         return self.use_bias and projection in self.biases
+
+    @nn.nowrap
+    def query_factors(self, size: int) -> tuple[float, float]:
+        """Factors of the query kernel at initialisation, and of the queries, in heads of this size."""
+        return 1.0, 1.0
+
+    @nn.nowrap
+    def project(self, name: str, source: Float[Array, "B S D"], width: int | None = None) -> Float[Array, "B S H K"]:
+        """The projection `query`, `key` or `value` of a source, normalised; the queries have their factor.
+
+        Args:
+          width: of the residual stream, if the source's is another.
+        """
+        return self.projection(name, name, width or source.shape[-1])(source)
+
+    @nn.nowrap
+    def projection(
+        self, name: str, like: str, width: int
+    ) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
+        """A projection of this name, with the heads, the bias, the norm and the factor of `query`, `key` or `value`.
+
+        It can be called several times.
+        """
+        assert self.heads and self.initial and self.scaling
+        groups = self.kv_heads or self.heads
+        if self.heads % groups:
+            raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
+        heads, axis = (self.heads, "heads") if like == "query" else (groups, "kv_heads")
+        features = heads, head_size(width, self.heads, self.head_size)
+        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "initial": self.initial, "scaling": self.scaling}
+        factor = 1.0
+        if like == "query":
+            drawn["scale"], factor = self.query_factors(features[1])
+        linear = Linear(features, (axis, "head_size"), **drawn, name=name)
+        norm = None if self.qk_norm is None or like == "value" else self.qk_norm.clone(parent=self, name=f"norm_{name}")
+
+        def apply(source: Float[Array, "B S D"]) -> Float[Array, "B S H K"]:
+            projected = checkpoint_name(linear(source), like)
+            return scale(projected if norm is None else norm(projected, "head_size"), factor)
+
+        return apply
+
+    @nn.nowrap
+    def combine(self, heads: Float[Array, "B L H K"], width: int) -> Float[Array, "B L D"]:
+        """The output projection of all heads."""
+        assert self.initial and self.residual_scale and self.scaling
+        inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
+        scales = self.initial, self.residual_scale, self.scaling
+        project = Linear((width,), ("embed",), inputs, use_bias, *scales, name="out")
+        return checkpoint_name(project(heads), "attention")
+
+
+class Attention(MultiHead):
+    """Multi-head self-attention (Vaswani et al. 2017).
+
+    With `context.index`, keys and values are written to the collection "cache". If the collection "attention_maps" is
+    mutable, the weights [B H L S] are sown in it as `weights`.
+
+    A call is a chain of steps: `inputs`, `projected`, `mask`, `bias`, `attend`, `outputs`. A subclass overrides those
+    that differ.
+
+    Attributes:
+      scale: factor of the scores. If None, 1 / sqrt(K). With another one the kernel of the queries is drawn smaller or
+        larger, so that the first scores are as large (Raffel et al. 2020 have 1).
+      window: a token attends to those less than this many positions away (Beltagy et al. 2020). If None, no limit.
+      context_parallel: how queries get the keys of other devices if the mesh shards the length: `AllGatherKV`,
+        `RingAttention`.
+      dropout: of the attention weights.
+    """
+
+    scale: float | None = config_field(None, above=0)
+    window: int | None = config_field(None, at_least=1)
+    context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
+    dropout: float = config_field(0.0, at_least=0, below=1)
+
+    @nn.nowrap
+    def query_factors(self, size: int) -> tuple[float, float]:
+        assert self.scaling
+        own = 1.0 if self.scale is None else self.scale * (size / self.scaling.head_size) ** 0.5
+        return 1 / own, own * self.scaling.attention()
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -185,49 +255,14 @@ class Attention(Mixer):
         """The weighted values in the order of the tokens, if `inputs` has another one."""
         return attended
 
-    @nn.nowrap
-    def project(self, name: str, source: Float[Array, "B S D"], width: int | None = None) -> Float[Array, "B S H K"]:
-        """The projection `query`, `key` or `value` of a source; the queries have the factor of the scores.
-
-        Args:
-          width: of the residual stream, if the source's is another.
-        """
-        return self.projection(name, name, width or source.shape[-1])(source)
-
-    @nn.nowrap
-    def projection(
-        self, name: str, like: str, width: int
-    ) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
-        """A projection of this name, with the heads, the bias and the factor of `query`, `key` or `value`.
-
-        It can be called several times.
-        """
-        assert self.heads and self.initial and self.scaling
-        groups = self.kv_heads or self.heads
-        if self.heads % groups:
-            raise UserError("config.model.kv_heads", f"a divisor of the {self.heads} heads", groups)
-        heads, axis = (self.heads, "heads") if like == "query" else (groups, "kv_heads")
-        features = heads, head_size(width, self.heads, self.head_size)
-        drawn: dict[str, Any] = {"use_bias": self.has_bias(like), "initial": self.initial, "scaling": self.scaling}
-        factor = 1.0
-        if like == "query":
-            own = 1.0 if self.scale is None else self.scale * (features[1] / self.scaling.head_size) ** 0.5
-            drawn["scale"], factor = 1 / own, own * self.scaling.attention()
-        linear = Linear(features, (axis, "head_size"), **drawn, name=name)
-        return lambda source: scale(checkpoint_name(linear(source), like), factor)
-
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
         """Attention under `context`."""
-        assert self.initial and self.residual_scale and self.scaling
         query, key, value = self.projected(x, context)
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         mask, bias = self.mask(query, key, context), self.bias(query, key, context)
         out = self.outputs(self.attend(query, key, value, mask, bias, drop), context)
-        inputs, use_bias = ("heads", "head_size"), self.has_bias("out")
-        scales = self.initial, self.residual_scale, self.scaling
-        project = Linear(x.shape[-1:], ("embed",), inputs, use_bias, *scales, name="out")
-        return checkpoint_name(project(out), "attention")
+        return self.combine(out, x.shape[-1])
 
 
 class CrossAttention(Attention):

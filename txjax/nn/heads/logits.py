@@ -54,11 +54,13 @@ class Logits:
       features: [*batch D], in the dtype of the product's inputs.
       kernel: float32 [D V]. If None, the features are the logits.
       bias: float32 [V]. If None, nothing is added.
+      cap: logits x are cap * tanh(x / cap). If None, they are not bounded.
     """
 
     features: _Leaf
     kernel: _Leaf | None = None
     bias: _Leaf | None = None
+    cap: float | None = dataclasses.field(default=None, metadata={"static": True})
 
     @staticmethod
     def of(output: Any) -> Logits:
@@ -67,6 +69,10 @@ class Logits:
 
     def dense(self) -> Float[Array, "*batch V"]:
         """The array, float32."""
+        logits = self._unbounded()
+        return logits if self.cap is None else self.cap * jnp.tanh(logits / self.cap)
+
+    def _unbounded(self) -> jax.Array:
         if self.kernel is None:
             return self.features.astype(jnp.float32)
         lead = self.features.shape[:-1]
@@ -107,7 +113,7 @@ class Logits:
 
         @jax.checkpoint
         def turn(features: jax.Array, *rows: jax.Array) -> Any:
-            return function(Logits(features, kernel, self.bias).dense(), *rows)
+            return function(dataclasses.replace(self, features=features, kernel=kernel).dense(), *rows)
 
         def join(x: jax.Array) -> jax.Array:
             x = jnp.moveaxis(x, 0, axis)

@@ -15,7 +15,7 @@ from txjax.nn.init import Init
 from txjax.nn.linear import parameter, scale
 from txjax.nn.mlp import ACTIVATIONS
 from txjax.parametrization import Role, Scaling
-from txjax.types import UserError
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -71,6 +71,24 @@ class Untied(VocabHead):
         x, embedding = _inputs(encoded, context)
         sizes = x.shape[-1], embedding.shape[0], context.initial, context.scaling
         return Logits(x, context.within("head", lambda c: _Kernel(*sizes, name="linear", parent=c.module)()))
+
+
+@dataclasses.dataclass
+class Softcap(VocabHead):
+    """cap * tanh(logits / cap), so that no logit exceeds the cap (Bello et al. 2017; Gemma 2 has 30).
+
+    Parameters: those of `logits`.
+
+    Attributes:
+      logits: how the features become logits.
+      cap: the bound.
+    """
+
+    logits: VocabHead = dataclasses.field(default_factory=Tied)
+    cap: float = config_field(30.0, above=0)
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Logits:
+        return dataclasses.replace(self.logits(encoded, context), cap=self.cap)
 
 
 class _Kernel(nn.Module):

@@ -10,8 +10,32 @@ from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, projections
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, llama
-from txjax.nn import Attention, GatedMLP, RMSNorm, Rotary, Tied, Untied
+from txjax.nn import (
+    Attention,
+    GatedMLP,
+    LinearScaling,
+    Llama3Scaling,
+    RMSNorm,
+    Rotary,
+    RotaryScaling,
+    Tied,
+    Untied,
+)
 from txjax.nn.attention.attention import PROJECTIONS
+
+# Their `rope_type`: our class, and their names of its fields.
+_SCALINGS: dict[str, tuple[type[RotaryScaling], dict[str, str]]] = {
+    "linear": (LinearScaling, {"factor": "factor"}),
+    "llama3": (
+        Llama3Scaling,
+        {
+            "factor": "factor",
+            "low": "low_freq_factor",
+            "high": "high_freq_factor",
+            "length": "original_max_position_embeddings",
+        },
+    ),
+}
 
 
 class Llama(DecoderFamily):
@@ -28,7 +52,7 @@ class Llama(DecoderFamily):
             depth=options.size("num_hidden_layers", 32),
             heads=heads,
             kv_heads=options.size("num_key_value_heads", heads),
-            positions=Rotary(theta=_theta(options)),
+            positions=_rotary(options),
             norm=RMSNorm(eps=options.get("rms_norm_eps", 1e-6)),
             attention=Attention(
                 head_size=None if size * heads == width else size,
@@ -45,7 +69,6 @@ class Llama(DecoderFamily):
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
         assert isinstance(model.positions, Rotary)
-        theta = model.positions.theta
         return {
             "architectures": ["LlamaForCausalLM"],
             "vocab_size": model.vocab,
@@ -54,8 +77,7 @@ class Llama(DecoderFamily):
             "num_attention_heads": model.heads,
             "num_key_value_heads": model.kv_heads or model.heads,
             "head_dim": model.only_attention.head_size or model.width // model.heads,
-            "rope_theta": theta,
-            "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+            **_rope(model.positions),
             "rms_norm_eps": model.norm.eps,
             "attention_bias": any(map(model.only_attention.has_bias, PROJECTIONS)),
             "attention_dropout": model.only_attention.dropout,
@@ -90,14 +112,35 @@ class Llama(DecoderFamily):
 
 
 def _tied(options: Options) -> bool:
-    return options.values["architectures"] == ["LlamaModel"] or options.get("tie_word_embeddings", False)
+    return not options.values["architectures"][0].endswith("ForCausalLM") or options.get("tie_word_embeddings", False)
 
 
-def _theta(options: Options) -> float:
-    """The base of the rotary angles: in `rope_parameters` since transformers 5, else beside it. Refuses any scaling."""
-    for key in ("rope_scaling", "rope_parameters"):
-        rope: dict[str, Any] = options.get(key, {})
-        kind, part = rope.get("rope_type", rope.get("type", "default")), rope.get("partial_rotary_factor", 1.0)
-        if kind != "default" or part != 1.0:
-            raise options.refuse(key, "unscaled rotary angles (rope_type default, all channels)", rope)
-    return float(rope.get("rope_theta", options.get("rope_theta", 10000.0)))
+def _rotary(options: Options) -> Rotary:
+    """Theta and scaling: in `rope_parameters` since transformers 5, else in `rope_scaling` and `rope_theta`."""
+    rope: dict[str, Any] = {}
+    keys = [key for key in ("rope_parameters", "rope_scaling") if options.values.get(key)]
+    for key in keys:
+        given: dict[str, Any] = options.get(key, {})
+        kind, part = given.get("rope_type", given.get("type", "default")), given.get("partial_rotary_factor", 1.0)
+        if kind not in ("default", *_SCALINGS) or part != 1.0:
+            expected = f"rotary angles of all channels, with rope_type default or {' or '.join(_SCALINGS)}"
+            raise options.refuse(key, expected, given)
+        rope |= given | {"rope_type": kind}
+    theta = float(rope.get("rope_theta", options.get("rope_theta", 10000.0)))
+    if rope.get("rope_type", "default") == "default":
+        return Rotary(theta=theta)
+    scaling, names = _SCALINGS[rope["rope_type"]]
+    for name in names.values():
+        if not isinstance(rope.get(name), int | float):
+            raise options.refuse(key, f"a number as {name}", rope)
+    return Rotary(theta=theta, scaling=scaling(**{ours: rope[theirs] for ours, theirs in names.items()}))
+
+
+def _rope(positions: Rotary) -> dict[str, Any]:
+    """The same as entries of config.json, for all versions of transformers."""
+    theta = {"rope_theta": positions.theta}
+    for kind, (scaling, names) in _SCALINGS.items():
+        if type(positions.scaling) is scaling:
+            scaled = {"rope_type": kind} | {theirs: getattr(positions.scaling, own) for own, theirs in names.items()}
+            return theta | {"rope_parameters": scaled | theta, "rope_scaling": scaled | theta}
+    return theta | {"rope_parameters": {"rope_type": "default"} | theta}

@@ -1,0 +1,125 @@
+"""Time over the length of a text: softmax attention against linear attention, generating and reading.
+
+    python benchmarks/linear_attention.py [--lengths=256,512,1024,2048,4096] [--width=256] [--depth=4] [--heads=4]
+        [--batch=1] [--features=128] [--steps=32] [--rounds=5]
+
+A token: one step of generation after a text of that length, the mean of `--steps` steps in one program. A pass: the
+logits of a whole text of that length. Models take turns in every round; the table has medians of the rounds. Below it
+is the first length at which a model is faster than the softmax.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from txjax.backend import jit, prepare
+
+prepare()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from flax.core import meta  # noqa: E402
+
+from txjax.decoding import Cached  # noqa: E402
+from txjax.log.terminal_table import table  # noqa: E402
+from txjax.models import Decoder  # noqa: E402
+from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  # noqa: E402
+
+VOCAB = 256
+BASE = "softmax"
+
+
+def mixers(features: int) -> dict[str, Any]:
+    """The contenders."""
+    return {
+        BASE: Attention(),
+        "elu + 1": LinearAttention(features=EluPlusOne()),
+        f"FAVOR+ {features}": LinearAttention(features=FavorPlus(features=features)),
+    }
+
+
+def generating(model: Decoder, variables: Any, tokens: jax.Array, steps: int) -> Callable[[], Any]:
+    """`steps` steps after the text."""
+    generator = Cached(model)
+    given = {"tokens": tokens}
+    prepared = generator.prepare(variables, given)
+
+    def run(variables: Any, state: Any, token: jax.Array) -> jax.Array:
+        def step(carry: Any, _: None) -> Any:
+            state, token = carry
+            logits, state = generator.step(variables, state, token)
+            return (state, logits.argmax(-1).astype(jnp.int32)), None
+
+        (_, token), _ = jax.lax.scan(step, (state, token), None, length=steps)
+        return token
+
+    _, state = jit(lambda variables, given: generator.start(variables, given, steps))(prepared, given)
+    program = jit(run)
+    return lambda: program(prepared, state, tokens[:, -1])
+
+
+def reading(model: Decoder, variables: Any, tokens: jax.Array) -> Callable[[], Any]:
+    """The logits of the whole text."""
+    program = jit(lambda variables, tokens: model.apply(variables, tokens).dense())
+    return lambda: program(variables, tokens)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    jax.block_until_ready(work())
+    return time.perf_counter() - begun
+
+
+def measured(flags: argparse.Namespace, length: int) -> dict[str, tuple[float, float]]:
+    """Seconds of a token and of a pass, by model."""
+    ids = np.random.default_rng(0).integers(0, VOCAB, (flags.batch, length)).astype(np.int32)
+    tokens, works = jnp.asarray(ids), {}
+    for name, mixer in mixers(flags.features).items():
+        sizes: dict[str, Any] = dict(vocab=VOCAB, width=flags.width, depth=flags.depth, heads=flags.heads)
+        model = Decoder(**sizes, positions=Rotary(), attention=mixer)
+        variables = meta.unbox(jax.jit(lambda m=model: m.init(jax.random.key(0, impl="rbg"), tokens[:, :1]))())
+        works[name] = generating(model, variables, tokens, flags.steps), reading(model, variables, tokens)
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    for _ in range(flags.rounds + 1):  # the first round compiles
+        for name, (token, whole) in works.items():
+            seen[name].append((seconds(token) / flags.steps, seconds(whole)))
+    medians = {
+        name: [statistics.median(each) for each in zip(*rounds[1:], strict=True)] for name, rounds in seen.items()
+    }
+    return {name: (token, whole) for name, (token, whole) in medians.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lengths", default="256,512,1024,2048,4096", help="tokens of a text")
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=1, help="texts")
+    parser.add_argument("--features", type=int, default=128, help="random features of FAVOR+")
+    parser.add_argument("--steps", type=int, default=32, help="generated tokens a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    flags = parser.parse_args()
+    lengths = [int(length) for length in flags.lengths.split(",")]
+    found = {length: measured(flags, length) for length in lengths}
+    rows = []
+    for length, models in found.items():
+        base = models[BASE]
+        for name, (token, whole) in models.items():
+            times = [f"{1e3 * token:.3f}", f"{base[0] / token:.2f}", f"{1e3 * whole:.2f}", f"{base[1] / whole:.2f}"]
+            rows.append([str(length), name, *times])
+    sizes = f"width {flags.width}, {flags.depth} layers, {flags.heads} heads, batch {flags.batch}"
+    title = f"{os.cpu_count()} cores, {jax.default_backend()}: {sizes}, {flags.rounds} rounds"
+    table(title, ["length", "model", "ms a token", "x softmax", "ms a pass", "x softmax"], rows)
+    for name in found[lengths[0]]:
+        if name != BASE:
+            first = [next((n for n in lengths if found[n][name][what] < found[n][BASE][what]), None) for what in (0, 1)]
+            print(f"{name}: faster than the softmax from length {first[0]} on in a token, {first[1]} in a pass")
+
+
+if __name__ == "__main__":
+    main()

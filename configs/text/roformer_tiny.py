@@ -1,0 +1,38 @@
+"""RoFormer in small: masked letters of Shakespeare, by rotary positions or, to compare, by learned ones.
+
+    txjax train --config=configs/text/roformer_tiny.py --workdir=runs/roformer_tiny
+    txjax train --config=configs/text/roformer_tiny.py:learned --workdir=runs/learned_tiny
+
+The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
+
+Cost: 2000 updates of 4096 letters, not timed yet.
+Score: not measured yet. The letters on both sides give 1.565 nats a masked letter.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Characters, TextWindows
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models import Bert
+from txjax.nn import Learned, Rotary
+from txjax.objectives import MaskedToken
+from txjax.optim import AdamW, Linear
+
+VARIANTS = ("rotary", "learned")
+ALPHABET = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def get_config(positions: str = "rotary") -> Experiment:
+    letters = dict(length=128, tokenizer=Characters(alphabet=ALPHABET, specials=("[MASK]",)))
+    encoding = {"rotary": Rotary(), "learned": Learned(max_length=128)}[positions]
+    return Experiment(
+        model=Bert(vocab=len(ALPHABET) + 1, width=128, depth=4, heads=4, positions=encoding),
+        objective=MaskedToken(mask_id=len(ALPHABET), vocab=len(ALPHABET)),
+        data=TextWindows(name="tiny_shakespeare", split="train", **letters),
+        evals={"valid": Evaluation(data=TextWindows(split="validation", **letters), every_steps=250)},
+        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
+        num_steps=2000,
+        batch_size=32,
+        log_every_steps=50,
+    )

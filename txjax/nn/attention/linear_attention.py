@@ -1,0 +1,66 @@
+"""Attention in time linear in the length, with a state of one size in decoding (Katharopoulos et al. 2020)."""
+
+import dataclasses
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from txjax.nn.attention.attention import MAPS, LayerContext, MultiHead, rotate
+from txjax.nn.attention.cache import cached
+from txjax.nn.attention.feature_maps import EluPlusOne, FeatureMap
+from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
+from txjax.nn.stack.remat import checkpoint_name
+from txjax.sharding import constrain
+from txjax.types import UserError, config_field
+
+
+class LinearAttention(MultiHead):
+    """Attention whose weights are products of features (Katharopoulos et al. 2020; Choromanski et al. 2021).
+
+    The weight of a key is f(q) . f(k) over the sum of these over all keys that the query sees: causal, or both ways.
+    Padding and other documents are not seen; the tokens of a document must be next to each other. Parameters, rotation
+    and sharding are those of `Attention`, so one may replace the other.
+
+    With `context.index`, the collection "cache" has the state after the last token, whose size does not depend on the
+    length: `sums` [B G M K+1] and `segment` [B].
+
+    Attributes:
+      features: f: `EluPlusOne()`, or `FavorPlus(features)`, which estimates the softmax's weights.
+      chunk: tokens whose pairs are computed; what is before them is a sum. The result doesn't depend on it.
+      eps: added to the sum of the weights.
+    """
+
+    features: FeatureMap = dataclasses.field(default_factory=EluPlusOne)
+    chunk: int = config_field(64, at_least=1)
+    eps: float = config_field(1e-6, above=0)
+
+    @nn.nowrap
+    def query_factors(self, size: int) -> tuple[float, float]:
+        assert self.scaling
+        return 1.0, self.features.factor(self.scaling)
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        """Attention under `context`. Raises UserError for positions that are a bias of the scores."""
+        if context.bias is not None or context.mask.allowed is not None or context.mask.window is not None:
+            hint = "there are no scores: choose Rotary(), Sinusoidal(), Learned() or NoPositions()"
+            raise UserError("config.model.positions", "positions that add nothing to scores", hint=hint)
+        query, key, value = (self.project(name, x) for name in ("query", "key", "value"))
+        query = self.features.queries(rotate(query, context.rotation))
+        key = self.features.keys(rotate(key, context.rotation))
+        mask = context.mask
+        if self.is_mutable_collection(MAPS) and not self.is_initializing():
+            weights = attention_by_pairs(query, key, mask.dense(x.shape[1], x.shape[1]), self.eps)
+            self.sow(MAPS, "weights", weights, init_fn=lambda: None, reduce_fn=lambda _, new: new)
+        segments = None if mask.segments is None else mask.segments[0]
+        how = segments, mask.causal, self.chunk, self.eps
+        if context.index is None:
+            out, _ = attend_by_sums(query, key, value, *how)
+        else:
+            state = State.empty(x.shape[0], key.shape[2], key.shape[3], value.shape[3])
+            sums = cached(self, "sums", state.sums, "batch", "kv_heads")
+            segment = cached(self, "segment", state.segment, "batch")
+            out, after = attend_by_sums(query, key, value, *how, State(sums.value, segment.value))
+            sums.value = constrain(after.sums, "batch", "kv_heads", None, None)
+            segment.value = constrain(after.segment, "batch")
+        return self.combine(checkpoint_name(out.astype(x.dtype), "attended"), x.shape[-1])
