@@ -137,7 +137,7 @@ class MultiHead(Mixer):
     @nn.nowrap
     def projection(
         self, name: str, like: str, width: int
-    ) -> Callable[[Float[Array, "B S D"]], Float[Array, "B S H K"]]:
+    ) -> Callable[[Float[Array, "*rows D"]], Float[Array, "*rows H K"]]:
         """A projection of this name, with the heads, the bias, the norm and the factor of `query`, `key` or `value`.
 
         It can be called several times.
@@ -155,7 +155,7 @@ class MultiHead(Mixer):
         linear = Linear(features, (axis, "head_size"), **drawn, name=name)
         norm = None if self.qk_norm is None or like == "value" else self.qk_norm.clone(parent=self, name=f"norm_{name}")
 
-        def apply(source: Float[Array, "B S D"]) -> Float[Array, "B S H K"]:
+        def apply(source: Float[Array, "*rows D"]) -> Float[Array, "*rows H K"]:
             projected = checkpoint_name(linear(source), like)
             return scale(projected if norm is None else norm(projected, "head_size"), factor)
 
