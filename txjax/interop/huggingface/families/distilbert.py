@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from txjax.interop.huggingface.families.encoder import INPUTS, Encoder, HeadNames
+from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
+from txjax.interop.huggingface.families.encoder_heads import HeadFormat, Masked, Spans, Texts, Tokens
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model
-from txjax.nn import MLP, Attention, LayerNorm, Learned, Pooler
+from txjax.nn import MLP, Attention, LayerNorm, Learned, PlainMaskedTokens
+
+_TEXTS = Texts(pooler="pre_classifier", activation="relu")
 
 
 class DistilBert(Encoder):
     model_type = "distilbert"
     named = "DistilBert"
+    base = "distilbert"
     defaults = {
         "vocab_size": 30522,
         "max_position_embeddings": 512,
@@ -25,20 +29,25 @@ class DistilBert(Encoder):
         "attention_dropout": 0.1,
         "activation": "gelu",
     }
-    heads = HeadNames(
-        transform="vocab_transform",
-        norm="vocab_layer_norm",
-        decoder="vocab_projector",
-        bias="vocab_projector.bias",
-        pooler=None,
-        pairs=None,
-        classes=("pre_classifier", "classifier"),
+    heads = (
+        Masked(
+            transform="vocab_transform",
+            norm="vocab_layer_norm",
+            decoder="vocab_projector",
+            bias="vocab_projector.bias",
+        ),
+        _TEXTS,
+        _TEXTS.choices(),
+        Tokens(),
+        Spans(),
+        HeadFormat(),
     )
     names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "types"}
-    pool = Pooler(activation="relu")
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and model.types is None
+        if type(model) is not Model or type(model.positions) is not Learned or model.types or model.languages:
+            return False
+        return not isinstance(model.head, PlainMaskedTokens)
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.fixed(sinusoidal_pos_embds=False)  # the files then have a table too, which is trained no further

@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019): BERT's layers, positions that count tokens, and heads of other names."""
+"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): BERT's layers, positions that count tokens, other heads."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.families.bert import BASE, DEFAULTS, Bert
-from txjax.interop.huggingface.families.encoder import HeadNames
+from txjax.interop.huggingface.families.bert import BASE, DEFAULTS
+from txjax.interop.huggingface.families.encoder import Encoder
+from txjax.interop.huggingface.families.encoder_heads import Features, Masked, Spans, Texts, Tokens
 from txjax.interop.huggingface.family import Inputs
 from txjax.interop.huggingface.options import Options
 from txjax.models.text.bert import Bert as Model
 from txjax.nn import Counted, Positions
 
 
-class Roberta(Bert):
+class Roberta(Encoder):
     model_type = "roberta"
     named = "Roberta"
+    base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
-    heads = HeadNames(
-        transform="lm_head.dense",
-        norm="lm_head.layer_norm",
-        decoder="lm_head.decoder",
-        bias="lm_head.bias",
-        pooler="roberta.pooler.dense",
-        pairs=None,
-        classes=("classifier.dense", "classifier.out_proj"),
+    heads = (
+        Masked(
+            transform="lm_head.dense",
+            norm="lm_head.layer_norm",
+            decoder="lm_head.decoder",
+            bias="lm_head.bias",
+            activation="gelu",
+        ),
+        Texts(pooler="classifier.dense", out="classifier.out_proj"),
+        Tokens(),
+        Spans(),
+        Features(pooler="roberta.pooler.dense"),
     )
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.positions, Counted)
-
-    def fields(self, options: Options) -> dict[str, Any]:
-        if options.values["architectures"] == ["RobertaForMaskedLM"] and options.get("hidden_act", "gelu") != "gelu":
-            raise options.refuse("hidden_act", "'gelu', that of the reference's head", options.values["hidden_act"])
-        return super().fields(options)
+        return type(model) is Model and type(model.positions) is Counted
 
     def positions(self, options: Options) -> Positions:
         padding = options.get("pad_token_id", 1)
@@ -50,3 +51,14 @@ class Roberta(Bert):
             return found | {"positions": found["positions"] - first}
         real = (found["tokens"] != first - 1).astype(jnp.int32)
         return found | {"positions": model.positions.numbers(real.shape[1], real)}
+
+
+class XLMRoberta(Roberta):
+    """RoBERTa's tensors under another name. It is only read: `Roberta` writes its models."""
+
+    model_type = "xlm-roberta"
+    named = "XLMRoberta"
+    defaults = Roberta.defaults | {"vocab_size": 30522}
+
+    def matches(self, model: Any) -> bool:
+        return False
