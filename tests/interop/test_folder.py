@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
+from txjax.interop.huggingface.folder import FAMILIES
 from txjax.models import (
     MAE,
     Bert,
@@ -126,6 +127,7 @@ MODELS = {
         Bert(**BERT, types=None, mlp=MLP(activation="relu"), dropout=0.1, head=PlainMaskedTokens()),
         {"tokens": TOKENS},
     ),
+    "xlm-classes": (Bert(**BERT, types=None, head=Classes(3, FirstToken())), {"tokens": TOKENS}),
     "llama-tied": (llama(vocab=11, width=8, depth=2, heads=4, head=Tied()), {"tokens": TOKENS}),
     "llama-linear": (
         llama(vocab=11, width=8, depth=2, heads=4, positions=Rotary(scaling=LinearScaling(factor=2.0))),
@@ -235,18 +237,32 @@ def test_a_round_trip_is_exact(saved, tmp_path):
         ("deberta-v3", "DebertaV2Model"),
         ("roformer-narrow", "RoFormerForSequenceClassification"),
         ("xlm", "XLMWithLMHeadModel"),
+        ("xlm-classes", "XLMForSequenceClassification"),
     ],
 )
 def test_one_relative_of_bert_writes_a_model(kind, architecture, folders, tmp_path):
-    _, _, folder = folder_of(kind, folders, tmp_path)
+    model, _, folder = folder_of(kind, folders, tmp_path)
     assert json.loads((folder / "config.json").read_text())["architectures"] == [architecture]
+    relatives = [each for each in FAMILIES if each.matches(model) and each.model_type != "bert"]
+    assert len(relatives) <= 1  # whatever their order
 
 
-def test_another_name_and_choices_are_read(folders, tmp_path):
-    """XLM-R has RoBERTa's tensors; multiple choice has those of one class, and logits [B O] of texts [B O L]."""
-    _, original, folder = folder_of("roberta", folders, tmp_path)
-    edit(folder, model_type="xlm-roberta", architectures=["XLMRobertaForMaskedLM"])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("bert", {"architectures": ["BertForMaskedLM"]}),  # as the authors' files are, which have pairs too
+        ("roberta", {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"]}),
+        ("roformer", {"embedding_size": None}),
+    ],
+)
+def test_other_names_of_the_same(kind, values, folders, tmp_path):
+    _, original, folder = folder_of(kind, folders, tmp_path)
+    edit(folder, **values)
     equal(huggingface.load(folder)[1], original)
+
+
+def test_multiple_choice_is_read(tmp_path):
+    """It has the tensors of one class, and logits [B O] of texts [B O L]."""
     model = Bert(**BERT, head=Classes(1, Pooler()))
     weights = variables(model, TOKENS)
     huggingface.save(model, weights, tmp_path / "choices")
@@ -343,6 +359,7 @@ def test_forward_takes_and_returns_reference_names():
         ("albert", {"inner_group_num": 2}, "inner_group_num: expected 1, got 2"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups: expected a divisor of num_hidden_layers = 6, got 4"),
         ("albert", {"num_hidden_groups": 3}, r"layer_groups\.2\..*: expected a tensor of that name"),
+        ("xlm-classes", {"summary_type": "last"}, "summary_type: expected 'first', got 'last'"),
         ("xlm", {"causal": True}, "causal: expected False"),
         ("xlm", {"n_langs": 2}, r"lang_embeddings\.weight: expected the shape \[2, 6\], got \[3, 6\]"),
         ("xlm-no-languages", {"n_langs": 2, "use_lang_emb": True}, r"lang_embeddings\.weight: expected a tensor"),
@@ -362,8 +379,16 @@ def test_forward_takes_and_returns_reference_names():
         ("t5", {"d_kv": 3}, r"SelfAttention\.q\.weight: expected the shape \[6, 6\], got \[10, 6\]"),
         ("t5-v1_1", {"scale_decoder_outputs": True}, r"lm_head\.weight: expected the same numbers as shared\.weight"),
         ("electra", {"embedding_size": 6}, r"word_embeddings\.weight: expected the shape \[11, 6\], got \[11, 4\]"),
-        ("electra-masked", {"hidden_act": "relu"}, "hidden_act: expected 'gelu', that of the reference.s head, got 'relu'"),
-        ("deberta-classes", {"pooler_hidden_act": "mish"}, "pooler_hidden_act: expected one of gelu, .*tanh, got 'mish'"),
+        (
+            "electra-masked",
+            {"hidden_act": "relu"},
+            "hidden_act: expected 'gelu', that of the .*, got 'relu'",
+        ),
+        (
+            "deberta-classes",
+            {"pooler_hidden_act": "mish"},
+            "pooler_hidden_act: expected one of gelu, .*tanh, got",
+        ),
         ("deberta-classes", {"pooler_hidden_size": 7}, "pooler_hidden_size: expected 6, got 7"),
         ("deberta", {"pos_att_type": ["c2p"]}, "pos_att_type: expected c2p and p2c"),
         ("deberta", {"position_biased_input": True}, "position_biased_input: expected False"),
@@ -390,7 +415,10 @@ def test_options_are_refused_by_name(kind, values, said, folders, tmp_path):
         (Bert(**BERT, head=Classes(3, MeanTokens())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=Pooled(FirstToken())), "config.model.head.pool.class: expected '.*Pooler'"),
         (Bert(**BERT, head=Tied()), "config.model.head: expected MaskedTokens, .* StartEnd or Pooled, got Tied"),
-        (Bert(**BERT, types=None, head=Pooled(Pooler())), "config.model.head: .* or None, got Pooled.*distilbert has no"),
+        (
+            Bert(**BERT, types=None, head=Pooled(Pooler())),
+            "config.model.head: .* or None, got Pooled.*distilbert",
+        ),
         (Bert(**BERT, stack=Stack(groups=1)), "config.model.stack.groups: expected None, got 1"),
         (Bert(**ROBERTA, embed_width=4), "config.model.embed_width: expected None, got 4"),
         (Bert(**ALBERT | {"types": None}), "config.model.types: expected 2, got None"),

@@ -363,7 +363,10 @@ CASES = {
         ("logits",),
     ),
     "deberta-v2-classifier": Case(
-        "DebertaV2ForSequenceClassification", encoder("DebertaV2", **DISENTANGLED, num_labels=5), shorter(9), ("logits",)
+        "DebertaV2ForSequenceClassification",
+        encoder("DebertaV2", **DISENTANGLED, num_labels=5),
+        shorter(9),
+        ("logits",),
     ),
     "deberta-v2-choices": Case(
         "DebertaV2ForMultipleChoice", encoder("DebertaV2", **DISENTANGLED, **V3), choices(2, 3, 7), ("logits",)
@@ -456,10 +459,9 @@ CASES = {
         {name: x for name, x in spoken(2, 17).items() if name != "langs"},
         ("logits",),
     ),
+    "xlm-classifier": Case("XLMForSequenceClassification", xlm(num_labels=4, n_langs=1), shorter(9), ("logits",)),
     "xlm-tokens": Case("XLMForTokenClassification", xlm(num_labels=4), spoken(2, 9), ("logits",)),
-    "xlm-spans": Case(
-        "XLMForQuestionAnsweringSimple", xlm(), spoken(2, 9), ("start_logits", "end_logits")
-    ),
+    "xlm-spans": Case("XLMForQuestionAnsweringSimple", xlm(), spoken(2, 9), ("start_logits", "end_logits")),
     "xlm-bare": Case("XLMModel", xlm(), spoken(2, 9), ("last_hidden_state",)),
     "llama-bare": Case("LlamaModel", llama(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
 }

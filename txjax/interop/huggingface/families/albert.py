@@ -6,7 +6,8 @@ from typing import Any
 
 from txjax.interop.huggingface.families.bert import DEFAULTS
 from txjax.interop.huggingface.families.encoder import Encoder
-from txjax.interop.huggingface.families.encoder_heads import Features, Masked, MaskedInPairs, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked, MaskedInPairs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model

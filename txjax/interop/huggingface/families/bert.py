@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from txjax.interop.huggingface.families.encoder import Encoder
-from txjax.interop.huggingface.families.encoder_heads import Features, Masked, MaskedInPairs, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked, MaskedInPairs
 from txjax.models.text.bert import Bert as Model
 
 # What BERT's classes and those of its kin have alike.
@@ -30,7 +31,7 @@ _TEXTS = Texts(pooler=_POOLER)
 
 
 class Bert(Encoder):
-    """The last of its kin in `folder.FAMILIES`: it writes what none of them does, or says which field it can't write."""
+    """The last of its kin in `folder.FAMILIES`: it writes the rest, or names the field that it can't write."""
 
     model_type = "bert"
     named = "Bert"

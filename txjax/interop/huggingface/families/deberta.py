@@ -1,4 +1,4 @@
-"""DeBERTa (He et al. 2021) and DeBERTa v3 (He et al. 2023): bare, and with the heads of masked tokens and other tasks."""
+"""DeBERTa (He et al. 2021) and DeBERTa v3 (He et al. 2023): bare, for masked tokens and for other tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from txjax.interop.huggingface.families.bert import BASE, DEFAULTS, PREDICTIONS
 from txjax.interop.huggingface.families.encoder import Encoder
-from txjax.interop.huggingface.families.encoder_heads import HeadFormat, Masked, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Alone, HeadFormat, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import SAME, Names, Rule, linear, norm, out_in, projections
 from txjax.models.text.deberta import Deberta
@@ -14,7 +15,7 @@ from txjax.nn import DisentangledAttention, LayerNorm, RelativeEmbeddings
 
 _V1_BIASES = ("query", "value", "out")
 _TEXTS = Texts(pooler="pooler.dense", activation="gelu", key="pooler_hidden_act")
-_HEADS: tuple[HeadFormat, ...] = (Masked(**PREDICTIONS), _TEXTS, Tokens(), Spans(), HeadFormat())
+_HEADS: tuple[HeadFormat, ...] = (Masked(**PREDICTIONS), _TEXTS, Tokens(), Spans(), Alone())
 _DEFAULTS = DEFAULTS | BASE | {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 
 
@@ -60,9 +61,7 @@ class _Deberta(Encoder):
             r"lm_predictions\.lm_head\.bias": "cls.predictions.bias",
             r"lm_predictions\.lm_head\.": "cls.predictions.transform.",
         }
-        return super().names(options)._replace(
-            buffers=r"embeddings\.position_(ids|embeddings\.weight)$", renamed=own
-        )
+        return super().names(options)._replace(buffers=r"embeddings\.position_(ids|embeddings\.weight)$", renamed=own)
 
     def tables(self, model: Any) -> list[Rule]:
         rows = Rule("deberta.encoder.rel_embeddings.weight", ("positions/table/embedding",), SAME)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
-from txjax.interop.huggingface.families.encoder_heads import HeadFormat, Masked, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Alone, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
+from txjax.interop.huggingface.families.xlm import XLM
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model
-from txjax.nn import MLP, Attention, LayerNorm, Learned, PlainMaskedTokens
+from txjax.nn import MLP, Attention, LayerNorm, Learned
 
 _TEXTS = Texts(pooler="pre_classifier", activation="relu")
 
@@ -40,14 +42,13 @@ class DistilBert(Encoder):
         _TEXTS.choices(),
         Tokens(),
         Spans(),
-        HeadFormat(),
+        Alone(),
     )
     names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "types"}
 
     def matches(self, model: Any) -> bool:
-        if type(model) is not Model or type(model.positions) is not Learned or model.types or model.languages:
-            return False
-        return not isinstance(model.head, PlainMaskedTokens)
+        learned = type(model) is Model and type(model.positions) is Learned
+        return learned and not model.types and not XLM().matches(model)
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.fixed(sinusoidal_pos_embds=False)  # the files then have a table too, which is trained no further

@@ -6,7 +6,8 @@ from typing import Any
 
 from txjax.interop.huggingface.families.bert import DEFAULTS
 from txjax.interop.huggingface.families.encoder import Encoder
-from txjax.interop.huggingface.families.encoder_heads import HeadFormat, Masked, Replaced, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Alone, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked, Replaced
 from txjax.models.text.bert import Bert as Model
 from txjax.nn import Classes, Learned, Pooler
 
@@ -19,7 +20,7 @@ _SMALL = {
     "intermediate_size": 1024,
 }
 _TEXTS = Texts(pooler="classifier.dense", out="classifier.out_proj", activation="gelu")
-_ALONE = HeadFormat()
+_ALONE = Alone()
 _REPLACED = Replaced(transform="discriminator_predictions.dense", out="discriminator_predictions.dense_prediction")
 
 

@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): BERT's layers, positions that count tokens, other heads."""
+"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): BERT's layers, and positions that count tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from txjax.interop.huggingface.families.bert import BASE, DEFAULTS
 from txjax.interop.huggingface.families.encoder import Encoder
-from txjax.interop.huggingface.families.encoder_heads import Features, Masked, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.family import Inputs
 from txjax.interop.huggingface.options import Options
 from txjax.models.text.bert import Bert as Model

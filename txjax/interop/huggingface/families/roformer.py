@@ -8,7 +8,8 @@ import numpy as np
 
 from txjax.interop.huggingface.families.bert import BASE, DEFAULTS, PREDICTIONS
 from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
-from txjax.interop.huggingface.families.encoder_heads import HeadFormat, Masked, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.encoder_heads import Alone, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Form, Rule
 from txjax.models.text.bert import Bert as Model
@@ -30,7 +31,7 @@ class RoFormer(Encoder):
         Texts(pooler="classifier.dense", out="classifier.out_proj", activation="gelu", key="hidden_act"),
         Tokens(),
         Spans(),
-        HeadFormat(),
+        Alone(),
     )
     names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "positions"}
     embed_in = "roformer.embeddings_project"

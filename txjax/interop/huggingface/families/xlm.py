@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
-from txjax.interop.huggingface.families.encoder_heads import HeadFormat, PlainMasked, Spans, Tokens
-from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.families.encoder_heads import Alone, HeadFormat, Spans, Tensors, Tokens, count
+from txjax.interop.huggingface.families.pretraining_heads import PlainMasked
+from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import SAME, Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model
-from txjax.nn import MLP, Attention, LayerNorm, PlainMaskedTokens
+from txjax.nn import MLP, Attention, Classes, FirstToken, Head, LayerNorm, Learned
 from txjax.types import UserError
 
 _PROJECTIONS = {"query": "q_lin", "key": "k_lin", "value": "v_lin", "out": "out_lin"}
+_SUMMARY = {
+    "summary_type": "first",
+    "summary_use_proj": True,
+    "summary_proj_to_labels": True,
+    "summary_activation": None,
+}
 _ACTIVATIONS = {True: "gelu", False: "relu"}  # by `gelu_activation`
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Summary(HeadFormat):
+    """Classes of texts, from the first token as it is."""
+
+    kind = Classes
+    ending: str = "ForSequenceClassification"
+
+    def writes(self, head: Head | None) -> bool:
+        return isinstance(head, Classes) and type(head.pool) is FirstToken
+
+    def head(self, options: Options, tensors: Tensors) -> Head:
+        options.fixed(**_SUMMARY)
+        return Classes(count("sequence_summary.summary", tensors), FirstToken())
+
+    def config(self, head: Any) -> dict[str, Any]:
+        return labels(head.classes) | _SUMMARY
+
+    def rules(self, head: Any) -> list[Rule]:
+        return linear("sequence_summary.summary", "head")
+
+
+_MASKED = PlainMasked(decoder="pred_layer.proj")
+_TEXTS = _Summary()
 
 
 class XLM(Encoder):
@@ -35,16 +68,14 @@ class XLM(Encoder):
         "attention_dropout": 0.1,
         "gelu_activation": True,
     }
-    heads = (
-        PlainMasked(decoder="pred_layer.proj"),
-        Tokens(),
-        Spans(ending="ForQuestionAnsweringSimple"),
-        HeadFormat(),
-    )
+    heads = (_MASKED, _TEXTS, Tokens(), Spans(ending="ForQuestionAnsweringSimple"), Alone())
     names_of_inputs = {**{k: v for k, v in INPUTS.items() if v != "types"}, "langs": "languages"}
 
     def matches(self, model: Any) -> bool:
-        return type(model) is Model and (bool(model.languages) or isinstance(model.head, PlainMaskedTokens))
+        """Whether it has languages, or a head that DistilBERT doesn't have."""
+        if type(model) is not Model or type(model.positions) is not Learned:
+            return False
+        return bool(model.languages) or _MASKED.writes(model.head) or (not model.types and _TEXTS.writes(model.head))
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.fixed(causal=False, is_encoder=True)
