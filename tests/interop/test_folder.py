@@ -274,6 +274,21 @@ def test_multiple_choice_is_read(tmp_path):
     np.testing.assert_allclose(found, want.reshape(2, 3), rtol=1e-5, atol=1e-6)
 
 
+def test_robertas_multiple_choice_has_another_pooler(tmp_path):
+    model = Bert(**ROBERTA, head=Classes(1, Pooler()))
+    original = variables(model, TOKENS)
+    huggingface.save(model, original, tmp_path)
+
+    def rename(tensors: dict) -> None:
+        for ours, theirs in (("classifier.dense", "roberta.pooler.dense"), ("classifier.out_proj", "classifier")):
+            for kind in ("weight", "bias"):
+                tensors[f"{theirs}.{kind}"] = tensors.pop(f"{ours}.{kind}")
+
+    retensor(tmp_path, rename)
+    edit(tmp_path, architectures=["RobertaForMultipleChoice"])
+    equal(huggingface.load(tmp_path)[1], original)
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "mae"])
 def test_shards_hold_the_same(kind, folders, tmp_path):
     model, original, folder = folder_of(kind, folders, tmp_path)

@@ -12,8 +12,14 @@ from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Te
 from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.family import Inputs
 from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.rules import Names
 from txjax.models.text.bert import Bert as Model
 from txjax.nn import Counted, Positions
+
+_TEXTS = Texts(pooler="classifier.dense", out="classifier.out_proj")
+_CHOICES = _TEXTS.choices()
+# Multiple choice has the encoder's pooler, which computes what that of the classes does.
+_OF_CHOICES = {r"roberta\.pooler\.": "classifier.", r"classifier\.(?=weight|bias)": "classifier.out_proj."}
 
 
 class Roberta(Encoder):
@@ -29,7 +35,8 @@ class Roberta(Encoder):
             bias="lm_head.bias",
             activation="gelu",
         ),
-        Texts(pooler="classifier.dense", out="classifier.out_proj"),
+        _TEXTS,
+        _CHOICES,
         Tokens(),
         Spans(),
         Features(pooler="roberta.pooler.dense"),
@@ -41,6 +48,10 @@ class Roberta(Encoder):
     def positions(self, options: Options) -> Positions:
         padding = options.get("pad_token_id", 1)
         return Counted(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
+
+    def names(self, options: Options) -> Names:
+        found, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
+        return found._replace(renamed=_OF_CHOICES) if choices else found
 
     def own(self, model: Model) -> dict[str, Any]:
         return super().own(model) | {"pad_token_id": model.positions.first - 1}
