@@ -104,8 +104,8 @@ def bert(**options: Any) -> Any:
     return transformers.BertConfig(**(sizes | more | options))
 
 
-def roberta(**options: Any) -> Any:
-    return transformers.RobertaConfig(**(sizes_of_bert() | {"type_vocab_size": 1, "layer_norm_eps": 1e-5} | options))
+def roberta(config: Any = transformers.RobertaConfig, **options: Any) -> Any:
+    return config(**(sizes_of_bert() | {"type_vocab_size": 1, "layer_norm_eps": 1e-5} | options))
 
 
 def distilbert(**options: Any) -> Any:
@@ -191,6 +191,12 @@ def pairs(batch: int, length: int) -> dict[str, np.ndarray]:
     mask = (positions < length - np.arange(batch)[:, None]).astype(np.int64)
     kinds = np.minimum(positions * 3 // length + np.zeros((batch, 1), np.int64), 2)
     return {"input_ids": ids(batch, length), "attention_mask": mask, "token_type_ids": kinds}
+
+
+def choices(batch: int, each: int, length: int) -> dict[str, np.ndarray]:
+    """Examples of several texts with their pairs' types and padding."""
+    rows = pairs(batch * each, length) | {"token_type_ids": np.zeros((batch * each, length), np.int64)}
+    return {name: x.reshape(batch, each, length) for name, x in rows.items()}
 
 
 def shorter(length: int) -> dict[str, np.ndarray]:
@@ -280,6 +286,13 @@ CASES = {
         ("last_hidden_state",),
     ),
     "roformer": Case("RoFormerForMaskedLM", roformer(), pairs(3, 17), ("logits",)),
+    "roformer-narrow": Case("RoFormerForMaskedLM", roformer(embedding_size=10), shorter(9), ("logits",)),
+    "roformer-classifier": Case(
+        "RoFormerForSequenceClassification", roformer(num_labels=5, hidden_act="relu"), pairs(2, 9), ("logits",)
+    ),
+    "roformer-tokens": Case("RoFormerForTokenClassification", roformer(num_labels=4), pairs(2, 9), ("logits",)),
+    "roformer-spans": Case("RoFormerForQuestionAnswering", roformer(), pairs(2, 9), ("start_logits", "end_logits")),
+    "roformer-bare": Case("RoFormerModel", roformer(), pairs(2, 9), ("last_hidden_state",)),
     "bert": Case("BertForPreTraining", bert(), pairs(3, 9), ("prediction_logits", "seq_relationship_logits")),
     "bert-masked": Case(
         "BertForMaskedLM", bert(hidden_act="relu", layer_norm_eps=1e-3), {"input_ids": ids(2, 13)}, ("logits",)
@@ -293,6 +306,7 @@ CASES = {
     "bert-number": Case("BertForSequenceClassification", bert(num_labels=1), pairs(2, 7), ("logits",)),
     "bert-tokens": Case("BertForTokenClassification", bert(num_labels=4), pairs(2, 7), ("logits",)),
     "bert-spans": Case("BertForQuestionAnswering", bert(), pairs(1, 7), ("start_logits", "end_logits")),
+    "bert-choices": Case("BertForMultipleChoice", bert(), choices(2, 3, 7), ("logits",)),
     "bert-bare": Case("BertModel", bert(), pairs(3, 9), ("last_hidden_state", "pooler_output")),
     "roberta": Case("RobertaForMaskedLM", roberta(), padded(3, 13), ("logits",)),
     # The padding's token inside a text, and a padding of another id.
@@ -308,12 +322,20 @@ CASES = {
         ("start_logits", "end_logits"),
     ),
     "roberta-bare": Case("RobertaModel", roberta(), padded(2, 9), ("last_hidden_state", "pooler_output")),
+    "xlm-roberta": Case("XLMRobertaForMaskedLM", roberta(transformers.XLMRobertaConfig), padded(2, 9), ("logits",)),
     "distilbert": Case(
         "DistilBertForMaskedLM", distilbert(), {k: x for k, x in pairs(3, 9).items() if "type" not in k}, ("logits",)
     ),
     "distilbert-classifier": Case(
         "DistilBertForSequenceClassification", distilbert(num_labels=5), {"input_ids": ids(2, 7)}, ("logits",)
     ),
+    "distilbert-choices": Case(
+        "DistilBertForMultipleChoice",
+        distilbert(),
+        {k: x for k, x in choices(2, 3, 7).items() if "type" not in k},
+        ("logits",),
+    ),
+    "distilbert-bare": Case("DistilBertModel", distilbert(), {"input_ids": ids(2, 7)}, ("last_hidden_state",)),
     "albert": Case("AlbertForPreTraining", albert(), pairs(3, 9), ("prediction_logits", "sop_logits")),
     "albert-groups": Case(
         "AlbertForMaskedLM", albert(num_hidden_groups=3, layer_norm_eps=1e-3), {"input_ids": ids(2, 9)}, ("logits",)
@@ -334,12 +356,33 @@ CASES = {
         shorter(17),
         ("start_logits", "end_logits"),
     ),
+    "deberta-classifier": Case(
+        "DebertaForSequenceClassification",
+        encoder("Deberta", **DISENTANGLED, num_labels=5, pooler_hidden_act="tanh"),
+        shorter(9),
+        ("logits",),
+    ),
+    "deberta-v2-classifier": Case(
+        "DebertaV2ForSequenceClassification",
+        encoder("DebertaV2", **DISENTANGLED, num_labels=5),
+        shorter(9),
+        ("logits",),
+    ),
+    "deberta-v2-choices": Case(
+        "DebertaV2ForMultipleChoice", encoder("DebertaV2", **DISENTANGLED, **V3), choices(2, 3, 7), ("logits",)
+    ),
     "electra": Case(
         "ElectraForPreTraining", encoder("Electra", embedding_size=10, type_vocab_size=3), pairs(3, 17), ("logits",)
     ),
     "electra-generator": Case("ElectraForMaskedLM", encoder("Electra", embedding_size=10), shorter(17), ("logits",)),
     "electra-equal-widths": Case(
         "ElectraForPreTraining", encoder("Electra", embedding_size=24), shorter(9), ("logits",)
+    ),
+    "electra-classifier": Case(
+        "ElectraForSequenceClassification", encoder("Electra", embedding_size=24, num_labels=5), shorter(9), ("logits",)
+    ),
+    "electra-tokens": Case(
+        "ElectraForTokenClassification", encoder("Electra", embedding_size=10, num_labels=5), shorter(9), ("logits",)
     ),
     "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=30), shorter(9), ("last_hidden_state",)),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
@@ -416,6 +459,10 @@ CASES = {
         {name: x for name, x in spoken(2, 17).items() if name != "langs"},
         ("logits",),
     ),
+    "xlm-classifier": Case("XLMForSequenceClassification", xlm(num_labels=4, n_langs=1), shorter(9), ("logits",)),
+    "xlm-tokens": Case("XLMForTokenClassification", xlm(num_labels=4), spoken(2, 9), ("logits",)),
+    "xlm-spans": Case("XLMForQuestionAnsweringSimple", xlm(), spoken(2, 9), ("start_logits", "end_logits")),
+    "xlm-bare": Case("XLMModel", xlm(), spoken(2, 9), ("last_hidden_state",)),
     "llama-bare": Case("LlamaModel", llama(), {"input_ids": ids(1, 5)}, ("last_hidden_state",)),
 }
 

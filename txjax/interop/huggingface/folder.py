@@ -25,7 +25,7 @@ from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
 from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
-from txjax.interop.huggingface.families.roberta import Roberta
+from txjax.interop.huggingface.families.roberta import Roberta, XLMRoberta
 from txjax.interop.huggingface.families.roformer import RoFormer
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
@@ -36,13 +36,14 @@ from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-# The first that matches a model writes it: BERT's kin, which have its class, come before it.
+# The first that matches a model writes it. Of BERT's kin one matches at most, and else BERT does, which is the last.
 FAMILIES: tuple[Family, ...] = (
     XLM(),
     RoFormer(),
     Albert(),
     DistilBert(),
     Roberta(),
+    XLMRoberta(),
     DebertaV1(),
     DebertaV2(),
     Electra(),

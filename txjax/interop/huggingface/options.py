@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,13 +90,13 @@ class Options:
             raise self.refuse(other, f"{key} = {size}", second)
         return size
 
-    def activation(self, key: str, default: str) -> str:
-        """Our name of an activation."""
-        theirs = self.get(key, default)
-        for ours, names in _ACTIVATIONS.items():
+    def activation(self, key: str, default: str, others: Sequence[str] = ()) -> str:
+        """Our name of an activation; `others` are supported too, and have the same name here and there."""
+        theirs, activations = self.get(key, default), _ACTIVATIONS | {name: (name,) for name in others}
+        for ours, names in activations.items():
             if theirs in names:
                 return ours
-        known = [name for names in _ACTIVATIONS.values() for name in names]
+        known = [name for names in activations.values() for name in names]
         raise self.refuse(key, "one of " + ", ".join(known), theirs, near_misses(theirs, known))
 
     def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
@@ -106,7 +106,7 @@ class Options:
 
 def their_activation(ours: str) -> str:
     """Their name of one of our activations."""
-    return _ACTIVATIONS[ours][0]
+    return _ACTIVATIONS.get(ours, (ours,))[0]
 
 
 def labels(classes: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from txjax.nn.heads.head import Encoded, HeadContext
 from txjax.nn.mlp import ACTIVATIONS
 from txjax.types import UserError, config_field
 
-_OF_POOLER = {"tanh": jnp.tanh, "relu": ACTIVATIONS["relu"]}
+_OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS
 
 
 @dataclasses.dataclass
@@ -40,7 +40,7 @@ class Pooler(FirstToken):
     """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D].
 
     Attributes:
-      activation: after the linear layer; DistilBERT has "relu" (Sanh et al. 2019).
+      activation: after the linear layer; DistilBERT has "relu" (Sanh et al. 2019), DeBERTa "gelu" (He et al. 2021).
     """
 
     activation: str = config_field("tanh", choices=tuple(_OF_POOLER))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from txjax.interop.huggingface.families.bert import DEFAULTS, Bert
-from txjax.interop.huggingface.families.encoder import HeadNames
+from txjax.interop.huggingface.families.bert import DEFAULTS
+from txjax.interop.huggingface.families.encoder import Encoder
+from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked, MaskedInPairs
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model
@@ -23,25 +25,35 @@ _XXLARGE = {
     "attention_probs_dropout_prob": 0.0,
     "hidden_dropout_prob": 0.0,
 }
+_PREDICTIONS = {
+    "transform": "predictions.dense",
+    "norm": "predictions.LayerNorm",
+    "decoder": "predictions.decoder",
+    "bias": "predictions.bias",
+}
+_POOLER = "albert.pooler"
+_TEXTS = Texts(pooler=_POOLER)
 
 
-class Albert(Bert):
+class Albert(Encoder):
     model_type = "albert"
     named = "Albert"
+    base = "albert"
     defaults = DEFAULTS | _XXLARGE
-    heads = HeadNames(
-        transform="predictions.dense",
-        norm="predictions.LayerNorm",
-        decoder="predictions.decoder",
-        bias="predictions.bias",
-        pooler="albert.pooler",
-        pairs="sop_classifier.classifier",
-        classes=("albert.pooler", "classifier"),
+    heads = (
+        MaskedInPairs(**_PREDICTIONS, pooler=_POOLER, pairs="sop_classifier.classifier", output="sop_logits"),
+        Masked(**_PREDICTIONS),
+        _TEXTS,
+        _TEXTS.choices(),
+        Tokens(),
+        Spans(),
+        Features(pooler=_POOLER),
     )
-    pair_logits = "sop_logits"
+    embed_in = "albert.encoder.embedding_hidden_mapping_in"
+    rate_of_classes = "classifier_dropout_prob"
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and None not in (model.embed_width, model.stack.groups)
+        return type(model) is Model and None not in (model.embed_width, model.stack.groups)
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.fixed(inner_group_num=1)
@@ -53,13 +65,12 @@ class Albert(Bert):
 
     def own(self, model: Model) -> dict[str, Any]:
         shared = {"num_hidden_groups": model.stack.groups, "inner_group_num": 1}
-        return super().own(model) | {"embedding_size": model.embed_width, "classifier_dropout_prob": 0.1} | shared
+        return super().own(model) | {self.rate_of_classes: model.dropout} | shared
 
     def layers(self, model: Model) -> list[Rule]:
         theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"
         names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
         return [
-            *linear("albert.encoder.embedding_hidden_mapping_in", "embed_in"),
             *projections(f"{theirs}.attention", f"{ours}/attention", names, model.only_attention),
             *norm(f"{theirs}.attention.LayerNorm", f"{ours}/norm_attention"),
             *linear(f"{theirs}.ffn", f"{ours}/mlp/up"),

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from txjax.interop.huggingface.families.encoder import INPUTS, Encoder, HeadNames
+from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
+from txjax.interop.huggingface.families.encoder_heads import Alone, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
+from txjax.interop.huggingface.families.xlm import XLM
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.bert import Bert as Model
-from txjax.nn import MLP, Attention, LayerNorm, Learned, Pooler
+from txjax.nn import MLP, Attention, LayerNorm, Learned
+
+_TEXTS = Texts(pooler="pre_classifier", activation="relu")
 
 
 class DistilBert(Encoder):
     model_type = "distilbert"
     named = "DistilBert"
+    base = "distilbert"
     defaults = {
         "vocab_size": 30522,
         "max_position_embeddings": 512,
@@ -25,20 +31,24 @@ class DistilBert(Encoder):
         "attention_dropout": 0.1,
         "activation": "gelu",
     }
-    heads = HeadNames(
-        transform="vocab_transform",
-        norm="vocab_layer_norm",
-        decoder="vocab_projector",
-        bias="vocab_projector.bias",
-        pooler=None,
-        pairs=None,
-        classes=("pre_classifier", "classifier"),
+    heads = (
+        Masked(
+            transform="vocab_transform",
+            norm="vocab_layer_norm",
+            decoder="vocab_projector",
+            bias="vocab_projector.bias",
+        ),
+        _TEXTS,
+        _TEXTS.choices(),
+        Tokens(),
+        Spans(),
+        Alone(),
     )
     names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "types"}
-    pool = Pooler(activation="relu")
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and model.types is None
+        learned = type(model) is Model and type(model.positions) is Learned
+        return learned and not model.types and not XLM().matches(model)
 
     def fields(self, options: Options) -> dict[str, Any]:
         options.fixed(sinusoidal_pos_embds=False)  # the files then have a table too, which is trained no further

@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019): BERT's layers, positions that count tokens, and heads of other names."""
+"""RoBERTa (Liu et al. 2019) and XLM-R (Conneau et al. 2020): BERT's layers, and positions that count tokens."""
 
 from __future__ import annotations
 
@@ -6,39 +6,52 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from txjax.interop.huggingface.families.bert import BASE, DEFAULTS, Bert
-from txjax.interop.huggingface.families.encoder import HeadNames
+from txjax.interop.huggingface.families.bert import BASE, DEFAULTS
+from txjax.interop.huggingface.families.encoder import Encoder
+from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.family import Inputs
 from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.rules import Names
 from txjax.models.text.bert import Bert as Model
 from txjax.nn import Counted, Positions
 
+_TEXTS = Texts(pooler="classifier.dense", out="classifier.out_proj")
+_CHOICES = _TEXTS.choices()
+# Multiple choice has the encoder's pooler, which computes what that of the classes does.
+_OF_CHOICES = {r"roberta\.pooler\.": "classifier.", r"classifier\.(?=weight|bias)": "classifier.out_proj."}
 
-class Roberta(Bert):
+
+class Roberta(Encoder):
     model_type = "roberta"
     named = "Roberta"
+    base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
-    heads = HeadNames(
-        transform="lm_head.dense",
-        norm="lm_head.layer_norm",
-        decoder="lm_head.decoder",
-        bias="lm_head.bias",
-        pooler="roberta.pooler.dense",
-        pairs=None,
-        classes=("classifier.dense", "classifier.out_proj"),
+    heads = (
+        Masked(
+            transform="lm_head.dense",
+            norm="lm_head.layer_norm",
+            decoder="lm_head.decoder",
+            bias="lm_head.bias",
+            activation="gelu",
+        ),
+        _TEXTS,
+        _CHOICES,
+        Tokens(),
+        Spans(),
+        Features(pooler="roberta.pooler.dense"),
     )
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.positions, Counted)
-
-    def fields(self, options: Options) -> dict[str, Any]:
-        if options.values["architectures"] == ["RobertaForMaskedLM"] and options.get("hidden_act", "gelu") != "gelu":
-            raise options.refuse("hidden_act", "'gelu', that of the reference's head", options.values["hidden_act"])
-        return super().fields(options)
+        return type(model) is Model and type(model.positions) is Counted
 
     def positions(self, options: Options) -> Positions:
         padding = options.get("pad_token_id", 1)
         return Counted(max_length=options.size("max_position_embeddings", 512), first=padding + 1)
+
+    def names(self, options: Options) -> Names:
+        found, choices = super().names(options), options.values["architectures"][0].endswith(_CHOICES.ending)
+        return found._replace(renamed=_OF_CHOICES) if choices else found
 
     def own(self, model: Model) -> dict[str, Any]:
         return super().own(model) | {"pad_token_id": model.positions.first - 1}
@@ -50,3 +63,14 @@ class Roberta(Bert):
             return found | {"positions": found["positions"] - first}
         real = (found["tokens"] != first - 1).astype(jnp.int32)
         return found | {"positions": model.positions.numbers(real.shape[1], real)}
+
+
+class XLMRoberta(Roberta):
+    """RoBERTa's tensors under another name. It is only read: `Roberta` writes its models."""
+
+    model_type = "xlm-roberta"
+    named = "XLMRoberta"
+    defaults = Roberta.defaults | {"vocab_size": 30522}
+
+    def matches(self, model: Any) -> bool:
+        return False

@@ -1,58 +1,58 @@
-"""RoFormer (Su et al. 2021): `RoFormerForMaskedLM`."""
+"""RoFormer (Su et al. 2021): BERT with rotary positions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.bert import BASE, DEFAULTS, PREDICTIONS
+from txjax.interop.huggingface.families.encoder import INPUTS, Encoder
+from txjax.interop.huggingface.families.encoder_heads import Alone, Spans, Texts, Tokens
+from txjax.interop.huggingface.families.pretraining_heads import Masked
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Flat, Form, Names, Rule
-from txjax.interop.huggingface.weights import Tensor
+from txjax.interop.huggingface.rules import Form, Rule
 from txjax.models.text.bert import Bert as Model
-from txjax.nn import Rotary
+from txjax.nn import Positions, Rotary
 
 _TABLE = "roformer.encoder.embed_positions.weight"
 _POSITIONS = 1536  # rows of their table of sines, which we have no need for
-_DEFAULTS = {"vocab_size": 50000}
-_HEAD = "cls.predictions."
 
 
-class RoFormer(Bert):
-    """BERT with rotary positions. Their rotation pairs neighbouring channels, ours channels of the two halves."""
+class RoFormer(Encoder):
+    """Their rotation pairs neighbouring channels, ours channels of the two halves."""
 
     model_type = "roformer"
-    architectures = ("RoFormerForMaskedLM",)
-    inputs = ("input_ids", "attention_mask", "token_type_ids")
+    named = "RoFormer"
+    base = "roformer"
+    defaults = DEFAULTS | BASE | {"vocab_size": 50000}
+    heads = (
+        Masked(**PREDICTIONS),
+        Texts(pooler="classifier.dense", out="classifier.out_proj", activation="gelu", key="hidden_act"),
+        Tokens(),
+        Spans(),
+        Alone(),
+    )
+    names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "positions"}
+    embed_in = "roformer.embeddings_project"
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.positions, Rotary)
+        return type(model) is Model and type(model.positions) is Rotary
 
-    def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
+    def positions(self, options: Options) -> Positions:
         options.fixed(rotary_value=False)
-        options = Options(_DEFAULTS | options.values)
-        if options.values.get("embedding_size") is not None:
-            options.same("hidden_size", "embedding_size", 768)
-        return super().model(options, tensors).clone(positions=Rotary())
+        return Rotary()
 
-    def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        own = super().config(model, flat) | {"embedding_size": model.width, "rotary_value": False}
-        return own | {"architectures": [self.architectures[0]], "max_position_embeddings": _POSITIONS}
+    def own(self, model: Model) -> dict[str, Any]:
+        return super().own(model) | {"max_position_embeddings": _POSITIONS, "rotary_value": False}
 
-    def names(self, options: Options) -> Names:
-        copies = {
-            f"{_HEAD}decoder.weight": "roformer.embeddings.word_embeddings.weight",
-            f"{_HEAD}decoder.bias": f"{_HEAD}bias",
-        }
-        return Names("roformer.", copies)
+    def tables(self, model: Model) -> list[Rule]:
+        return self.types(model)
 
-    def rules(self, model: Any) -> list[Rule]:
-        found = [rule for rule in super().rules(model) if "positions/table/embedding" not in rule.ours]
-        return [_paired(rule._replace(theirs=rule.theirs.replace("bert.", "roformer.", 1))) for rule in found]
+    def layers(self, model: Model) -> list[Rule]:
+        return [_paired(rule) for rule in super().layers(model)]
 
-    def constants(self, model: Any) -> dict[str, np.ndarray]:
+    def constants(self, model: Model) -> dict[str, np.ndarray]:
         size = model.head_size()
         angles = np.arange(_POSITIONS)[:, None] / 10000.0 ** (np.arange(0, size, 2) / size)
         return {_TABLE: np.concatenate([np.sin(angles), np.cos(angles)], -1).astype(np.float32)}
