@@ -21,7 +21,6 @@ from txjax.nn import Attention, Learned, Stack
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
-from txjax.types import UserError, near_misses
 
 VARIANTS = ("small", "base", "large")
 # Length of a window, windows of an update, updates, the peak of the learning rate.
@@ -34,8 +33,6 @@ WIKIPEDIA = "wikipedia/20230601.en"
 
 
 def get_config(size: str = "base") -> Experiment:
-    if size not in VARIANTS:
-        raise UserError("--config", "a variant among " + ", ".join(VARIANTS), size, near_misses(size, VARIANTS))
     length, batch_size, num_steps, peak_lr = RECIPES[size]
     tokenizer = Trained(algorithm=WordPiece(), size=30522, name=WIKIPEDIA, split="train[:1000000]")
 
