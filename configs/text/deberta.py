@@ -6,7 +6,8 @@
 Version 1 predicts masked tokens, with the enhanced mask decoder: a million updates of 2,048 windows of 512 tokens.
 Version 3 finds replaced tokens, with a generator of half the depth and gradient-disentangled embeddings: 500,000
 updates of 8,192 windows. The authors' text (Wikipedia, books, OpenWebText, stories, for version 3 news too) is not
-distributed: C4 replaces it. The vocabularies are of this text, in the published sizes.
+distributed: C4 replaces it. The vocabularies are of this text, in the published sizes. The rates of version 3 are not
+confirmed; the authors' script for WikiText has 1e-4 in batches of 256.
 
 Cost: about 5e20 FLOPs for base, 2e21 for large, 4e21 for xlarge, 1.8e21 for v3-base and 6e21 for v3-large, by 6 a token
 and a parameter of the layers and logits; base takes 15 days of one H100 at 40% of its 989.5 TFLOP/s.

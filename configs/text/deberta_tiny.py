@@ -7,7 +7,7 @@ Variants: v1 (the default: masked tokens, which the enhanced mask decoder predic
 (replaced tokens, with a generator of half the depth, whose embeddings the discriminator adds its own to). Data, sizes
 and updates are those of `mlm_tiny`, whose positions are learned.
 
-Cost: 600 updates of 32 windows, about 1.5 times those of `mlm_tiny`.
+Cost: 600 updates of 32 windows, each about 1.5 times as long as in `mlm_tiny`.
 Score: not measured yet; eval/valid/loss of `mlm_tiny` is 2.865 nats a masked byte.
 """
 

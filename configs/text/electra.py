@@ -9,7 +9,9 @@ Variants: small (a million updates of 128 windows of 128 tokens), base (766,000 
 
 Cost: 1.4e18 FLOPs for small, 6.4e19 for base and 3.1e21 for large by the paper's count; base takes 45 hours of one H100
 at 40% of its 989.5 TFLOP/s.
-Score: not run here. The authors' averages on the test set of GLUE are 77.4 (small), 82.7 (base) and 85.2 (large).
+Score: not run here. The released models' averages on the test set of GLUE are 77.4 (small), 82.7 (base) and 85.2
+(large). Large is this recipe; small and base are the paper's Small++ and Base++, trained longer (small for 4 million
+updates).
 """
 
 from txjax.checkpoint import Checkpoints

@@ -66,7 +66,7 @@ class Answers(Sentences):
             raise UserError("data.question_length", expected, self.question_length)
         if self.stride is not None and self.stride > shortest:
             expected = (
-                f"at most {shortest}, the context of a window beside data.question_length = {self.question_length}"
+                f"at most {shortest}, the context of a window after data.question_length = {self.question_length}"
             )
             raise UserError("data.stride", expected, self.stride)
 

@@ -19,7 +19,7 @@ class Objective:
     """The loss and metrics, as a pure function of a model, its variables and a batch.
 
     Attributes:
-      frozen: prefixes of parameters, of models beside the run's, that come from `init_from` and are not trained.
+      frozen: prefixes of parameters, of models other than the run's, that come from `init_from` and are not trained.
     """
 
     frozen: ClassVar[tuple[str, ...]] = ()

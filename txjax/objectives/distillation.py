@@ -1,4 +1,4 @@
-"""Distillation: a model learns from another one's outputs and features, beside the labels."""
+"""Distillation: a model learns from another one's outputs and features, and from the labels."""
 
 import dataclasses
 from typing import Any, ClassVar

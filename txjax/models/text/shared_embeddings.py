@@ -86,7 +86,10 @@ def _added(field: Any) -> Any:
     """A field that decides which embeddings are added, without a model around it; None for other positions."""
     if not isinstance(field, Positions):
         return field
-    return None if type(field).add is Positions.add else tree.to_json(field)
+    if type(field).add is Positions.add:
+        return None
+    fields = (f"{each.name}={getattr(field, each.name)}" for each in tree.config_fields(field))
+    return f"{type(field).__name__}({', '.join(fields)})"
 
 
 class _Zeros(Embed):
