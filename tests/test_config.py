@@ -6,6 +6,8 @@ import json
 import pytest
 
 from txjax import config, tree
+from txjax.models import Decoder
+from txjax.nn import Tied
 from txjax.types import UserError, config_field
 
 FILE = """
@@ -124,6 +126,14 @@ def test_a_wrong_type_in_the_file_itself_is_found(file):
     run.model.width = "512"
     with pytest.raises(UserError, match="config.model.width: expected a whole number, got '512'"):
         tree.check_fields(run)
+
+
+@pytest.mark.parametrize(("given", "shown"), [("rotary", "'rotary'"), (Tied(), "'Tied'")])
+def test_a_component_of_another_kind_is_found(given, shown):
+    model = Decoder(vocab=3, width=2, depth=1, heads=1)
+    model.positions = given
+    with pytest.raises(UserError, match=f"^config.model.positions: expected Positions, got {shown}$"):
+        tree.check_fields(model, "config.model")
 
 
 def test_files_that_cannot_be_used(file, tmp_path):

@@ -63,7 +63,7 @@ def field_types(node: Any) -> dict[str, Any]:
 
 
 def check_fields(tree: Any, root: str = "config") -> None:
-    """Checks that every plain value has its field's type, is finite and is in the field's range.
+    """Checks that values and components have their fields' types, and that numbers are finite and in the field's range.
 
     Raises:
       UserError: for the first invalid value.
@@ -98,13 +98,13 @@ def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
 
 def _check_type(where: str, value: Any, field_types: Any) -> None:
     options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
-    if not all(option in _PLAIN for option in options):
+    if not all(option in _PLAIN or dataclasses.is_dataclass(option) for option in options):
         return
     accepted = {float: (float, int)}
     for option in options:
         if isinstance(value, accepted.get(option, option)) and not (isinstance(value, bool) and option is not bool):
             return
-    raise UserError(where, type_name(field_types), value)
+    raise UserError(where, type_name(field_types), type(value).__name__ if dataclasses.is_dataclass(value) else value)
 
 
 def type_name(field_types: Any) -> str:

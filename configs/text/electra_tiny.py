@@ -3,9 +3,9 @@
     txjax train --config=configs/text/electra_tiny.py --workdir=runs/electra_tiny
 
 The generator has a quarter of the discriminator's width, as in ELECTRA small; both have one table of tokens and one of
-positions, of width 64. Data, length and updates are those of `mlm_tiny`.
+positions, of width 64. Data, length and updates are as in `mlm_tiny`.
 
-Cost: 600 updates of 32 windows, about twice those of `mlm_tiny`.
+Cost: 600 updates of 32 windows, each about twice as long as in `mlm_tiny`.
 Score: not measured yet. By chance `replaced_auc` is 0.5, and an answer of "never replaced" has an accuracy near 0.9.
 """
 

@@ -10,7 +10,7 @@ million documents.
 
 Cost: 2.6e20 FLOPs for 125M (`flops_per_step` of manifest.json, times num_steps), 180 hours of one H100 at 40% of its
 989.5 TFLOP/s. 350M 7.3e20, 760M 1.5e21, 1.3B 2.5e21, 2.7B 5.1e21, 6.7B 1.3e22, 13B 2.4e22, 175B 3.2e23 FLOPs.
-Score: not run here. The paper's accuracy on LAMBADA without examples is 42.7% for 125M and 76.2% for 175B (table H.1).
+Score: not run here. The paper's accuracy on LAMBADA without examples is 76.2% for 175B.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -1,4 +1,4 @@
-"""GPT-1's way, small: a decoder learns a text, then its classes, with the text's loss kept beside it.
+"""GPT-1's way, small: a decoder learns a text, then its classes, with the text's loss kept as a second one.
 
     txjax train --config=configs/text/gpt_tasks.py:text --workdir=runs/gpt_text
     txjax train --config=configs/text/gpt_tasks.py --workdir=runs/gpt_tasks --config.init_from=runs/gpt_text

@@ -9,8 +9,8 @@ first million documents.
 
 Cost: 8.0e23 FLOPs for 8B (`flops_per_step` of manifest.json, times num_steps), 560,000 hours of one H100 at 40% of its
 989.5 TFLOP/s. 70B 7.0e24, 405B 3.9e25 FLOPs.
-Score: not run here. The published accuracy of the base models (3.1) on MMLU with five examples is 66.7% for 8B, and
-85.2% for 405B.
+Score: not run here. The model card's accuracy of the base models (3.1) on MMLU with five examples is 66.7% for 8B,
+79.3% for 70B and 85.2% for 405B.
 """
 
 from txjax.checkpoint import Checkpoints

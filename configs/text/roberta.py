@@ -10,7 +10,7 @@ Stories, is not there.
 
 Cost: 1.3e21 FLOPs for base (`flops_per_step` of manifest.json, times num_steps), 890 hours of one H100 at 40% of its
 989.5 TFLOP/s; large 4.2e21.
-Score: not run here. The paper's accuracy on MNLI is 90.2 for large (table 5).
+Score: not run here. The paper's accuracy on MNLI is 90.2 for large.
 """
 
 from txjax.checkpoint import Checkpoints

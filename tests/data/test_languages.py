@@ -15,6 +15,7 @@ from txjax.data import (
     TokenLabels,
     train_batches,
 )
+from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert, Decoder
 from txjax.nn import PlainMaskedTokens
@@ -102,9 +103,15 @@ def test_shares_by_temperature(data_dir, alpha):
     assert mixed.fingerprint == by_hand.fingerprint and len(mixed) == 16
 
 
-def experiment(data, model=None, objective=None):
+def in_other_order(data_dir):
+    return Evaluation(data=InLanguage(sentences(data_dir), "de", ("de", "en")))
+
+
+def experiment(data, model=None, objective=None, evals=None):
     model = model or Bert(vocab=259, width=8, depth=1, heads=1, types=None, languages=2, head=PlainMaskedTokens())
-    return Experiment(model=model, objective=objective or MaskedToken(mask_id=MASK, vocab=256), data=data)
+    return Experiment(
+        model=model, objective=objective or MaskedToken(mask_id=MASK, vocab=256), data=data, evals=evals or {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,6 +140,10 @@ def experiment(data, model=None, objective=None):
                 Mixture({"a": InLanguage(sentences(d), "en", BOTH), "b": InLanguage(sentences(d), "en", ("de", "en"))})
             ),
             r"config.data.parts.b.languages: expected those of config.data.parts.a: en, de, got 'de, en'",
+        ),
+        (
+            lambda d: experiment(InLanguage(sentences(d), "en", BOTH), evals={"de": in_other_order(d)}),
+            r"config.evals.de.data.languages: expected those of config.data: en, de, got 'de, en'",
         ),
         (
             lambda d: experiment(InLanguage(sentences(d, features=("nothing",)), "en", BOTH)),

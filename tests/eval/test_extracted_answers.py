@@ -90,8 +90,10 @@ def test_the_rules_of_the_official_script():
 
 
 def test_bad_settings(data_dir, monkeypatch):
-    with pytest.raises(UserError, match=r"data.stride: expected at most 18, the context of a window beside"):
+    with pytest.raises(UserError, match=r"data.stride: expected at most 18, the context of a window after"):
         answers(data_dir, stride=19).check()
+    with pytest.raises(UserError, match=r"data.question_length: expected at most \d+, so that a window of .*, got 999"):
+        answers(data_dir, stride=1, question_length=999).check()
     read = records.Records.read
 
     def moved(self, start, stop):

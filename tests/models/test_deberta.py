@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import Deberta, MaskDecoder, deberta_v3
+from txjax.decoding import generator_for
+from txjax.models import Deberta, Decoder, MaskDecoder, deberta_v3
 from txjax.nn import (
+    Attention,
     DisentangledAttention,
     Init,
     LayerContext,
@@ -110,11 +112,24 @@ def test_the_mask_decoder_adds_absolute_positions_and_has_no_layer_of_its_own() 
         ({"positions": NoPositions()}, r"config.model.positions: expected RelativeEmbeddings\(\)"),
         ({"kv_heads": 1}, "config.model.kv_heads: expected None"),
         ({"positions": RelativeEmbeddings(max_distance=8, buckets=16)}, "max_distance: expected more than half"),
+        ({"attention": Attention()}, r"config.model.attention: expected DisentangledAttention\(\), .*got 'Attention'"),
+        (
+            {"mask_decoder": MaskDecoder(positions=Learned(max_length=L - 1))},
+            r"config.model.mask_decoder.positions.max_length: expected at least",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_named(fields: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         shapes(deberta(**fields), TOKENS)
+
+
+def test_it_has_no_cache_and_says_so() -> None:
+    attention, positions = DisentangledAttention(), RelativeEmbeddings(max_distance=4)
+    model = Decoder(vocab=11, width=8, depth=1, heads=2, attention=attention, positions=positions)
+    params = shapes(model, TOKENS)
+    with pytest.raises(UserError, match=r"config.model.attention: expected attention with a cache, .*got 'Disent"):
+        generator_for(model, params, {"tokens": TOKENS}, L)
 
 
 @pytest.mark.slow

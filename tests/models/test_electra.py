@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from txjax.models import Bert, Electra, GradientDisentangled, Separate, Shared
-from txjax.nn import Learned, ReplacedTokens
+from txjax.nn import Learned, ReplacedTokens, Rotary
 from txjax.types import UserError
 
 from made import call, forward, shapes, variables
@@ -23,6 +23,11 @@ def electra(width: int = 8, **fields: object) -> Electra:
 
     discriminator = encoder(width=width, embed_width=8, head=ReplacedTokens())
     return Electra(**{"generator": encoder(width=8), "discriminator": discriminator, **fields})
+
+
+def small(**fields: Any) -> Bert:
+    sizes: dict[str, Any] = dict(vocab=V, width=8, depth=1, heads=2)
+    return Bert(**sizes | {"positions": Learned(max_length=5)} | fields)
 
 
 def gradients(model: Electra, params: dict) -> dict:
@@ -64,6 +69,11 @@ def test_who_trains_the_shared_table() -> None:
     [
         ({"discriminator": Bert(vocab=V, width=6, depth=1, heads=2)}, "discriminator.embed_width: expected 8, .*got 6"),
         ({"discriminator": Bert(vocab=7, width=8, depth=1, heads=2)}, "discriminator.vocab: expected 11, .*got 7"),
+        ({"discriminator": small(types=None)}, "discriminator.types: expected 2, as the generator's, .*got None"),
+        ({"discriminator": small(positions=Rotary())}, r"discriminator.positions: expected .*Learned.*, got None"),
+        ({"discriminator": small()}, r"discriminator.head: expected ReplacedTokens\(\), got 'MaskedTokens'"),
+        ({"generator": small(head=ReplacedTokens())}, r"generator.head: expected MaskedTokens\(\), got 'Replaced"),
+        ({"generator": small(head=None)}, r"generator.head: expected MaskedTokens\(\), got 'NoneType'"),
     ],
 )
 def test_encoders_that_do_not_fit_are_named(fields: dict, message: str) -> None:

@@ -10,7 +10,17 @@ from flax.core import meta
 
 from txjax.decoding import empty_cache
 from txjax.models import Bert, Decoder
-from txjax.nn import MAPS, Alibi, Attention, EluPlusOne, FavorPlus, LinearAttention, NoPositions, Rotary
+from txjax.nn import (
+    MAPS,
+    Alibi,
+    Attention,
+    EluPlusOne,
+    FavorPlus,
+    LinearAttention,
+    NoPositions,
+    RelativeEmbeddings,
+    Rotary,
+)
 from txjax.nn.attention.feature_maps import orthogonal_rows
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
 from txjax.types import UserError
@@ -162,6 +172,8 @@ def test_it_replaces_attention_in_any_block() -> None:
     )
     with pytest.raises(UserError, match=r"config\.model\.positions: expected positions that add nothing to scores"):
         shapes(model(EluPlusOne(), positions=Alibi()), tokens)
+    with pytest.raises(UserError, match=r"config\.model\.positions: expected positions that add nothing to scores"):
+        shapes(model(EluPlusOne(), positions=RelativeEmbeddings()), tokens)
     encoder = Bert(vocab=11, width=8, depth=1, heads=2, positions=NoPositions(), attention=LinearAttention(), head=None)
     drawn = variables(encoder, tokens)
     # Without positions an encoder's features move with its tokens, whatever the chunks.

@@ -11,7 +11,7 @@ from txjax.data import TextWindows
 from txjax.models import Bert
 from txjax.models.text.electra import Replaced
 from txjax.nn import Logits
-from txjax.objectives import ReplacedToken
+from txjax.objectives import MaskedToken, ReplacedToken
 from txjax.objectives.replaced_token import ranked
 from txjax.types import UserError
 
@@ -102,3 +102,7 @@ def test_one_encoder_is_refused() -> None:
     model = Bert(vocab=256, width=8, depth=1, heads=2)
     with pytest.raises(UserError, match="config.model: expected Electra, .*got 'Bert'; MaskedToken"):
         ReplacedToken(mask_id=MASK, vocab=V).check(model, TextWindows(name="txjax_python_text", length=8))
+    electra = Stub(np.zeros(V), lambda tokens: tokens)
+    electra.apply = lambda *given, **named: Replaced(None, None, None)
+    with pytest.raises(UserError, match=r"predicts masked tokens, got 'Stub'; .* ReplacedToken\(\) trains Electra"):
+        MaskedToken(mask_id=MASK, vocab=V)(electra, {}, batch(1), jax.random.key(0), False)

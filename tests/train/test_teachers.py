@@ -99,8 +99,12 @@ def test_without_a_run_it_is_random_and_the_log_says_so(caplog):
             lambda run: student(From(run, here="teacher"), teacher=bert(depth=3)),
             ["config.init_from", "teacher/layers/block", "resize"],
         ),
+        (
+            lambda run: student(teacher=bert(positions=Learned(max_length=9))),
+            ["config.objective.teacher.positions.max_length", "at least the input's length of 16", "got 9"],
+        ),
     ],
-    ids=["no teacher", "trained", "another vocabulary", "another tokenizer", "another depth"],
+    ids=["no teacher", "trained", "another vocabulary", "another tokenizer", "another depth", "shorter texts"],
 )
 def test_what_doesnt_suit_is_one_line(run, change, words):
     with pytest.raises(UserError) as error:

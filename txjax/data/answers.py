@@ -60,9 +60,13 @@ class Answers(Sentences):
             raise UserError("data.answer_feature", "a sequence of text and answer_start", f"no {min(missing)}")
         self.tokenizer.offsets("")
         shortest = self.length - self.markers() - self.question_length
+        if self.stride is not None and shortest < 1:
+            most = self.question_length + shortest - 1
+            expected = f"at most {most}, so that a window of data.length = {self.length} has some context"
+            raise UserError("data.question_length", expected, self.question_length)
         if self.stride is not None and self.stride > shortest:
             expected = (
-                f"at most {shortest}, the context of a window beside data.question_length = {self.question_length}"
+                f"at most {shortest}, the context of a window after data.question_length = {self.question_length}"
             )
             raise UserError("data.stride", expected, self.stride)
 

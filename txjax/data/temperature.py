@@ -10,8 +10,8 @@ from txjax.types import config_field
 class Temperature:
     """Shares in proportion to size^alpha (Lample and Conneau 2019, 3.1; Conneau et al. 2020), for `Mixture.weights`.
 
-    alpha = 1 / T for a sampling temperature T (Arivazhagan et al. 2019). XLM has 0.5 for its masked tokens and 0.7 for
-    its monolingual streams, XLM-R 0.3.
+    alpha = 1 / T for a sampling temperature T (Arivazhagan et al. 2019). XLM has 0.5 for the text of its vocabulary
+    and 0.7 for its training, XLM-R 0.3.
 
     Attributes:
       alpha: 1 is in proportion to the sizes, near 0 all parts have nearly equal shares.

@@ -1,6 +1,14 @@
 """Objectives: pure functions from a model and a batch to losses and metrics, as sums and counts."""
 
-from txjax.objectives.base import Objective, apply_model, check_vocab, example_keys, missing_keys, select_keys
+from txjax.objectives.base import (
+    Objective,
+    apply_model,
+    check_vocab,
+    example_keys,
+    languages_of,
+    missing_keys,
+    select_keys,
+)
 from txjax.objectives.classification import Classification, Regression
 from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
@@ -37,5 +45,6 @@ __all__ = [
     "select_keys",
     "apply_model",
     "check_vocab",
+    "languages_of",
     "missing_keys",
 ]

@@ -19,7 +19,7 @@ class Objective:
     """The loss and metrics, as a pure function of a model, its variables and a batch.
 
     Attributes:
-      frozen: prefixes of parameters, of models beside the run's, that come from `init_from` and are not trained.
+      frozen: prefixes of parameters, of models other than the run's, that come from `init_from` and are not trained.
     """
 
     frozen: ClassVar[tuple[str, ...]] = ()
@@ -87,10 +87,7 @@ def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
 def check_languages(model: Any, data: Dataset, field: str = "config.data") -> None:
     """Raises UserError if the data has more languages than the model has vectors for, other ones in a part, or none."""
     known = getattr(model, "languages", None)
-    found = {names: path for path, node in walk(data, field) if (names := getattr(node, "languages", ()))}
-    if len(found) > 1:
-        one, other = list(found)[:2]
-        raise UserError(f"{found[other]}.languages", f"those of {found[one]}: {', '.join(one)}", ", ".join(other))
+    found = languages_of(data, field)
     for names in found:
         if known is not None and known < len(names):
             expected = f"at least {len(names)}, the languages of {field}: {', '.join(names)}"
@@ -98,6 +95,23 @@ def check_languages(model: Any, data: Dataset, field: str = "config.data") -> No
     if known is not None and not found and data.vocab() is not None and "tokens" in data.spec():
         expected = f"examples with the ids of their languages, since config.model.languages is {known}"
         raise UserError(field, expected, type(data).__name__, hint="InLanguage(data, ...) gives them")
+
+
+def languages_of(config: Any, field: str = "config") -> set[tuple[str, ...]]:
+    """The names of the languages of the data sets in a config, in the order of their ids: at most one tuple.
+
+    Raises:
+      UserError: two data sets have other names, or another order.
+    """
+    found = {
+        names: path
+        for path, node in walk(config, field)
+        if isinstance(names := getattr(node, "languages", None), tuple)
+    }
+    if len(found) > 1:
+        one, other = list(found)[:2]
+        raise UserError(f"{found[other]}.languages", f"those of {found[one]}: {', '.join(one)}", ", ".join(other))
+    return set(found)
 
 
 def check_special_tokens(field: str, ids: Iterable[int], data: Dataset, needed: str) -> None:

@@ -1,4 +1,4 @@
-"""Distillation: a model learns from another one's outputs and features, beside the labels."""
+"""Distillation: a model learns from another one's outputs and features, and from the labels."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -85,9 +85,16 @@ class Distillation(Objective):
                 raise UserError(f"objective.teacher.{name}", f"{ours}, as config.model.{name}", theirs, hint=hint)
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
-        """The variables of both; the student's are drawn as without a teacher."""
+        """The variables of both; the student's are drawn as without a teacher.
+
+        Raises:
+          UserError: the teacher can't read the inputs; its fields are named by their place in the objective.
+        """
         student = self.objective.init(model, rngs, batch)
-        teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
+        try:
+            teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
+        except UserError as error:
+            raise error.inside("config.objective.teacher", "config.model") from None
         drawn = traverse_util.flatten_dict(student) | traverse_util.flatten_dict(teacher)
         return traverse_util.unflatten_dict(drawn)
 

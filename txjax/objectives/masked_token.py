@@ -74,7 +74,11 @@ class MaskedToken(Objective):
         tokens, weights = batch["tokens"], batch["weights"]
         corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
-        (logits, pair_logits), aux = apply_model(model, variables, inputs, batch, key, train)
+        output, aux = apply_model(model, variables, inputs, batch, key, train)
+        if not isinstance(output, tuple) or len(output) != 2:
+            hint = "its head must be MaskedTokens(); ReplacedToken() trains Electra"
+            raise UserError("config.model", "a model that predicts masked tokens", type(model).__name__, hint=hint)
+        logits, pair_logits = output
         # Logits of the chosen positions only: one in seven at BERT's rate.
         targets, weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
         logits = Logits.of(logits).take(positions)

@@ -50,7 +50,7 @@ def train_only(*patterns: str) -> tuple[Group, ...]:
 def train_all_but(*patterns: str) -> tuple[Group, ...]:
     """`default_groups`, but the parameters whose whole path matches one of these patterns are frozen.
 
-    `train_all_but("teacher/.*")` trains a student beside its teacher (`objectives.Distillation`).
+    `train_all_but("teacher/.*")` trains a student and not its teacher (`objectives.Distillation`).
     """
     frozen = "|".join(f"({pattern})" for pattern in patterns)
     trained = [dataclasses.replace(group, pattern=rf"(?!({frozen})$){group.pattern}") for group in default_groups()]

@@ -11,7 +11,7 @@ import numpy as np
 from txjax.data import Dataset, Source, Tasks
 from txjax.data.keys import check_spec
 from txjax.experiment import Experiment, resolved
-from txjax.objectives import check_vocab, missing_keys
+from txjax.objectives import check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
 from txjax.tree import check_fields
@@ -39,6 +39,7 @@ def check(experiment: Experiment) -> None:
                 raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
             check_vocab(of_model, evaluator.data, field)
             evaluator.check(of_model, goal, of_train)
+    languages_of(experiment)
     _check_best(experiment)
     check_shared_modules(experiment)
     check_frozen(experiment)

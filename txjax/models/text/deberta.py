@@ -20,7 +20,7 @@ from txjax.nn import (
     apply_again,
     quantized,
 )
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 @dataclasses.dataclass
@@ -66,7 +66,10 @@ class Deberta(Bert, kw_only=True):
             _, streams = stack(x, context, every=True)
             before = streams[-2] if self.depth > 1 else x
             positions = self.mask_decoder.positions.clone(parent=self, name="positions_absolute")
-            x = positions.add(before, window.positions)
+            try:
+                x = positions.add(before, window.positions)
+            except UserError as error:
+                raise error.inside("config.model.mask_decoder.positions", "config.model.positions") from None
             reading = dataclasses.replace(context, memory=Memory(before))
             for _ in range(self.mask_decoder.steps):
                 x = apply_again(stack, -1, x, reading)

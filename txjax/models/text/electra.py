@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
@@ -67,6 +67,9 @@ class Electra(Model, kw_only=True):
         Args:
           segments, positions, types: as in `Bert`.
           replace: from the generator's logits to the discriminator's tokens. If None, it is given `tokens` too.
+
+        Raises:
+          UserError: the two don't fit each other, or have other heads than those above.
         """
         if self.discriminator.vocab != self.vocab:
             expected = f"{self.vocab}, the generator's"
@@ -74,8 +77,12 @@ class Electra(Model, kw_only=True):
         given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "train": train}
         embeddings = self.generator.embeddings(self)
         predicted: Any = self.generator(tokens, **given, embeddings=embeddings)
+        if not isinstance(predicted, tuple):
+            raise _head("generator", "MaskedTokens()", self.generator)
         seen = tokens if replace is None else replace(Logits.of(predicted[0]))
-        scores: Float[Array, "B L"] = self.discriminator(seen, **given, embeddings=self.sharing(embeddings, self))
+        scores: Any = self.discriminator(seen, **given, embeddings=self.sharing(embeddings, self))
+        if getattr(scores, "shape", ()) != tokens.shape:
+            raise _head("discriminator", "ReplacedTokens()", self.discriminator)
         return Replaced(predicted[0], seen, scores)
 
     @nn.nowrap
@@ -88,3 +95,8 @@ class Electra(Model, kw_only=True):
         if part == "generator":
             return self.generator, Shared().tables(params) | params[part]
         return self.discriminator, self.sharing.tables(params) | params[part]
+
+
+def _head(part: str, expected: str, encoder: Bert) -> UserError:
+    """The error of an encoder whose head gives another output."""
+    return UserError(f"config.model.{part}.head", expected, type(encoder.head).__name__)

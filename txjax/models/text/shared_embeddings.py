@@ -9,8 +9,9 @@ import jax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
+from txjax import tree
 from txjax.models.text.embeddings import Embeddings
-from txjax.nn import Embed
+from txjax.nn import Embed, Positions
 from txjax.types import PyTree, UserError
 
 _NAMES = ("embed", "embed_types", "embed_languages", "positions")
@@ -24,7 +25,7 @@ class Sharing:
         """The discriminator's embeddings; new parameters are the model's. If None, it has its own.
 
         Raises:
-          UserError: the two have embeddings of different widths.
+          UserError: the two have embeddings of different widths or kinds.
         """
         raise NotImplementedError
 
@@ -53,6 +54,11 @@ class Shared(Sharing):
         if width != own:
             expected = f"{width}, the width of the generator's embeddings, which are shared"
             raise UserError("config.model.discriminator.embed_width", expected, own)
+        for field in ("types", "languages", "positions"):
+            generators, own = (_added(getattr(part, field)) for part in (model.generator, model.discriminator))
+            if generators != own:
+                expected = f"{generators}, as the generator's, which are shared"
+                raise UserError(f"config.model.discriminator.{field}", expected, own)
         return embeddings
 
     def tables(self, params: PyTree) -> PyTree:
@@ -74,6 +80,16 @@ class GradientDisentangled(Shared):
     def tables(self, params: PyTree) -> PyTree:
         embed = jax.tree.map(operator.add, params["embed"], params["embed_difference"])
         return super().tables(params) | {"embed": embed}
+
+
+def _added(field: Any) -> Any:
+    """A field that decides which embeddings are added, without a model around it; None for other positions."""
+    if not isinstance(field, Positions):
+        return field
+    if type(field).add is Positions.add:
+        return None
+    fields = (f"{each.name}={getattr(field, each.name)}" for each in tree.config_fields(field))
+    return f"{type(field).__name__}({', '.join(fields)})"
 
 
 class _Zeros(Embed):

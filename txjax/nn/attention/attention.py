@@ -232,6 +232,9 @@ class Attention(MultiHead):
         self, query: Float[Array, "B L H K"], key: Float[Array, "B S G K"], context: LayerContext
     ) -> Float[Array, "#B H L S"] | None:
         """What is added to the scores, float32. If None, nothing."""
+        if context.relative is not None:
+            expected = "DisentangledAttention(), which reads RelativeEmbeddings"
+            raise UserError("config.model.attention", expected, type(self).__name__)
         return context.bias
 
     @nn.nowrap

@@ -58,6 +58,9 @@ class DisentangledAttention(Attention):
             raise UserError("config.model.positions", "RelativeEmbeddings()", hint=hint)
         if self.kv_heads not in (None, self.heads):
             raise UserError("config.model.kv_heads", "None for DisentangledAttention", self.kv_heads)
+        if context.index is not None:
+            expected, got = "attention with a cache, for generation", type(self).__name__
+            raise UserError("config.model.attention", expected, got, hint="it reads the distances in one window")
         rows = context.relative[0]
         *sources, values = self.inputs(x, context)
 

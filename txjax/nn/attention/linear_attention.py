@@ -41,8 +41,9 @@ class LinearAttention(MultiHead):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
-        """Attention under `context`. Raises UserError for positions that are a bias of the scores."""
-        if context.bias is not None or context.mask.allowed is not None or context.mask.window is not None:
+        """Attention under `context`. Raises UserError for positions that change the scores."""
+        scored = context.bias, context.relative, context.mask.allowed, context.mask.window
+        if any(part is not None for part in scored):
             hint = "there are no scores: choose Rotary(), Sinusoidal(), Learned() or NoPositions()"
             raise UserError("config.model.positions", "positions that add nothing to scores", hint=hint)
         query, key, value = (self.project(name, x) for name in ("query", "key", "value"))

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from flax.errors import NameInUseError
+
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.types import UserError, near_misses
 
@@ -20,8 +22,12 @@ class Heads(Head):
     heads: dict[str, Head]
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> dict[str, Any]:
-        """The output of each head, by name."""
-        return {name: head(encoded, context) for name, head in self.heads.items()}
+        """The output of each head, by name. Raises UserError if two have parameters of one name."""
+        try:
+            return {name: head(encoded, context) for name, head in self.heads.items()}
+        except NameInUseError as error:
+            expected = "heads whose parameters have names of their own"
+            raise UserError("config.model.head.heads", expected, ", ".join(self.heads)) from error
 
     def head(self, task: str) -> Head:
         """The head of a task. Raises UserError if there is none of that name."""
