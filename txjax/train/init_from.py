@@ -20,7 +20,7 @@ from txjax.io.files import replace_text
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
 from txjax.train.frozen_parts import check_given
-from txjax.train.init_labels import check_labels
+from txjax.train.init_names import check_names
 from txjax.train.init_tokenizers import check_tokenizers
 from txjax.train.state import Layout
 from txjax.train.workdir import read_checkpoints
@@ -182,7 +182,7 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
     rows = match(sources, stored_variables(here), axes)
     runs = [(each.name, each.workdir) for each in steps]
     check_tokenizers(rows, axes, experiment.data, runs)
-    check_labels(rows, axes, experiment.data, runs)
+    check_names(rows, axes, experiment.data, runs)
     check_given(experiment, rows)
     return InitSource(steps, rows)
 

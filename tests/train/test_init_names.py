@@ -1,4 +1,4 @@
-"""A run that starts from another one has its classes, where it takes its classifier."""
+"""A run that starts from another one has its classes and languages, where it takes their parameters."""
 
 import json
 
@@ -21,13 +21,13 @@ from made import fill
 NAMES = {"train": ("NOUN", "VERB", "ADJ"), "test": ("VERB", "NOUN", "ADJ"), "again": ("NOUN", "VERB", "ADJ")}
 
 
-def experiment(split: str) -> Experiment:
+def experiment(split: str, languages: tuple[str, ...] = ("en", "de")) -> Experiment:
     model = Bert(vocab=258, width=8, depth=1, heads=1, languages=2, head=TokenClasses(3))
-    data = InLanguage(TokenLabels("made", split, classes=3, length=8), "en", ("en", "de"))
+    data = InLanguage(TokenLabels("made", split, classes=3, length=8), "en", languages)
     return Experiment(model=model, objective=TokenClassification(), data=data, batch_size=8)
 
 
-def test_classes_of_other_names_are_refused(tmp_path, monkeypatch):
+def test_classes_and_languages_of_other_names_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(TokenLabels, "class_names", lambda self: NAMES[self.split])
     saved, workdir = experiment("train"), tmp_path / "run"
     with sharding.use_mesh(saved.mesh) as built:
@@ -36,9 +36,9 @@ def test_classes_of_other_names_are_refused(tmp_path, monkeypatch):
         store.save(3, fill(layout.abstract, 3), {"metrics": {}})
         store.wait()
 
-    def start(split: str, **fields):
+    def start(split: str, languages: tuple[str, ...] = ("en", "de"), **fields):
         (workdir / "config.json").write_text(json.dumps(tree.to_json(saved)))
-        other = experiment(split)
+        other = experiment(split, languages)
         other.init_from = From(str(workdir), **fields)
         with sharding.use_mesh(other.mesh):
             return find_init_source(other, layout)
@@ -49,6 +49,13 @@ def test_classes_of_other_names_are_refused(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=message + r", got 'VERB, NOUN, ADJ'; omit=\('head',\)") as error:
         start("test")
     assert "\n" not in str(error.value)
+
+    swapped = ("de", "en")
+    assert start("again", swapped, omit=("embed_languages",)).rows
+    with pytest.raises(
+        UserError, match=r"the languages of .*, which embed_languages/\S+ is taken from: en, de, got 'de, en'"
+    ):
+        start("again", swapped)
 
     for named, refused in (
         ({"0": "noun", "1": "verb", "2": "adj"}, False),  # as in an imported folder
