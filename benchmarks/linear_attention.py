@@ -4,8 +4,8 @@
         [--batch=1] [--features=128] [--steps=64] [--rounds=5] [--clock=wall|cpu]
 
 A token: one step of generation after a text of that length, the mean of `--steps` steps in one program. A pass: the
-logits of a whole text of that length. Models take turns in every round; the table has medians of the rounds. Below it
-is the first length at which a model is faster than the softmax.
+logits of a whole text of that length. All models and lengths take turns in every round; the table has medians of the
+rounds. Below it is the first length at which a model is faster than the softmax.
 """
 
 import argparse
@@ -32,6 +32,7 @@ from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  
 
 VOCAB = 256
 BASE = "softmax"
+Case = tuple[str, int]  # a model and a length
 
 
 def models(flags: argparse.Namespace) -> dict[str, tuple[Decoder, Any]]:
@@ -82,20 +83,21 @@ def seconds(work: Callable[[], Any], clock: Callable[[], float]) -> float:
     return clock() - begun
 
 
-def measured(
-    flags: argparse.Namespace, drawn: dict[str, tuple[Decoder, Any]], length: int
-) -> dict[str, tuple[float, float]]:
-    """Seconds of a token and of a pass, by model."""
-    ids = np.random.default_rng(0).integers(0, VOCAB, (flags.batch, length)).astype(np.int32)
-    tokens, clock = jnp.asarray(ids), contenders.CLOCKS[flags.clock]
+def medians(works: dict[Case, Callable[[], Any]], flags: argparse.Namespace) -> dict[Case, float]:
+    """Seconds of each work, all of which take turns."""
+    clock = contenders.CLOCKS[flags.clock]
+    rounds = [{case: seconds(work, clock) for case, work in works.items()} for _ in range(flags.rounds + 1)]
+    return {case: statistics.median(each[case] for each in rounds[1:]) for case in works}  # the first compiles
 
-    def medians(works: dict[str, Callable[[], Any]]) -> dict[str, float]:
-        rounds = [{name: seconds(work, clock) for name, work in works.items()} for _ in range(flags.rounds + 1)]
-        return {name: statistics.median(each[name] for each in rounds[1:]) for name in works}  # the first compiles
 
-    steps = medians({name: generating(*one, tokens, flags.steps) for name, one in drawn.items()})
-    passes = medians({name: reading(*one, tokens) for name, one in drawn.items()})
-    return {name: (steps[name] / flags.steps, passes[name]) for name in drawn}
+def measured(flags: argparse.Namespace, lengths: list[int]) -> tuple[dict[Case, float], dict[Case, float]]:
+    """Seconds of a token and of a pass."""
+    rng, drawn = np.random.default_rng(0), models(flags)
+    texts = {n: jnp.asarray(rng.integers(0, VOCAB, (flags.batch, n)), jnp.int32) for n in lengths}
+    # The memory of a pass slows the next one's start, so passes of one length are neighbours.
+    steps = {(name, n): generating(*one, texts[n], flags.steps) for name, one in drawn.items() for n in lengths}
+    passes = {(name, n): reading(*drawn[name], texts[n]) for n in lengths for name in drawn}
+    return {case: each / flags.steps for case, each in medians(steps, flags).items()}, medians(passes, flags)
 
 
 def main() -> None:
@@ -113,20 +115,21 @@ def main() -> None:
     )
     flags = parser.parse_args()
     lengths = [int(length) for length in flags.lengths.split(",")]
-    drawn = models(flags)
-    found = {length: measured(flags, drawn, length) for length in lengths}
+    both = measured(flags, lengths)
+    names = dict.fromkeys(name for name, _ in both[0])
     rows = []
-    for length, times in found.items():
-        base = times[BASE]
-        for name, (token, whole) in times.items():
-            cells = [f"{1e3 * token:.3f}", f"{base[0] / token:.2f}", f"{1e3 * whole:.2f}", f"{base[1] / whole:.2f}"]
-            rows.append([str(length), name, *cells])
+    for length in lengths:
+        for name in names:
+            rows.append([str(length), name])
+            for found in both:
+                own, base = found[name, length], found[BASE, length]
+                rows[-1] += [f"{1e3 * own:.2f}", f"{base / own:.2f}"]
     sizes = f"width {flags.width}, {flags.depth} layers, {flags.heads} heads, batch {flags.batch}"
     title = f"{os.cpu_count()} cores, {jax.default_backend()}: {sizes}, {flags.rounds} rounds"
     table(title, ["length", "model", "ms a token", "x softmax", "ms a pass", "x softmax"], rows)
-    for name in found[lengths[0]]:
+    for name in names:
         if name != BASE:
-            first = [next((n for n in lengths if found[n][name][what] < found[n][BASE][what]), None) for what in (0, 1)]
+            first = [next((n for n in lengths if found[name, n] < found[BASE, n]), None) for found in both]
             print(f"{name}: faster than the softmax from length {first[0]} on in a token, {first[1]} in a pass")
 
 
