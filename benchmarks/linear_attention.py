@@ -1,19 +1,20 @@
 """Time over the length of a text: softmax attention against linear attention, generating and reading.
 
     python benchmarks/linear_attention.py [--lengths=256,512,1024,2048,4096] [--width=256] [--depth=4] [--heads=4]
-        [--batch=1] [--features=128] [--steps=32] [--rounds=5]
+        [--batch=1] [--features=128] [--steps=64] [--rounds=5] [--clock=wall|cpu]
 
 A token: one step of generation after a text of that length, the mean of `--steps` steps in one program. A pass: the
-logits of a whole text of that length. Models take turns in every round; the table has medians of the rounds. Below it
-is the first length at which a model is faster than the softmax.
+logits of a whole text of that length. All models and lengths take turns in every round; the table has medians of the
+rounds. Below it is the first length at which a model is faster than the softmax.
 """
 
 import argparse
 import os
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
+
+import contenders  # beside this file
 
 from txjax.backend import jit, prepare
 
@@ -31,15 +32,23 @@ from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  
 
 VOCAB = 256
 BASE = "softmax"
+Case = tuple[str, int]  # a model and a length
 
 
-def mixers(features: int) -> dict[str, Any]:
-    """The contenders."""
-    return {
+def models(flags: argparse.Namespace) -> dict[str, tuple[Decoder, Any]]:
+    """The contenders: each model and its variables."""
+    mixers = {
         BASE: Attention(),
         "elu + 1": LinearAttention(features=EluPlusOne()),
-        f"FAVOR+ {features}": LinearAttention(features=FavorPlus(features=features)),
+        f"FAVOR+ {flags.features}": LinearAttention(features=FavorPlus(features=flags.features)),
     }
+    sizes: dict[str, Any] = dict(vocab=VOCAB, width=flags.width, depth=flags.depth, heads=flags.heads)
+
+    def drawn(model: Decoder) -> tuple[Decoder, Any]:
+        draw = jax.jit(lambda: model.init(jax.random.key(0, impl="rbg"), jnp.zeros((1, 1), jnp.int32)))
+        return model, meta.unbox(draw())
+
+    return {name: drawn(Decoder(**sizes, positions=Rotary(), attention=mixer)) for name, mixer in mixers.items()}
 
 
 def generating(model: Decoder, variables: Any, tokens: jax.Array, steps: int) -> Callable[[], Any]:
@@ -68,29 +77,29 @@ def reading(model: Decoder, variables: Any, tokens: jax.Array) -> Callable[[], A
     return lambda: program(variables, tokens)
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
+def seconds(work: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """Of the second time: the first one finds the caches and the freed memory of what ran before."""
     jax.block_until_ready(work())
-    return time.perf_counter() - begun
+    begun = clock()
+    jax.block_until_ready(work())
+    return clock() - begun
 
 
-def measured(flags: argparse.Namespace, length: int) -> dict[str, tuple[float, float]]:
-    """Seconds of a token and of a pass, by model."""
-    ids = np.random.default_rng(0).integers(0, VOCAB, (flags.batch, length)).astype(np.int32)
-    tokens, works = jnp.asarray(ids), {}
-    for name, mixer in mixers(flags.features).items():
-        sizes: dict[str, Any] = dict(vocab=VOCAB, width=flags.width, depth=flags.depth, heads=flags.heads)
-        model = Decoder(**sizes, positions=Rotary(), attention=mixer)
-        variables = meta.unbox(jax.jit(lambda m=model: m.init(jax.random.key(0, impl="rbg"), tokens[:, :1]))())
-        works[name] = generating(model, variables, tokens, flags.steps), reading(model, variables, tokens)
-    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
-    for _ in range(flags.rounds + 1):  # the first round compiles
-        for name, (token, whole) in works.items():
-            seen[name].append((seconds(token) / flags.steps, seconds(whole)))
-    medians = {
-        name: [statistics.median(each) for each in zip(*rounds[1:], strict=True)] for name, rounds in seen.items()
-    }
-    return {name: (token, whole) for name, (token, whole) in medians.items()}
+def medians(works: dict[Case, Callable[[], Any]], flags: argparse.Namespace) -> dict[Case, float]:
+    """Seconds of each work, all of which take turns."""
+    clock = contenders.CLOCKS[flags.clock]
+    rounds = [{case: seconds(work, clock) for case, work in works.items()} for _ in range(flags.rounds)]
+    return {case: statistics.median(each[case] for each in rounds) for case in works}
+
+
+def measured(flags: argparse.Namespace, lengths: list[int]) -> tuple[dict[Case, float], dict[Case, float]]:
+    """Seconds of a token and of a pass."""
+    rng, drawn = np.random.default_rng(0), models(flags)
+    texts = {n: jnp.asarray(rng.integers(0, VOCAB, (flags.batch, n)), jnp.int32) for n in lengths}
+    cases = [(name, n) for name in drawn for n in lengths]
+    steps = {(name, n): generating(*drawn[name], texts[n], flags.steps) for name, n in cases}
+    passes = {(name, n): reading(*drawn[name], texts[n]) for name, n in cases}
+    return {case: each / flags.steps for case, each in medians(steps, flags).items()}, medians(passes, flags)
 
 
 def main() -> None:
@@ -101,23 +110,28 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--batch", type=int, default=1, help="texts")
     parser.add_argument("--features", type=int, default=128, help="random features of FAVOR+")
-    parser.add_argument("--steps", type=int, default=32, help="generated tokens a round")
+    parser.add_argument("--steps", type=int, default=64, help="generated tokens a round")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--clock", default="wall", choices=tuple(contenders.CLOCKS), help="cpu: for one core of a busy machine"
+    )
     flags = parser.parse_args()
     lengths = [int(length) for length in flags.lengths.split(",")]
-    found = {length: measured(flags, length) for length in lengths}
+    both = measured(flags, lengths)
+    names = dict.fromkeys(name for name, _ in both[0])
     rows = []
-    for length, models in found.items():
-        base = models[BASE]
-        for name, (token, whole) in models.items():
-            times = [f"{1e3 * token:.3f}", f"{base[0] / token:.2f}", f"{1e3 * whole:.2f}", f"{base[1] / whole:.2f}"]
-            rows.append([str(length), name, *times])
+    for length in lengths:
+        for name in names:
+            rows.append([str(length), name])
+            for found in both:
+                own, base = found[name, length], found[BASE, length]
+                rows[-1] += [f"{1e3 * own:.2f}", f"{base / own:.2f}"]
     sizes = f"width {flags.width}, {flags.depth} layers, {flags.heads} heads, batch {flags.batch}"
     title = f"{os.cpu_count()} cores, {jax.default_backend()}: {sizes}, {flags.rounds} rounds"
     table(title, ["length", "model", "ms a token", "x softmax", "ms a pass", "x softmax"], rows)
-    for name in found[lengths[0]]:
+    for name in names:
         if name != BASE:
-            first = [next((n for n in lengths if found[n][name][what] < found[n][BASE][what]), None) for what in (0, 1)]
+            first = [next((n for n in lengths if found[name, n] < found[BASE, n]), None) for found in both]
             print(f"{name}: faster than the softmax from length {first[0]} on in a token, {first[1]} in a pass")
 
 

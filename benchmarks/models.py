@@ -1,6 +1,7 @@
 """The models of the benchmarks as experiments, and synthetic data for them."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -8,11 +9,13 @@ import numpy as np
 from txjax.data import Bytes, Dataset, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import deberta_v3
 from txjax.models.text.decoder import gpt, llama
+from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import t5, transformer
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, LayerNorm, Learned
-from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken
+from txjax.nn import Classes, FirstToken, LayerNorm, Learned, ReplacedTokens
+from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Objective, ReplacedToken
 from txjax.optim import AdamW
 from txjax.train.state import batch_spec
 
@@ -22,11 +25,13 @@ SIZES: dict[str, dict[str, int]] = {
     "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
     "transformer": dict(vocab=8192, source=32, length=32, width=512, depth=6, heads=8, batch=64),
     "t5": dict(vocab=8192, source=128, length=32, width=512, depth=6, heads=8, batch=16),
+    "electra": dict(vocab=30522, length=128, width=256, depth=12, heads=4, batch=16),
+    "deberta": dict(vocab=8192, length=256, width=384, depth=6, heads=6, batch=8),
 }
 
 
 def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
-    """`gpt`, `llama`, `bert`, `vit`, `transformer` or `t5` in this size."""
+    """`gpt`, `llama`, `bert`, `vit`, `transformer`, `t5`, `electra` or `deberta` (version 3) in this size."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
     if name == "vit":
@@ -48,10 +53,22 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
         model = gpt(**size, max_length=length, dtype=dtype) if name == "gpt" else llama(**size, dtype=dtype)
         data = NextTokenWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
         return Experiment(model=model, objective=NextToken(), data=data, optimizer=optimizer, batch_size=batch)
-    model = Bert(**size, positions=Learned(max_length=length), dtype=dtype)
     data = TextWindows(name="txjax_python_text", length=length, tokenizer=Bytes(), boundaries=False)
-    objective = MaskedToken(mask_id=3, vocab=1000)
+    masking: dict[str, Any] = dict(mask_id=3, vocab=1000)
+    objective: Objective = ReplacedToken(**masking) if name == "electra" else MaskedToken(**masking)
+    positions = Learned(max_length=length)
+    if name == "electra":
+        model = electra(**size, positions=positions, dtype=dtype)
+    else:
+        model = deberta_v3(**size, dtype=dtype) if name == "deberta" else Bert(**size, positions=positions, dtype=dtype)
     return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)
+
+
+def electra(*, width: int, heads: int, **fields: Any) -> Electra:
+    """An ELECTRA of the proportions of its small model: a generator of a quarter, embeddings of half the width."""
+    fields["embed_width"] = width // 2
+    generator = Bert(width=width // 4, heads=heads // 4, **fields)
+    return Electra(generator=generator, discriminator=Bert(width=width, heads=heads, head=ReplacedTokens(), **fields))
 
 
 def made_up(run: Experiment) -> dict[str, np.ndarray]:

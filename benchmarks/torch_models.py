@@ -4,32 +4,11 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-import torch_encoder_decoder as encoder_decoder  # beside this file
+import torch_electra as electra
+import torch_encoder_decoder as encoder_decoder  # beside this file, as the next three
 from torch import nn
-
-
-class Block(nn.Module):
-    """A pre-norm or post-norm Transformer layer with fused queries, keys and values and fused attention."""
-
-    def __init__(self, width: int, heads: int, eps: float, causal: bool, post_norm: bool, gelu: str):
-        super().__init__()
-        self.heads, self.causal, self.post_norm = heads, causal, post_norm
-        self.norm1, self.norm2 = nn.LayerNorm(width, eps), nn.LayerNorm(width, eps)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(gelu), nn.Linear(4 * width, width))
-
-    def attention(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, width = x.shape
-        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        return self.out(y.transpose(1, 2).reshape(batch, length, width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.post_norm:
-            x = self.norm1(x + self.attention(x))
-            return self.norm2(x + self.mlp(x))
-        x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+from torch_block import Block
+from torch_deberta import Deberta
 
 
 class GPT(nn.Module):
@@ -148,6 +127,8 @@ KINDS: dict[str, type[nn.Module]] = {
     "vit": ViT,
     "transformer": encoder_decoder.Transformer,
     "t5": encoder_decoder.T5,
+    "electra": electra.Electra,
+    "deberta": Deberta,
 }
 
 
@@ -160,9 +141,11 @@ def made_up(kind: str, size: dict[str, int]) -> tuple[torch.Tensor, ...]:
         return torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, size["classes"], (batch,))
     vocab = min(size["vocab"], 1000)
     tokens = torch.randint(0, vocab, (batch, size["length"]))
-    if kind == "bert":
+    if kind in ("bert", "deberta", "electra"):
         count = round(0.15 * size["length"])
         chosen = torch.stack([torch.randperm(size["length"])[:count] for _ in range(batch)])
+        if kind == "electra":
+            return tokens, tokens.scatter(1, chosen, electra.MASK), chosen
         return tokens, chosen, torch.randint(0, vocab, chosen.shape)
     return tokens, torch.randint(0, vocab, tokens.shape)
 

@@ -1,0 +1,21 @@
+"""The models in PyTorch that the benchmarks time are those of txjax."""
+
+import jax
+import pytest
+
+from made import shapes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bert", "electra", "deberta"])
+def test_both_sides_have_equally_many_parameters(kind, root, monkeypatch):
+    torch = pytest.importorskip("torch", reason="txjax[parity]")
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    import torch_models
+    from models import SIZES, experiment, made_up
+
+    run = experiment(kind, SIZES[kind], "float32")
+    ours = sum(x.size for x in jax.tree.leaves(shapes(run.model, made_up(run)["tokens"])["params"]))
+    with torch.device("meta"):
+        theirs = torch_models.KINDS[kind](**{name: x for name, x in SIZES[kind].items() if name != "batch"})
+    assert ours == sum(p.numel() for p in theirs.parameters())
