@@ -48,13 +48,13 @@ def get_config(variant: str = "tlm") -> Experiment:
     if variant == "tagger":
         return tagger(model, tokenizer)
 
-    def sentences(language: str, split: str) -> Dataset:
-        text = Sentences(name=NAME, split=split, features=(language,), length=32, tokenizer=tokenizer)
+    def sentences(language: str, split: str, name: str | None = None) -> Dataset:
+        text = Sentences(name=name, split=split, features=(language,), length=32, tokenizer=tokenizer)
         return InLanguage(text, language, LANGUAGES)
 
-    def pairs(split: str) -> Bitext:
+    def pairs(split: str, name: str | None = None) -> Bitext:
         return Bitext(
-            name=NAME,
+            name=name,
             split=split,
             features=LANGUAGES,
             spoken=LANGUAGES,
@@ -66,9 +66,9 @@ def get_config(variant: str = "tlm") -> Experiment:
     def masked() -> MaskedToken:
         return MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000, rate=0.3)
 
-    alone = Mixture(parts={each: sentences(each, "train") for each in LANGUAGES}, weights=Temperature(alpha=0.7))
+    alone = Mixture(parts={each: sentences(each, "train", NAME) for each in LANGUAGES}, weights=Temperature(alpha=0.7))
     with_pairs = variant != "mlm"
-    parts: dict[str, Dataset] = {"mlm": alone} | ({"tlm": pairs("train")} if with_pairs else {})
+    parts: dict[str, Dataset] = {"mlm": alone} | ({"tlm": pairs("train", NAME)} if with_pairs else {})
     evals: dict[str, Evaluator] = {
         each: Evaluation(data=sentences(each, "validation"), every_steps=500, task="mlm") for each in LANGUAGES
     }

@@ -100,7 +100,7 @@ def test_limits_are_those_of_the_model():
     assert Limits.of("data", model, MaskedPatch.required_keys).ends == {}
     tagger = Bert(head=TokenClasses(7), vocab=11, width=8, depth=1, heads=1)
     ends = Limits.of("data", tagger, TokenClassification.required_keys).ends
-    assert ends == {"tokens": ("vocab", 11), "source_tokens": ("vocab", 11), "targets": seven}
+    assert ends == dict.fromkeys(("tokens", "source_tokens", "choice_tokens"), ("vocab", 11)) | {"targets": seven}
     assert Limits.of("data", ViT(**sizes), Classification.required_keys).ends == {}
 
 

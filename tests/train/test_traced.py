@@ -15,12 +15,35 @@ from evaluated import Pictures
 
 import txjax
 from txjax import sharding, tree
-from txjax.data import NextTokenWindows
+from txjax.data import NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, ConvNet, Decoder, ViT
-from txjax.nn import GPT2, Classes, FirstToken, LayerNorm, MeanTokens, Normal, RMSNorm, Rotary, Sinusoidal, Sinusoidal2D
+from txjax.models import MAE, Bert, ConvNet, Decoder, Electra, ViT
+from txjax.nn import (
+    GPT2,
+    Classes,
+    FirstToken,
+    Heads,
+    LastToken,
+    LayerNorm,
+    MeanTokens,
+    Normal,
+    ReplacedTokens,
+    RMSNorm,
+    Rotary,
+    Sinusoidal,
+    Sinusoidal2D,
+    Tied,
+)
 from txjax.nn.adapters import LoRA
-from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
+from txjax.objectives import (
+    Classification,
+    Distillation,
+    MaskedPatch,
+    MaskedToken,
+    NextToken,
+    ReplacedToken,
+    WithNextToken,
+)
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import (
     EMA,
@@ -38,12 +61,20 @@ from txjax.optim import (
 from txjax.train import traced
 from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.train.step import make_step
+from txjax.types import spec
 
 SIZES: dict[str, Any] = {"width": 8, "depth": 2, "heads": 2}
 TEXT = NextTokenWindows(name="txjax_python_text", length=8)
 # All numbers that are off by default are on: the program that leaves them out takes no argument for them.
 LOSS = CrossEntropy(label_smoothing=0.1, z_loss=0.01)
 GROUPS = Group(r".*(kernel|embedding)", lr=0.5), Group(r"(?!.*(kernel|embedding)$).*", weight_decay=0.5)
+
+
+class Labelled(TextWindows):
+    """Windows with a class each."""
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return super().spec() | {"label": spec((), "int32"), "weights": spec((), "float32")}
 
 
 def experiment(optimizer: Any, **fields: Any) -> Experiment:
@@ -55,6 +86,8 @@ def decoder(**fields: Any) -> Decoder:
     return Decoder(vocab=256, **SIZES, **fields)
 
 
+BERT: dict[str, Any] = {"vocab": 256, **SIZES}
+MASKED = MaskedToken(mask_id=1, vocab=256)
 # Between them they have every component that declares such a field.
 CASES: dict[str, Experiment] = {
     "AdamW": experiment(
@@ -85,6 +118,20 @@ CASES: dict[str, Experiment] = {
     "Adafactor": experiment(Adafactor(), model=decoder(initial=GPT2()), objective=NextToken()),
     "Muon": experiment(Muon(), model=decoder(), objective=NextToken()),
     "LoRA": experiment(AdamW(), model=decoder(adapter=LoRA(rank=2)), objective=NextToken()),
+    "Electra": experiment(
+        AdamW(),
+        model=Electra(generator=Bert(**BERT), discriminator=Bert(**BERT, head=ReplacedTokens())),
+        objective=ReplacedToken(mask_id=1, vocab=256),
+    ),
+    "Distillation": experiment(
+        AdamW(), model=Bert(**BERT), objective=Distillation(teacher=Bert(**BERT), objective=MASKED)
+    ),
+    "WithNextToken": experiment(
+        AdamW(),
+        model=decoder(head=Heads({"task": Classes(3, LastToken()), "text": Tied()})),
+        objective=WithNextToken(),
+        data=Labelled(name="txjax_python_text", length=8),
+    ),
     "ConvNet": experiment(
         AdamW(),
         model=ConvNet(width=8, depth=1, head=Classes(3, MeanTokens())),
