@@ -11,8 +11,7 @@ import subprocess
 import sys
 
 REMAT = "--config.model.stack.remat={}".format
-# FSDP over so many devices that a share of the width stays a multiple of 8 rows: XLA sends odd ones as sums (2.0 of the
-# least for 1600 / 64 = 25 rows).
+# FSDP over a part of the devices of v5p:4x4x4 and v5p:8x8x8: over all of them XLA gathers by sums (2.0 of the least).
 RUNS = {
     "vit-h/14": (
         "configs/vision/vit_imagenet.py:huge",
@@ -52,8 +51,14 @@ RUNS = {
             "v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=4", REMAT("full")],
         },
     ),
-    "llama-65b": ("configs/text/llama.py:65B", {"v5p:4x4x4": ["--config.microbatches=32"]}),
-    "llama3-405b": ("configs/text/llama3.py:405B", {"v5p:8x8x8": ["--config.microbatches=4"]}),
+    "llama-65b": (
+        "configs/text/llama.py:65B",
+        {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=32"]},
+    ),
+    "llama3-405b": (
+        "configs/text/llama3.py:405B",
+        {"v5p:8x8x8": ["--config.mesh.fsdp=64", "--config.mesh.tensor=8", "--config.microbatches=32"]},
+    ),
     # 1,600 windows are 64 times 25, so tensor parallelism takes the other factor of 8, which the vocabulary lacks.
     "gpt3-175b": (
         "configs/text/gpt3.py:175B",
