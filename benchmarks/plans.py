@@ -53,7 +53,7 @@ RUNS = {
     ),
     "llama-65b": (
         "configs/text/llama.py:65B",
-        {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=32"]},
+        {"v5p:4x4x4": ["--config.mesh.fsdp=32", "--config.mesh.tensor=2", "--config.microbatches=64"]},
     ),
     "llama3-405b": (
         "configs/text/llama3.py:405B",
@@ -88,8 +88,8 @@ RUNS = {
             },
         )
         for name, attention in (
-            ("linear", "LinearAttention()"),
-            ("favor", "LinearAttention(features=FavorPlus(features=128))"),
+            ("linear", "LinearAttention(use_bias=False)"),
+            ("favor", "LinearAttention(use_bias=False, features=FavorPlus(features=128))"),
         )
     },
     "roformer": ("configs/text/roformer.py", {"v5e:4x4": ["--config.model.attention.dropout=0"]}),
@@ -110,7 +110,10 @@ RUNS = {
         {"v5p:4x4x4": [f"--config.model.{part}.attention.dropout=0" for part in ("generator", "discriminator")]},
     ),
     # A bias of the scores rules out the kernel.
-    "deberta-xlarge": ("configs/text/deberta.py:xlarge", {"v5p:4x4x4": ["--config.microbatches=4"]}),
+    "deberta-xlarge": (
+        "configs/text/deberta.py:xlarge",
+        {"v5p:4x4x4": ["--config.mesh.data=8", "--config.mesh.fsdp=8"]},
+    ),
     "deberta-v3-large": (
         "configs/text/deberta.py:v3-large",
         {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=8"]},
@@ -150,7 +153,7 @@ def row(name: str, config: str, slice_: str, more: list[str]) -> str:
         f"{plan['collective_bytes_per_step'] / 2**30:.2f} GiB / {plan['collective_bytes_per_step'] / least:.2f}",
         f"{plan['step_seconds']:.3f} s",
         f"{plan['mfu']:.0%}",
-        f"{plan['attention'][0].partition(':')[0]}, {plan['kernels']}",
+        f"{(plan['attention'] or ['none'])[0].partition(':')[0]}, {plan['kernels']}",
         f"{plan['compile_seconds']:.0f} s",
     ]
     return "| " + " | ".join(cells) + " |"
