@@ -11,8 +11,7 @@ import subprocess
 import sys
 
 REMAT = "--config.model.stack.remat={}".format
-# FSDP over so many devices that a share of the width stays a multiple of 8 rows: XLA sends odd ones as sums (2.0 of the
-# least for 1600 / 64 = 25 rows).
+# FSDP over a part of the devices of v5p:4x4x4 and v5p:8x8x8: over all of them XLA gathers by sums (2.0 of the least).
 RUNS = {
     "vit-h/14": (
         "configs/vision/vit_imagenet.py:huge",
@@ -52,6 +51,49 @@ RUNS = {
             "v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=4", REMAT("full")],
         },
     ),
+    "llama-65b": (
+        "configs/text/llama.py:65B",
+        {"v5p:4x4x4": ["--config.mesh.fsdp=32", "--config.mesh.tensor=2", "--config.microbatches=64"]},
+    ),
+    "llama3-405b": (
+        "configs/text/llama3.py:405B",
+        {"v5p:8x8x8": ["--config.mesh.fsdp=64", "--config.mesh.tensor=8", "--config.microbatches=32"]},
+    ),
+    # 1,600 windows are 64 times 25, so tensor parallelism takes the other factor of 8, which the vocabulary lacks.
+    "gpt3-175b": (
+        "configs/text/gpt3.py:175B",
+        {
+            "v5p:8x8x8": [
+                "--config.mesh.fsdp=64",
+                "--config.mesh.tensor=8",
+                "--config.mesh.rules={'vocab': ()}",
+                "--config.microbatches=25",
+            ]
+        },
+    ),
+    "gpt-neo-2.7b": (
+        "configs/text/gpt_neo.py:2.7B",
+        {"v5e:16x16": ["--config.mesh.data=8", "--config.mesh.fsdp=32", "--config.microbatches=2"]},
+    ),
+    **{
+        f"gpt2-1.5b-{name}": (
+            "configs/text/gpt2.py:1.5B",
+            {
+                "v5e:16x16": [
+                    "--config.batch_size=512",
+                    "--config.mesh.data=32",
+                    "--config.mesh.fsdp=8",
+                    f"--config.model.attention={attention}",
+                ]
+            },
+        )
+        for name, attention in (
+            ("linear", "LinearAttention(use_bias=False)"),
+            ("favor", "LinearAttention(use_bias=False, features=FavorPlus(features=128))"),
+        )
+    },
+    "roformer": ("configs/text/roformer.py", {"v5e:4x4": ["--config.model.attention.dropout=0"]}),
+    "xlm": ("configs/text/xlm.py", {"v5p:4x4x4": ["--config.model.attention.dropout=0"]}),
     "transformer-base": ("configs/text/transformer_base.py", {"v5e:2x4": []}),
     "transformer-big": ("configs/text/transformer_base.py:big", {"v5e:2x4": []}),
     # A bias of the scores rules out the kernel.
@@ -65,14 +107,13 @@ RUNS = {
     # Dropout of the attention weights is left out, as for BERT.
     "electra-large": (
         "configs/text/electra.py:large",
-        {
-            "v5p:4x4x4": [
-                *(f"--config.model.{part}.attention.dropout=0" for part in ("generator", "discriminator")),
-                "--config.mesh.data=-1",
-            ]
-        },
+        {"v5p:4x4x4": [f"--config.model.{part}.attention.dropout=0" for part in ("generator", "discriminator")]},
     ),
     # A bias of the scores rules out the kernel.
+    "deberta-xlarge": (
+        "configs/text/deberta.py:xlarge",
+        {"v5p:4x4x4": ["--config.mesh.data=8", "--config.mesh.fsdp=8"]},
+    ),
     "deberta-v3-large": (
         "configs/text/deberta.py:v3-large",
         {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=8"]},
@@ -112,7 +153,7 @@ def row(name: str, config: str, slice_: str, more: list[str]) -> str:
         f"{plan['collective_bytes_per_step'] / 2**30:.2f} GiB / {plan['collective_bytes_per_step'] / least:.2f}",
         f"{plan['step_seconds']:.3f} s",
         f"{plan['mfu']:.0%}",
-        f"{plan['attention'][0].partition(':')[0]}, {plan['kernels']}",
+        f"{(plan['attention'] or ['none'])[0].partition(':')[0]}, {plan['kernels']}",
         f"{plan['compile_seconds']:.0f} s",
     ]
     return "| " + " | ".join(cells) + " |"

@@ -9,8 +9,8 @@ updates of 8,192 windows. The authors' text (Wikipedia, books, OpenWebText, stor
 distributed: C4 replaces it. The vocabularies are of this text, in the published sizes. The rates of version 3 are not
 confirmed; the authors' script for WikiText has 1e-4 in batches of 256.
 
-Cost: about 5e20 FLOPs for base, 2e21 for large, 4e21 for xlarge, 1.8e21 for v3-base and 6e21 for v3-large, by 6 a token
-and a parameter of the layers and logits; base takes 15 days of one H100 at 40% of its 989.5 TFLOP/s.
+Cost: 8.7e20 FLOPs for base (`flops_per_step` of manifest.json, times num_steps), 612 hours of one H100 at 40% of its
+989.5 TFLOP/s. large 2.6e21, xlarge 5.0e21, v3-xsmall 8.6e20, v3-small 1.5e21, v3-base 2.5e21, v3-large 7.6e21 FLOPs.
 Score: not run here. The authors' accuracies on MNLI (matched) are 91.3 (large), 90.6 (v3-base) and 91.8 (v3-large).
 """
 

@@ -7,8 +7,8 @@ Variants: small (a million updates of 128 windows of 128 tokens), base (766,000 
 (1,750,000 of 2,048 windows of 512). 15% of the tokens are masked, 25% for large. The optimizer is Adam with a decay of
 0.01, and its rate falls along a line to 0. BooksCorpus is not distributed any more: TFDS's `pg19` replaces it.
 
-Cost: 1.4e18 FLOPs for small, 6.4e19 for base and 3.1e21 for large by the paper's count; base takes 45 hours of one H100
-at 40% of its 989.5 TFLOP/s.
+Cost: 6.9e19 FLOPs for base (`flops_per_step` of manifest.json, times num_steps), 49 hours of one H100 at 40% of its
+989.5 TFLOP/s. small 1.2e18, large 4.1e21 FLOPs.
 Score: not run here. The released models' averages on the test set of GLUE are 77.4 (small), 82.7 (base) and 85.2
 (large). Large is this recipe; small and base are the paper's Small++ and Base++, trained longer (small for 4 million
 updates).

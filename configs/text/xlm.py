@@ -9,8 +9,8 @@ optimizer is that of the authors' command for these languages; the number of upd
 vocabulary is trained on English alone here, all that `Trained` can read: for a run that counts, train one on all the
 languages (shares of size^0.5) and give it as a `TokenizerFile`.
 
-Cost: 3.2e20 FLOPs (estimated: six times the 151M parameters of the layers, times tokens), 230 hours of one H100 at
-40% of its 989.5 TFLOP/s.
+Cost: 3.2e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 228 hours of one H100 at 40% of its 989.5
+TFLOP/s.
 Score: not run here. The paper has an average accuracy of 75.1 on XNLI's fifteen languages, zero-shot (table 1).
 """
 

@@ -27,6 +27,13 @@ def test_data_parallel_gradients():
     assert sent["add up gradients of copies"] == round(2 * parameters * 7 / 8) == sum(sent.values())
 
 
+def test_models_inside_a_model_choose_the_dtype():
+    parts = ["--config.model.generator.dtype=bfloat16", "--config.model.discriminator.dtype=bfloat16"]
+    experiment = config.load("configs/text/electra_tiny.py", [*parts, "--config.mesh.data=8"])
+    with laid_out(experiment, fake(8, "H100")) as layout:
+        assert sum(least(experiment, layout).values()) == pytest.approx(2 * layout.parameters * 2 * 7 / 8, abs=1)
+
+
 def test_context_parallel_keys_and_values():
     sent, parameters = least_of("gpt_tiny", sequence=8)
     assert sent["keys and values"] == round(2 * DEPTH * 2 * STREAM * 7 / 8)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from txjax import sharding
 from txjax.experiment import Experiment
+from txjax.models.model import Model
 from txjax.nn import Experts, StackRecord, record_stacks
 from txjax.sharding import Axes, is_axes
 from txjax.train.counting import forward_of
@@ -103,8 +104,9 @@ def _entries(x: Any) -> list[Axes]:
 
 
 def _width(experiment: Experiment) -> int:
-    """Bytes of one element of the activations."""
-    return jnp.dtype(getattr(experiment.model, "dtype", "float32")).itemsize
+    """Bytes of one element of the activations; the least of a model's parts that are models themselves."""
+    models = [node for _, node in walk(experiment.model) if isinstance(node, Model)]
+    return min((jnp.dtype(model.dtype).itemsize for model in models), default=4)
 
 
 def _stacks(experiment: Experiment, layout: Layout) -> list[StackRecord]:
