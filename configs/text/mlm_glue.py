@@ -10,12 +10,14 @@ Score: eval/valid/loss 6.09, nats a masked piece of `validation`; 12.9% found (o
 language model: `mlm_sentences.py` shows what more steps, more hidden pieces and an untied head bring.
 """
 
+from typing import Any
+
 from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, Sentences, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Learned, PreNorm
+from txjax.nn import Learned, MaskedTokens, PreNorm, Untied
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
 
@@ -26,22 +28,32 @@ def get_config() -> Experiment:
     pair = ("sentence1", "sentence2")
     features = {"cola": ("sentence",), "mrpc": pair, "stsb": pair}
 
+    shared: dict[str, Any] = dict(length=64, tokenizer=tokenizer)
+
     def sentences(split: str, **named: str) -> Mixture:
         """The parts' names, or none where they follow the training data's."""
         parts = {
-            task: Sentences(name=named.get(task), split=split, features=names, length=64, tokenizer=tokenizer)
+            task: Sentences(name=named.get(task), split=split, features=names, **shared)
             for task, names in features.items()
         }
         return Mixture(parts=parts)
 
     return Experiment(
-        model=Bert(vocab=4000, width=128, depth=2, heads=4, block=PreNorm(), positions=Learned(max_length=64)),
-        objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000),
+        model=Bert(
+            vocab=4000,
+            width=128,
+            depth=2,
+            heads=4,
+            head=MaskedTokens(logits=Untied()),
+            block=PreNorm(),
+            positions=Learned(max_length=64),
+        ),
+        objective=MaskedToken(mask_id=tokenizer.special("[MASK]"), vocab=4000, rate=0.3),
         data=sentences("train", **{task: f"glue/{task}" for task in features}),
-        evals={"valid": Evaluation(data=sentences("validation"), every_steps=500)},
-        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
-        checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
-        num_steps=1000,
-        batch_size=32,
-        log_every_steps=50,
+        evals={"valid": Evaluation(data=sentences("validation"), every_steps=1000)},
+        optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        checkpoint=Checkpoints(every_steps=1000, best="eval/valid/loss"),
+        num_steps=4000,
+        batch_size=64,
+        log_every_steps=100,
     )
