@@ -23,16 +23,16 @@ ALPHABET = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def get_config(positions: str = "rotary") -> Experiment:
-    letters = dict(length=128, tokenizer=Characters(alphabet=ALPHABET, specials=("[MASK]",)))
-    encoding = {"rotary": Rotary(), "learned": Learned(max_length=128)}[positions]
+    letters = dict(length=32, tokenizer=Characters(alphabet=ALPHABET, specials=("[MASK]",)), boundaries=False)
+    encoding = {"rotary": Rotary(), "learned": Learned(max_length=32)}[positions]
     return Experiment(
         model=Bert(vocab=len(ALPHABET) + 1, width=128, depth=4, heads=4, positions=encoding),
         objective=MaskedToken(mask_id=len(ALPHABET), vocab=len(ALPHABET)),
         data=TextWindows(name="tiny_shakespeare", split="train", **letters),
-        evals={"valid": Evaluation(data=TextWindows(split="validation", **letters), every_steps=250)},
-        optimizer=AdamW(peak_lr=1e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=100)),
+        evals={"valid": Evaluation(data=TextWindows(split="validation", **letters), every_steps=500)},
+        optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=200)),
         checkpoint=Checkpoints(every_steps=500, best="eval/valid/loss"),
         num_steps=2000,
-        batch_size=32,
+        batch_size=64,
         log_every_steps=50,
     )
