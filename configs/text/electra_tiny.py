@@ -2,9 +2,10 @@
 
     txjax train --config=configs/text/electra_tiny.py --workdir=runs/electra_tiny
 
-The generator has a quarter of the discriminator's width, as in ELECTRA small; both have one table of letters and one of
-positions, of width 64. Data, length and updates are those of `configs/text/roberta_tiny.py`. The data is TFDS's
-`tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
+The generator has a quarter of the discriminator's width, as in ELECTRA small; both have one table of letters, of width
+64. Data, length and updates are those of `configs/text/roberta_tiny.py`. Positions are rotary: with learned ones
+`replaced_auc` is 0.526 after as many updates. The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or
+TFDS_DATA_DIR gives its folder.
 
 Cost: 2,000 steps of 64 windows of 32 letters.
 Score: not measured yet. By chance `replaced_auc` is 0.5, and an answer of "never replaced" has an accuracy near 0.9.
@@ -17,7 +18,7 @@ from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models import Bert, Electra
-from txjax.nn import Learned, ReplacedTokens
+from txjax.nn import ReplacedTokens, Rotary
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear
 
@@ -29,7 +30,7 @@ def get_config() -> Experiment:
 
     def encoder(width: int, heads: int, **fields: Any) -> Bert:
         sizes: dict[str, Any] = dict(vocab=len(ALPHABET) + 1, width=width, depth=4, heads=heads, embed_width=64)
-        return Bert(positions=Learned(max_length=32), **sizes, **fields)
+        return Bert(positions=Rotary(), **sizes, **fields)
 
     return Experiment(
         model=Electra(generator=encoder(32, 1), discriminator=encoder(128, 4, head=ReplacedTokens())),
