@@ -5,8 +5,8 @@
 `wnut17` must be prepared in TFDS_DATA_DIR (docs/data.md). Scores are of whole entities, by seqeval (the extra `text`).
 Most entities of the test set occur in no other: from scratch this is a check of the way, not a good tagger.
 
-Cost: about 1 minute on two CPU cores (estimated).
-Score: not measured yet. A dictionary of the training set's entities has an F1 of 0.030.
+Cost: 600 steps, 1 minute on two CPU cores.
+Score: eval/entities/f1 0.083 of the test set (one seed). A dictionary of the training set's entities has 0.030.
 """
 
 from txjax.data import TokenLabels, Trained, WordPiece

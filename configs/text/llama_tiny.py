@@ -6,8 +6,8 @@ Rotary positions, RMSNorm, SwiGLU; two heads of keys and values for four of quer
 bounded logits (Gemma 2) and a z-loss (PaLM). The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or
 TFDS_DATA_DIR gives its folder.
 
-Cost: 2000 updates of 2048 letters, not timed yet.
-Score: not measured yet. Counts of three letters give 1.993 nats a letter of `validation`.
+Cost: 2,000 steps, 4 minutes on two busy CPU cores.
+Score: eval/valid/loss 1.451, nats a letter of `validation` (one seed). Counts of three letters give 1.993.
 """
 
 from txjax.checkpoint import Checkpoints
