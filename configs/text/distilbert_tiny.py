@@ -8,8 +8,9 @@ Variants: student (the default), teacher, and alone, the student from scratch an
 have the same steps and data: masked letters of TFDS's `tiny_shakespeare`, whose folder `--config.data.data_dir` or
 TFDS_DATA_DIR gives. What is measured is always the cross entropy of the masked letters.
 
-Cost: 2,000 steps of 64 windows of 32 letters each; a student's step has the teacher's forward pass, too.
-Score: not measured yet; 15% of the letters are hidden.
+Cost: 2,000 steps each: 4 minutes for teacher and student, 3 for alone, on one of two busy CPU cores.
+Score: student: eval/valid/loss 1.317, nats a masked letter of `validation`; the teacher has 1.386, and 1.475 is what
+the student reaches alone (one seed). The student's first layers have the teacher's 2,000 updates before its own.
 """
 
 from typing import Any

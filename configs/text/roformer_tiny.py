@@ -5,8 +5,9 @@
 
 The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
-Cost: 2000 updates of 4096 letters, not timed yet.
-Score: not measured yet. The letters on both sides give 1.565 nats a masked letter.
+Cost: 2,000 steps, 5 minutes on one of two busy CPU cores.
+Score: eval/valid/loss 1.201, nats a masked letter of `validation`, of which 64.5% are found (rotary, one seed).
+`configs/text/roberta_tiny.py`, with learned positions, has 1.396. The letters on both sides give 1.565.
 """
 
 from txjax.checkpoint import Checkpoints
