@@ -7,8 +7,9 @@ The generator has a quarter of the discriminator's width, as in ELECTRA small; b
 `replaced_auc` is 0.526 after as many updates. The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or
 TFDS_DATA_DIR gives its folder.
 
-Cost: 2,000 steps of 64 windows of 32 letters.
-Score: not measured yet. By chance `replaced_auc` is 0.5, and an answer of "never replaced" has an accuracy near 0.9.
+Cost: 2,000 steps, 7 minutes on one of two busy CPU cores.
+Score: eval/valid/replaced_auc 0.785 on `validation` (one seed), 0.5 by chance; 91.6% of all letters are judged right,
+91.0% by "never replaced". The generator has 1.536 nats a masked letter.
 """
 
 from typing import Any
