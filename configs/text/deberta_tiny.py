@@ -8,8 +8,9 @@ Variants: v1 (the default: masked letters, which the enhanced mask decoder predi
 and updates are those of `configs/text/roberta_tiny.py`, whose positions are learned. The data is TFDS's
 `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
-Cost: 2,000 steps of 64 windows of 32 letters.
-Score: not measured yet; 15% of the letters are hidden.
+Cost: 2,000 steps of v1, 13 minutes on one of two busy CPU cores.
+Score: eval/valid/loss 1.219, nats a masked letter of `validation`, of which 63.7% are found (v1, one seed); learned
+positions have 1.396 and rotary ones 1.201 (`roberta_tiny`, `roformer_tiny`). v3 was not measured.
 """
 
 from typing import Any
