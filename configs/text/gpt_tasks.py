@@ -7,8 +7,10 @@ Variants: text learns to predict customers' questions to a bank; both (the defau
 with half the loss of the next token (lambda of Radford et al. 2018, eq. 5); alone without it. `banking77` must lie in
 TFDS_DATA_DIR (docs/data.md).
 
-Cost: about 5 minutes for text and 2 for each of the others on two CPU cores (estimated).
-Score: not measured yet. Of 77 classes the most frequent has 0.013 of the test set.
+Cost: 3 minutes for text and 1 for each of the others on two busy CPU cores.
+Score: text: eval/test/loss 2.631, nats a piece of the test questions (one seed). From it, with three seeds, both has
+65.2 ± 0.3% of the test questions right and alone 67.7 ± 0.8% (mean and standard error): with 770 examples the text's
+loss is no gain. In the paper (5, table 5) it helps the larger tasks, not the smaller ones.
 """
 
 from typing import Any
