@@ -8,9 +8,11 @@ single sentences only, as many of them and as many updates; tagger learns the pa
 tested on German ones, without a German label. `multi30k/en_de`, `ud_pos/en` and `ud_pos/de` must be prepared in
 TFDS_DATA_DIR (docs/data.md). `experiments/cross_lingual/` compares them.
 
-Cost: 3,000 steps of tlm and 400 of the tagger, not timed yet.
-Score: not measured yet. Of German words the same table of most frequent English tags has 0.360; retrieval by chance is
-0.001.
+Cost: 1,500 steps of tlm, 10 minutes on one of two busy CPU cores, and 1 for the tagger.
+Score: tlm: eval/retrieval/accuracy 0.147 of 1,000 English sentences find their German translation (0.001 by chance);
+42% of masked pieces are found with the translation in the row, 39% of English and 36% of German ones without. From it
+the tagger has 85.8% of the English words right and 43.9% of the German ones, where a table of the most frequent English
+tags has 36.0% (one seed).
 """
 
 from typing import Any
@@ -83,7 +85,7 @@ def get_config(variant: str = "tlm") -> Experiment:
         evals=evals,
         optimizer=AdamW(peak_lr=2e-3, b2=0.98, weight_decay=0.01, schedule=Linear(warmup_steps=200)),
         checkpoint=Checkpoints(every_steps=500),
-        num_steps=3000,
+        num_steps=1500,
         batch_size=32,
         log_every_steps=50,
     )

@@ -88,6 +88,8 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
     wanted = shapes(plain, **inputs)["params"]
     assert jax.tree.map(jnp.shape, one) == jax.tree.map(jnp.shape, wanted)
     for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):
+        if not jnp.issubdtype(a.dtype, jnp.floating):
+            continue  # the tokens that Electra's discriminator was given
         size = np.abs(a).max()
         np.testing.assert_allclose(a, b, atol=1e-6 * max(size, 1), rtol=1e-5)
         assert np.abs(a - other).max() > 1e-3 * size
