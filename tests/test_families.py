@@ -107,7 +107,7 @@ def tiny(family: str) -> Experiment:
     experiment = config.load(str(ROOT / families()[family]), [])
     model = experiment.model
     for _, node in walk(experiment.data):
-        if getattr(node, "buckets", ()):
+        if getattr(node, "__dict__", {}).get("buckets"):
             node.buckets, node.sort_batches = (), 1
     objective = experiment.objective
     if (teacher := getattr(objective, "teacher", None)) is not None:
