@@ -5,7 +5,7 @@
 
 Variants: v1 (the default: masked letters, which the enhanced mask decoder predicts with absolute positions) and v3
 (replaced letters, with a generator of half the depth, whose embeddings the discriminator adds its own to). Data, sizes
-and updates are those of `configs/text/roberta_tiny.py`, whose positions are learned. The data is TFDS's
+and updates are as in `configs/text/roberta_tiny.py`, whose positions are learned. The data is TFDS's
 `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
 Cost: 2,000 steps of v1, 13 minutes on one of two busy CPU cores.

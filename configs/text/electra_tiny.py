@@ -3,7 +3,7 @@
     txjax train --config=configs/text/electra_tiny.py --workdir=runs/electra_tiny
 
 The generator has a quarter of the discriminator's width, as in ELECTRA small; both have one table of letters, of width
-64. Data, length and updates are those of `configs/text/roberta_tiny.py`. Positions are rotary: with learned ones
+64. Data, length and updates are as in `configs/text/roberta_tiny.py`. Positions are rotary: with learned ones
 `replaced_auc` is 0.526 after as many updates. The data is TFDS's `tiny_shakespeare`; `--config.data.data_dir` or
 TFDS_DATA_DIR gives its folder.
 

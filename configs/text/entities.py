@@ -6,7 +6,8 @@
 Most entities of the test set occur in no other: from scratch this is a check of the way, not a good tagger.
 
 Cost: 600 steps, 1 minute on two CPU cores.
-Score: eval/entities/f1 0.083 of the test set (one seed). A dictionary of the training set's entities has 0.030.
+Score: eval/entities/f1 0.07 of the test set or more (0.083, one seed). A dictionary of the training set's entities has
+0.030. 91.3% of the words of `validation` have the right tag, 92.1% if all are outside of entities.
 """
 
 from txjax.data import TokenLabels, Trained, WordPiece

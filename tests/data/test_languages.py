@@ -1,5 +1,6 @@
 """Languages of tokens, translations in one row, and shares of languages by temperature."""
 
+import jax.numpy as jnp
 import made_words
 import numpy as np
 import pytest
@@ -17,11 +18,13 @@ from txjax.data import (
 )
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert, Decoder
-from txjax.nn import PlainMaskedTokens
+from txjax.models import Bert, Decoder, Electra
+from txjax.nn import PlainMaskedTokens, ReplacedTokens
 from txjax.objectives import MaskedToken, NextToken
 from txjax.train.check import check
 from txjax.types import UserError
+
+from made import shapes
 
 SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
 CLS, SEP, MASK = 256, 257, 258
@@ -162,3 +165,15 @@ def experiment(data, model=None, objective=None, evals=None):
 def test_languages_that_do_not_fit(data_dir, make, said):
     with pytest.raises(UserError, match=said):
         check(make(data_dir))
+
+
+def test_models_take_the_languages_of_a_batch():
+    sizes = {"vocab": 11, "width": 8, "depth": 1, "heads": 1}
+    tokens = jnp.zeros((2, 3), jnp.int32)
+    shared = shapes(
+        Electra(generator=Bert(**sizes, languages=2), discriminator=Bert(**sizes, languages=2, head=ReplacedTokens())),
+        tokens,
+        languages=tokens,
+    )["params"]
+    assert shared["embed_languages"]["embedding"].shape == (2, 8) and "embed_languages" not in shared["discriminator"]
+    assert shapes(Decoder(**sizes), tokens, languages=tokens) == shapes(Decoder(**sizes), tokens)

@@ -1,4 +1,4 @@
-"""Multiple choice, and the next token beside a task: by hand."""
+"""Multiple choice, and the next token with a task: by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ def test_multiple_choice():
         )
 
 
-def test_the_next_token_beside_a_task_is_the_sum_of_both_alone():
+def test_the_next_token_with_a_task_is_the_sum_of_both_alone():
     heads = {"task": Classes(3, LastToken()), "text": Tied()}
     model = Decoder(vocab=11, width=8, depth=1, heads=2, head=Heads(heads))
     rng = np.random.default_rng(1)

@@ -14,6 +14,8 @@ from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import open_tokens
 from txjax.types import UserError, config_field, spec
 
+_ROWS = ("tokens", "segments", "types")
+
 
 def _bytes() -> Bytes:
     return Bytes(specials=("[CLS]", "[SEP]"))
@@ -72,9 +74,6 @@ class Choices(TFDSDataset):
     def open(self) -> Source:
         self.check()
         return ChoiceSource(self)
-
-
-_ROWS = ("tokens", "segments", "types")
 
 
 class ChoiceSource:

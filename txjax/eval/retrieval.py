@@ -75,7 +75,7 @@ class Retrieval(Evaluator):
 
 
 def share_found(queries: Float[np.ndarray, "N D"], keys: Float[np.ndarray, "N D"]) -> float:
-    """The share of queries whose nearest key by the cosine is that of their own row."""
+    """The share of queries whose nearest key by the cosine is the one of their own row."""
     queries, keys = (x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12) for x in (queries, keys))
 
     def right() -> Iterator[np.ndarray]:

@@ -10,9 +10,8 @@ from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import config_field
 
-EMBED_WIDTH = (
-    "embed_width"  # logical axis: the width of embeddings narrower than the stream, which doesn't grow with it
-)
+# Logical axis: the width of embeddings narrower than the stream, which doesn't grow with it.
+EMBED_WIDTH = "embed_width"
 
 
 class Embed(nn.Module):

@@ -1,4 +1,4 @@
-"""Scalings of rotary frequencies, for texts longer than those of the pretraining."""
+"""Scalings of rotary frequencies, for texts longer than the pretraining's."""
 
 import dataclasses
 import math

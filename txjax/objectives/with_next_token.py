@@ -18,9 +18,9 @@ TASK, TEXT = "task", "text"
 
 @dataclasses.dataclass
 class WithNextToken(Objective):
-    """A task's loss and, `weight` times, that of the next token of the same text (Radford et al. 2018, eq. 5).
+    """A task's loss and, `weight` times, the loss of the next token of the same text (Radford et al. 2018, eq. 5).
 
-    The model is called once; its head is `Heads({"task": ..., "text": ...})`: that of the task, and one to logits over
+    The model is called once; its head is `Heads({"task": ..., "text": ...})`: the task's, and one to logits over
     the vocabulary. An evaluation of the task alone names it: `Predictions(task="task", ...)`.
 
     Attributes:
@@ -78,7 +78,7 @@ class _Called:
 
 
 def _shifted(batch: Batch) -> Batch:
-    """The next tokens of each row and their weights: those of one segment, in examples that have weight."""
+    """The next tokens of each row and their weights: within one segment, in examples that have weight."""
     tokens, segments = batch["tokens"], batch["segments"]
     following, of = (jnp.pad(x[:, 1:], ((0, 0), (0, 1))) for x in (tokens, segments))
     known = (of == segments) & (segments > 0)

@@ -26,7 +26,7 @@ NAMED = {
 def check_names(
     rows: Iterable[Row], axes: Mapping[str, tuple[str | None, ...]], data: Dataset, runs: Sequence[tuple[str, Path]]
 ) -> None:
-    """Compares the names of classes and languages with those of other runs, where a parameter with their axis is taken.
+    """Compares the names of classes and languages with other runs', where a parameter with their axis is taken.
 
     Names are compared without case. Names that are not known, or numbers, are not compared.
 

@@ -36,7 +36,7 @@ from txjax.io.files import replace_text
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
-# The first that matches a model writes it. Of BERT's kin one matches at most, and else BERT does, which is the last.
+# The first that matches a model writes it. Of BERT's relatives one matches at most; if none does, BERT, the last, does.
 FAMILIES: tuple[Family, ...] = (
     XLM(),
     RoFormer(),

@@ -59,6 +59,7 @@ class SharedTrunk(Transformer, kw_only=True):
         tokens: Int[Array, "B L"] | None = None,
         segments: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
+        languages: Int[Array, "B L"] | None = None,
         train: bool = False,
     ) -> Any:
         """The output of the task's head.
@@ -67,7 +68,7 @@ class SharedTrunk(Transformer, kw_only=True):
           image: the image, or
           tokens: the text; one of the two.
           segments: attention stays inside a segment; padding is 0. If None, no token is padding.
-          types: ignored: the two sentences of a pair are separated by tokens.
+          types, languages: ignored: the two sentences of a pair are separated by tokens.
         """
         head = self.head
         if head is None:

@@ -76,7 +76,7 @@ class Bert(Transformer, kw_only=True):
           positions: of each token. If None, `positions.numbers`: by default its index in the window.
           types: the sentence of a pair that a token belongs to. If None, the first.
           languages: the id of each token's language; ignored by a model without languages.
-          embeddings: those of a model around this one. If None, its own.
+          embeddings: of a model around this one. If None, its own.
 
         Raises:
           UserError: no `languages`, and the model has vectors for them.

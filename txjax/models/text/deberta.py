@@ -42,11 +42,11 @@ class MaskDecoder:
 class Deberta(Bert, kw_only=True):
     """DeBERTa (He et al. 2021): its tokens have no positions; attention reads the distance between them.
 
-    Parameters: those of `Bert`, without `embed_types`, and `positions_absolute` of the decoder.
+    Parameters: as in `Bert`, without `embed_types`, and `positions_absolute` of the decoder.
 
     Attributes:
       mask_decoder: between the layers and the head, for the prediction of masked tokens. If None, the head reads the
-        output of the last layer, as those of other tasks do.
+        output of the last layer, as the heads of other tasks do.
     """
 
     types: int | None = config_field(None, at_least=1)

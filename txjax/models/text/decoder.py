@@ -52,6 +52,7 @@ class Decoder(Transformer, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
+        languages: Int[Array, "B L"] | None = None,
         train: bool = False,
     ) -> Any:
         """The head's output: by default, lazy logits [B L V] of the token after each one.
@@ -59,7 +60,7 @@ class Decoder(Transformer, kw_only=True):
         Args:
           segments: document numbers; attention stays inside a document; padding is 0. If None, all is one document.
           positions: of each token in its document. If None, its index in the window.
-          types: ignored: two sentences are separated by tokens.
+          types, languages: ignored: two sentences are separated by tokens.
         """
         embed = Embed(self.vocab, self.width, name="embed")
         window = causal_window(self, tokens.shape, segments, positions)

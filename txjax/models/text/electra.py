@@ -34,8 +34,8 @@ class Electra(Model, kw_only=True):
 
     The discriminator is what other tasks start from (`alone`, or `init_from`: docs/models.md).
 
-    Parameters: `embed`, `embed_types` and `positions` of the generator, which both share by default; all others of
-    theirs under `generator` and `discriminator`.
+    Parameters: `embed`, `embed_types`, `embed_languages` and `positions` of the generator, which both share by default;
+    all others of theirs under `generator` and `discriminator`.
 
     Attributes:
       generator: a `Bert` with the head `MaskedTokens`.
@@ -52,6 +52,11 @@ class Electra(Model, kw_only=True):
         """The size of the vocabulary, V."""
         return self.generator.vocab
 
+    @property
+    def languages(self) -> int | None:
+        """The number of languages with a vector. If None, tokens have no language."""
+        return self.generator.languages
+
     @nn.compact
     def __call__(
         self,
@@ -59,13 +64,14 @@ class Electra(Model, kw_only=True):
         segments: Int[Array, "B L"] | None = None,
         positions: Int[Array, "B L"] | None = None,
         types: Int[Array, "B L"] | None = None,
+        languages: Int[Array, "B L"] | None = None,
         train: bool = False,
         replace: Callable[[Logits], Int[Array, "B L"]] | None = None,
     ) -> Replaced:
         """Both outputs.
 
         Args:
-          segments, positions, types: as in `Bert`.
+          segments, positions, types, languages: as in `Bert`.
           replace: from the generator's logits to the discriminator's tokens. If None, it is given `tokens` too.
 
         Raises:
@@ -74,7 +80,8 @@ class Electra(Model, kw_only=True):
         if self.discriminator.vocab != self.vocab:
             expected = f"{self.vocab}, the generator's"
             raise UserError("config.model.discriminator.vocab", expected, self.discriminator.vocab)
-        given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "train": train}
+        given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "languages": languages}
+        given["train"] = train
         embeddings = self.generator.embeddings(self)
         predicted: Any = self.generator(tokens, **given, embeddings=embeddings)
         if not isinstance(predicted, tuple):

@@ -30,7 +30,7 @@ class Sharing:
         raise NotImplementedError
 
     def tables(self, params: PyTree) -> PyTree:
-        """The parameters of the discriminator's embeddings, computed from those of the model."""
+        """The parameters of the discriminator's embeddings, computed from the model's."""
         raise NotImplementedError
 
 

@@ -35,7 +35,7 @@ class DisentangledAttention(Attention):
     The vectors of the distances are `context.relative`, of `RelativeEmbeddings`; a distance is one of indices in the
     window. With `context.memory`, keys and values are read from there, which is the input of the enhanced mask decoder.
 
-    Parameters: those of `Attention`, and `position_query`, `position_key` [D H K] if `positions` is "own", with a bias
+    Parameters: as in `Attention`, and `position_query`, `position_key` [D H K] if `positions` is "own", with a bias
     where `query` and `key` have one.
 
     Attributes:

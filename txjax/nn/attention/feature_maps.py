@@ -17,7 +17,7 @@ _LARGEST = 60.0  # exponents are cut here, so that sums of features stay finite 
 class FeatureMap:
     """Base of maps to positive features: a key's weight is proportional to `queries(q)` . `keys(k)`.
 
-    The features of a query may have any positive factor; those of keys have the same one at all positions, so that a
+    The features of a query may have any positive factor; a key's have the same one at all positions, so that a
     sum over the keys can be continued.
     """
 

@@ -19,7 +19,7 @@ class LinearAttention(MultiHead):
 
     The weight of a key is f(q) . f(k) over the sum of these over all keys that the query sees: causal, or both ways.
     Padding and other documents are not seen; the tokens of a document must be next to each other. Parameters, rotation
-    and sharding are those of `Attention`, so one may replace the other.
+    and sharding are as in `Attention`, so one may replace the other.
 
     With `context.index`, the collection "cache" has the state after the last token, whose size does not depend on the
     length: `sums` [B G M K+1] and `segment` [B].

@@ -77,7 +77,7 @@ class Untied(VocabHead):
 class Softcap(VocabHead):
     """cap * tanh(logits / cap), so that no logit exceeds the cap (Bello et al. 2017; Gemma 2 has 30).
 
-    Parameters: those of `logits`.
+    Parameters: as of `logits`.
 
     Attributes:
       logits: how the features become logits.

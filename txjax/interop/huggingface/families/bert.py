@@ -9,7 +9,7 @@ from txjax.interop.huggingface.families.encoder_heads import Features, Spans, Te
 from txjax.interop.huggingface.families.pretraining_heads import Masked, MaskedInPairs
 from txjax.models.text.bert import Bert as Model
 
-# What BERT's classes and those of its kin have alike.
+# What BERT's classes and its relatives' have alike.
 DEFAULTS = {
     "max_position_embeddings": 512,
     "type_vocab_size": 2,
@@ -31,7 +31,7 @@ _TEXTS = Texts(pooler=_POOLER)
 
 
 class Bert(Encoder):
-    """The last of its kin in `folder.FAMILIES`: it writes the rest, or names the field that it can't write."""
+    """The last of the relatives in `folder.FAMILIES`: it writes the rest, or names the field that it can't write."""
 
     model_type = "bert"
     named = "Bert"

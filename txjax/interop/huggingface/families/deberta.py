@@ -95,7 +95,7 @@ class DebertaV1(_Deberta):
     def attention_rules(self, theirs: str, ours: str, attention: DisentangledAttention) -> list[Rule]:
         kernels = tuple(f"{ours}/{name}/kernel" for name in ("query", "key", "value"))
         return [
-            Rule(f"{theirs}.in_proj.weight", kernels, SAME, out_in()),  # a head's three kernels are beside each other
+            Rule(f"{theirs}.in_proj.weight", kernels, SAME, out_in()),  # a head's three kernels are next to each other
             Rule(f"{theirs}.q_bias", (f"{ours}/query/bias",)),
             Rule(f"{theirs}.v_bias", (f"{ours}/value/bias",)),
             *linear(f"{theirs}.pos_proj", f"{ours}/position_key", bias=False),

@@ -1,4 +1,4 @@
-"""The part that BERT and its kin share: options under BERT's keys, layers of tokens that see each other, and heads."""
+"""What BERT and its relatives share: options under BERT's keys, layers of tokens that see each other, and heads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INPUTS = {
 
 
 class Encoder(Family):
-    """The base of BERT and its kin: as it is, layers, tables and keys of BERT's names.
+    """The base of BERT and its relatives: as it is, layers, tables and keys of BERT's names.
 
     Attributes:
       of: the class of our models.
@@ -137,7 +137,7 @@ class Encoder(Family):
         ]
 
     def tables(self, model: Any) -> list[Rule]:
-        """The rules of the embeddings beside the tokens'."""
+        """The rules of the embeddings other than the tokens'."""
         table = Rule(f"{self.base}.embeddings.position_embeddings.weight", ("positions/table/embedding",), SAME)
         return [*self.types(model), table]
 

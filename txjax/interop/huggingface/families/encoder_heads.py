@@ -1,4 +1,4 @@
-"""Heads of BERT and its kin for the tasks of fine-tuning: one format for each class of the reference."""
+"""Heads of BERT and its relatives for the tasks of fine-tuning: one format for each class of the reference."""
 
 from __future__ import annotations
 
