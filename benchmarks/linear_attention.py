@@ -1,7 +1,7 @@
 """Time over the length of a text: softmax attention against linear attention, generating and reading.
 
     python benchmarks/linear_attention.py [--lengths=256,512,1024,2048,4096] [--width=256] [--depth=4] [--heads=4]
-        [--batch=1] [--features=128] [--steps=64] [--rounds=5] [--clock=wall|cpu]
+        [--batch=1] [--features=128] [--steps=64] [--rounds=5] [--clock=wall|cpu] [--picture=FILE.png]
 
 A token: one step of generation after a text of that length, the mean of `--steps` steps in one program. A pass: the
 logits of a whole text of that length. All models and lengths take turns in every round; the table has medians of the
@@ -12,6 +12,7 @@ import argparse
 import os
 import statistics
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import contenders  # beside this file
@@ -24,11 +25,13 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from flax.core import meta  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 
 from txjax.decoding import Cached  # noqa: E402
 from txjax.log.terminal_table import table  # noqa: E402
 from txjax.models import Decoder  # noqa: E402
 from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  # noqa: E402
+from txjax.report.curves import LIGHT, dress  # noqa: E402
 
 VOCAB = 256
 BASE = "softmax"
@@ -102,6 +105,22 @@ def measured(flags: argparse.Namespace, lengths: list[int]) -> tuple[dict[Case, 
     return {case: each / flags.steps for case, each in medians(steps, flags).items()}, medians(passes, flags)
 
 
+def draw(both: tuple[dict[Case, float], dict[Case, float]], lengths: list[int]) -> Figure:
+    """Milliseconds of a token and of a pass over the length."""
+    figure = Figure(figsize=(9.6, 4.2), dpi=110, facecolor=LIGHT.paper, layout="constrained")
+    for axes, found, title in zip(figure.subplots(1, 2), both, ("a generated token", "a whole text"), strict=True):
+        dress(axes, LIGHT, f"{title}, ms")
+        for name, color in zip(dict.fromkeys(name for name, _ in found), LIGHT.lines, strict=False):
+            times = [1e3 * found[name, length] for length in lengths]
+            axes.plot(lengths, times, color=color, marker="o", ms=4, lw=1.8, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.set_xlabel("length of the text, tokens", fontsize=9, color=LIGHT.faint)
+        axes.legend(fontsize=9, frameon=False, labelcolor=LIGHT.ink)
+    return figure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lengths", default="256,512,1024,2048,4096", help="tokens of a text")
@@ -115,6 +134,7 @@ def main() -> None:
     parser.add_argument(
         "--clock", default="wall", choices=tuple(contenders.CLOCKS), help="cpu: for one core of a busy machine"
     )
+    parser.add_argument("--picture", type=Path, help="also draw both tables here")
     flags = parser.parse_args()
     lengths = [int(length) for length in flags.lengths.split(",")]
     both = measured(flags, lengths)
@@ -133,6 +153,8 @@ def main() -> None:
         if name != BASE:
             first = [next((n for n in lengths if found[name, n] < found[BASE, n]), None) for found in both]
             print(f"{name}: faster than the softmax from length {first[0]} on in a token, {first[1]} in a pass")
+    if flags.picture:
+        draw(both, lengths).savefig(flags.picture)
 
 
 if __name__ == "__main__":

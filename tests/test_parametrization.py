@@ -62,7 +62,7 @@ KINDS = {"adam": AdamW, "sgd": SGD}
 
 def part(path: str) -> str:
     """Input, hidden or output, by the parameters' names in these models."""
-    if path.startswith("head/") or path.startswith(("next_sentence/linear", "decoder/out")):
+    if path.startswith("head/") or path.startswith(("next_sentence/", "decoder/out")):
         return "output" if path.endswith("kernel") else "fixed"  # a bias of logits doesn't depend on the width
     if path.endswith("router/kernel"):
         return "output"

@@ -22,7 +22,7 @@ from txjax.data.records import folder, prepared
 from txjax.eval import GLUE, Predictions
 from txjax.experiment import Experiment
 from txjax.models.text.bert import Bert
-from txjax.nn import Classes, Learned, MeanTokens, PreNorm
+from txjax.nn import Classes, Learned, Pooler, PreNorm
 from txjax.objectives import Classification, Objective, Regression
 from txjax.optim import AdamW, Linear
 from txjax.transfer import From
@@ -57,7 +57,7 @@ def get_config(task: str = "cola") -> Experiment:
         width=128,
         depth=2,
         heads=4,
-        head=Classes(classes or 1, MeanTokens()),
+        head=Classes(classes or 1, Pooler()),
         dropout=0.1,
         block=PreNorm(),
         positions=Learned(max_length=64),
@@ -72,7 +72,7 @@ def get_config(task: str = "cola") -> Experiment:
         },
         optimizer=AdamW(peak_lr=5e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
         checkpoint=Checkpoints(every_steps=200, best=f"eval/valid/{metrics[0]}", best_mode="max"),
-        num_steps=400,
+        num_steps=800,
         batch_size=32,
         log_every_steps=50,
         init_from=From(omit=("head",)),  # a Bert's head has a bias a word

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from txjax import tree
-from txjax.data import Bytes, Characters, LabelledText, Sentences, Subset, Trained, WordPiece
+from txjax.data import Bytes, Characters, LabelledText, MatchedSentences, Sentences, Subset, Trained, WordPiece
 from txjax.data.keys import BATCH_KEYS
 from txjax.data.records import Records
 from txjax.data.sentences import truncated
@@ -16,6 +16,7 @@ from txjax.types import UserError
 import made_sentences
 
 CLS, SEP = 256, 257
+FEATURES = ("first", "second")
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,34 @@ def test_a_subset_has_as_many_of_each_class_and_their_own_sentences(data_dir):
     ]
     assert len(set(indices)) == 6 and few.lengths[0].of.tolist() == whole.lengths[0].of[indices].tolist()
     assert few.fingerprint != whole.fingerprint
+
+
+def test_half_of_the_second_sentences_are_of_other_records(data_dir):
+    settings = {"data_dir": data_dir, "features": ("first", "second"), "length": 60}
+    pairs = MatchedSentences("made_sentences", "train", **settings).open()
+    parts = [
+        [s.example(i, 0, None)["tokens"] for i in range(60)]
+        for s in (Sentences("made_sentences", "train", **settings | {"features": (name,)}).open() for name in FEATURES)
+    ]
+    labels = []
+    for epoch in range(20):
+        for i in range(60):
+            example = pairs.example(i, epoch, np.random.default_rng((epoch, i)))
+            first, second, _ = np.split(example["tokens"], np.flatnonzero(example["tokens"] == SEP)[:2] + 1)
+            assert same_start(first[1:-1], parts[0][i][1:])
+            labels.append(int(example["next_sentence"]))
+            of = [i] if labels[-1] else [j for j in range(60) if j != i]
+            assert any(same_start(second[:-1], parts[1][j][1:]) for j in of)
+    assert abs(np.mean(labels) - 0.5) < 0.05
+    alone = MatchedSentences("made_sentences", "train", **settings | {"features": ("first",)}).open()
+    row = alone.example(3, 0, np.random.default_rng(0))
+    assert row.pop("next_sentence") == -1 and np.array_equal(row["tokens"], parts[0][3])
+    with pytest.raises(UserError, match=r"data.buckets: expected \(\), since the second sentence changes"):
+        MatchedSentences("made_sentences", "train", **settings, buckets=(16,)).check()
+
+
+def same_start(some, whole):
+    return np.array_equal(some, whole[: len(some)])
 
 
 def specials(*more):

@@ -94,7 +94,7 @@ def test_user_errors_before_compilation():
         with pytest.raises(UserError, match=said):
             check(Experiment(model=Bigrams(), objective=objective, data=data, evals={"x": evaluation}, batch_size=16))
 
-    hidden = MaskedToken(mask_id=0, vocab=257)
+    hidden = MaskedToken(mask_id=256, vocab=256)
     refuse("config.evals.x: expected a run that predicts the next token", Samples(data=TEXT), hidden)
     beyond = Samples(data=TEXT, search=Beam(end=257))
     refuse("config.evals.x.search.end: expected a token below 257, got 257", beyond, NextToken())

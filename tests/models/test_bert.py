@@ -59,10 +59,10 @@ def test_a_token_sees_both_sides_and_its_sentence() -> None:
 def test_the_next_sentence_head_is_the_pooler_and_a_classifier() -> None:
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)
     head = Headed(NextSentence())
-    p = variables(head, Encoded(x))["params"]["next_sentence"]
+    p = variables(head, Encoded(x))["params"]
     pooled = np.tanh(x[:, 0] @ p["pooler"]["kernel"] + p["pooler"]["bias"])
-    want = pooled @ p["linear"]["kernel"] + p["linear"]["bias"]
-    np.testing.assert_allclose(call(head.apply, {"params": {"next_sentence": p}}, Encoded(x)), want, atol=1e-5)
+    want = pooled @ p["next_sentence"]["kernel"] + p["next_sentence"]["bias"]
+    np.testing.assert_allclose(call(head.apply, {"params": p}, Encoded(x)), want, atol=1e-5)
 
 
 @pytest.mark.parametrize(("fields", "present"), [({}, False), ({"head": MaskedTokens(Untied(), NextSentence())}, True)])

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.data import TextWindows
+from txjax.models import Bert
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
 
@@ -106,6 +108,11 @@ def test_masked_token_and_next_sentence_losses() -> None:
     want = -log_softmax(pairs)[[0, 1], [1, 0]].mean()  # the third example is padding
     np.testing.assert_allclose(outcome.losses["next_sentence"].value, want, rtol=1e-5)
     assert outcome.metrics["next_sentence_accuracy"].count == 2
+    some = call(
+        objective, model, {"params": {}}, batch | {"next_sentence": np.asarray([-1, 0, 1], np.int32)}, KEY, False
+    )
+    np.testing.assert_allclose(some.losses["next_sentence"].value, -log_softmax(pairs)[1, 0], rtol=1e-5)
+    assert some.metrics["next_sentence_accuracy"].count == 1  # the first example is no pair
     with pytest.raises(UserError, match=r"config\.model\.head\.next_sentence"):
         call(objective, Echo((logits, None)), {"params": {}}, batch, KEY, False)
 
@@ -147,3 +154,11 @@ def test_classification() -> None:
 def test_losses_are_float32_for_bfloat16_logits() -> None:
     outcome = call(NextToken(), Echo(jnp.asarray(numbers(B, L, V), jnp.bfloat16)), {"params": {}}, text(), KEY, False)
     assert outcome.losses["next_token"].total.dtype == jnp.float32
+
+
+def test_the_mask_is_never_a_token_of_text() -> None:
+    data = TextWindows(name="txjax_python_text", length=L)
+    model = Bert(vocab=257, width=8, depth=1, heads=2)
+    MaskedToken(mask_id=256, vocab=256).check(model, data)  # bytes end at 255
+    with pytest.raises(UserError, match=r"objective\.mask_id: .* special token, .* got '101, a token of text"):
+        MaskedToken(mask_id=101, vocab=256).check(model, data)

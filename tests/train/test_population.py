@@ -203,7 +203,7 @@ IMAGES = TEXT | {
     "objective": Classification(),
     "data": Pictures(split="train"),
 }
-MASKED = TEXT | {"objective": MaskedToken(mask_id=1, vocab=256), "model": Bert(vocab=256, width=16, depth=1, heads=2)}
+MASKED = TEXT | {"objective": MaskedToken(mask_id=256, vocab=256), "model": Bert(vocab=257, width=16, depth=1, heads=2)}
 HALF = TEXT | {"microbatches": 2, "batch_size": 16, "model.dtype": "bfloat16"}
 
 

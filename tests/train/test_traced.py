@@ -86,8 +86,8 @@ def decoder(**fields: Any) -> Decoder:
     return Decoder(vocab=256, **SIZES, **fields)
 
 
-BERT: dict[str, Any] = {"vocab": 256, **SIZES}
-MASKED = MaskedToken(mask_id=1, vocab=256)
+BERT: dict[str, Any] = {"vocab": 257, **SIZES}
+MASKED = MaskedToken(mask_id=256, vocab=256)
 # Between them they have every component that declares such a field.
 CASES: dict[str, Experiment] = {
     "AdamW": experiment(
@@ -106,8 +106,8 @@ CASES: dict[str, Experiment] = {
     ),
     "SGD": experiment(
         SGD(weight_decay=0.1),
-        model=Bert(vocab=256, **SIZES, norm=LayerNorm()),
-        objective=MaskedToken(mask_id=1, vocab=256, loss=LOSS),
+        model=Bert(**BERT, norm=LayerNorm()),
+        objective=MaskedToken(mask_id=256, vocab=256, loss=LOSS),
     ),
     "LARS": experiment(
         LARS(weight_decay=0.1),
@@ -121,7 +121,7 @@ CASES: dict[str, Experiment] = {
     "Electra": experiment(
         AdamW(),
         model=Electra(generator=Bert(**BERT), discriminator=Bert(**BERT, head=ReplacedTokens())),
-        objective=ReplacedToken(mask_id=1, vocab=256),
+        objective=ReplacedToken(mask_id=256, vocab=256),
     ),
     "Distillation": experiment(
         AdamW(), model=Bert(**BERT), objective=Distillation(teacher=Bert(**BERT), objective=MASKED)

@@ -8,6 +8,7 @@ from txjax.data.images import Images
 from txjax.data.languages import Bitext, InLanguage
 from txjax.data.limits import Limits
 from txjax.data.loader import eval_batches, train_batches
+from txjax.data.matched_sentences import MatchedSentences
 from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
@@ -51,6 +52,7 @@ __all__ = [
     "Images",
     "LabelledText",
     "Limits",
+    "MatchedSentences",
     "Mixing",
     "Mixture",
     "Mixup",

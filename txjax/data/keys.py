@@ -23,7 +23,11 @@ BATCH_KEYS: dict[str, Key] = {
     "choice_tokens": ("B O L", "int32", "token ids of each of O choices, in its context"),
     "choice_segments": ("B O L", "int32", "segments of the choices; 0 = padding"),
     "choice_types": ("B O L", "int32", "0 for the context, 1 for the choice"),
-    "next_sentence": ("B", "int32", "1 where the second sentence follows the first in the text, else 0"),
+    "next_sentence": (
+        "B",
+        "int32",
+        "1 if the second sentence follows the first or belongs to it, 0 if not, below 0 if not known",
+    ),
     "source_tokens": ("B S", "int32", "token ids of the source, which the encoder of an encoder-decoder reads"),
     "source_segments": ("B S", "int32", "segments of the source; 0 = padding"),
     "source_positions": ("B S", "int32", "position of each source token inside its document"),

@@ -146,15 +146,23 @@ class SentenceSource(Bucketed):
 
     def sentences(self, index: int) -> list[np.ndarray]:
         """The tokens of an example's sentences, as many as fit."""
-        return truncated([tokens.text(index) for tokens in self._tokens], self._text.length - self._text.markers())
+        return self.fitting([tokens.text(index) for tokens in self._tokens])
+
+    def fitting(self, sentences: list[np.ndarray]) -> list[np.ndarray]:
+        """As many of the sentences' tokens as fit."""
+        return truncated(sentences, self._text.length - self._text.markers())
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        return self.row(self.sentences(index))
+
+    def row(self, sentences: list[np.ndarray]) -> Example:
+        """The example of sentences that fit."""
         length = self._text.length
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(length, np.float32)
         example["tokens"][0] = self._start
         begin = 1
-        for number, ids in enumerate(self.sentences(index)):
+        for number, ids in enumerate(sentences):
             end = begin + len(ids)
             example["tokens"][begin:end] = ids
             example["tokens"][end] = self._separator

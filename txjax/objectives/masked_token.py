@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
 from txjax.nn import Logits
-from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, check_special_tokens, example_keys, select_keys
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
@@ -21,10 +21,11 @@ class MaskedToken(Objective):
 
     Of each example's tokens with weight, round(rate * count) are chosen (at least one), uniformly and without
     replacement. A chosen token becomes `mask_id` with probability `mask`, a random token with probability `random`,
-    and is unchanged otherwise. The loss is the cross entropy in nats a chosen token.
+    and is unchanged otherwise. The loss is the cross entropy in nats a chosen token. Examples whose `next_sentence` is
+    negative have no such loss.
 
     Attributes:
-      mask_id: id of the mask token.
+      mask_id: id of the mask token: a special token of the data's tokenizer, or an id that it doesn't have.
       vocab: random tokens are drawn from [0, vocab).
       rate: fraction of the tokens that are chosen.
       mask, random: probabilities that a chosen token is masked, or replaced by a random one.
@@ -46,6 +47,8 @@ class MaskedToken(Objective):
         for field, least in {"mask_id": self.mask_id + 1, "vocab": self.vocab}.items():
             if known is not None and known < least:
                 raise UserError(f"objective.{field}", f"ids below config.model.vocab = {known}", getattr(self, field))
+        if self.mask_id < (data.vocab() or 0):
+            check_special_tokens("objective.mask_id", [self.mask_id], data, "the id of a special token")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "tokens", "segments", "positions", "types", "languages")
@@ -88,7 +91,9 @@ class MaskedToken(Objective):
                 raise UserError(
                     "config.model.head.next_sentence", "NextSentence()", None, hint="the data has pairs of sentences"
                 )
-            follows, real = batch["next_sentence"], batch["weights"].max(-1) > 0
+            follows, known = batch["next_sentence"], batch["next_sentence"] >= 0
+            real = known & (batch["weights"].max(-1) > 0)
+            follows = follows * known
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
             metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
         return aux.outcome(losses, metrics)

@@ -107,14 +107,14 @@ class _Kernel(nn.Module):
 
 @dataclasses.dataclass
 class NextSentence(Head):
-    """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence/pooler`, `next_sentence/linear`."""
+    """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence` [D 2] and `pooler` [D D].
+
+    A `Classes` with a `Pooler` that starts from it goes on with its pooler, as in BERT.
+    """
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
         """Logits of "does not follow" and "follows", float32, from the first token."""
-        return context.within("next_sentence", lambda inner: self._logits(encoded, inner))
-
-    def _logits(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
-        return context.linear("linear", 2, "classes")(Pooler()(encoded, context), jnp.float32)
+        return context.linear("next_sentence", 2, "classes")(Pooler()(encoded, context), jnp.float32)
 
 
 @dataclasses.dataclass

@@ -82,9 +82,9 @@ class MaskedInPairs(Masked):
     def rules(self, head: Any) -> list[Rule]:
         return [
             *super().rules(head),
-            *linear(self.pooler, "next_sentence/pooler"),
-            Rule(f"{self.pairs}.weight", ("next_sentence/linear/kernel",), _REVERSED),
-            Rule(f"{self.pairs}.bias", ("next_sentence/linear/bias",), _REVERSED_BIAS),
+            *linear(self.pooler, "pooler"),
+            Rule(f"{self.pairs}.weight", ("next_sentence/kernel",), _REVERSED),
+            Rule(f"{self.pairs}.bias", ("next_sentence/bias",), _REVERSED_BIAS),
         ]
 
     def outputs(self, output: Any) -> dict[str, jax.Array]:
