@@ -40,6 +40,19 @@ FEATURES = {
     "mnli": ("premise", "hypothesis"),
 }
 CLASSES: dict[str, int | None] = {"stsb": None, "mnli": 3}  # the others have two
+EXAMPLES = {
+    "cola": 8551,
+    "sst2": 67349,
+    "rte": 2490,
+    "wnli": 635,
+    "mrpc": 3668,
+    "stsb": 5749,
+    "qnli": 104743,
+    "qqp": 363846,
+    "mnli": 392702,
+}
+EPOCHS = 3  # as in BERT (Devlin et al. 2019, 4.1)
+BATCH = 32
 VALIDATION = {"mnli": {"valid": "validation_matched", "mismatched": "validation_mismatched"}}
 VARIANTS = tuple(FEATURES)
 
@@ -52,6 +65,7 @@ def get_config(task: str = "cola") -> Experiment:
 
     sentences = dict(features=FEATURES[task], classes=classes, length=64, tokenizer=tokenizer, buckets=(16, 32))
     metrics = GLUE[task]
+    num_steps = EPOCHS * EXAMPLES[task] // BATCH
     model = Bert(
         vocab=4000,
         width=128,
@@ -70,10 +84,10 @@ def get_config(task: str = "cola") -> Experiment:
             name: Predictions(data=LabelledText(split=split, **sentences), metrics=metrics, every_steps=200)
             for name, split in VALIDATION.get(task, {"valid": "validation"}).items()
         },
-        optimizer=AdamW(peak_lr=5e-4, weight_decay=0.01, schedule=Linear(warmup_steps=60)),
+        optimizer=AdamW(peak_lr=3e-4, weight_decay=0.01, schedule=Linear(warmup_steps=num_steps // 10)),
         checkpoint=Checkpoints(every_steps=200, best=f"eval/valid/{metrics[0]}", best_mode="max"),
-        num_steps=800,
-        batch_size=32,
+        num_steps=num_steps,
+        batch_size=BATCH,
         log_every_steps=50,
         init_from=From(omit=("head",)),  # a Bert's head has a bias a word
     )

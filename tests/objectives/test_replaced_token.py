@@ -99,9 +99,9 @@ def test_samples_depend_on_the_example_and_the_step() -> None:
 
 
 def test_one_encoder_is_refused() -> None:
-    model = Bert(vocab=256, width=8, depth=1, heads=2)
+    model = Bert(vocab=257, width=8, depth=1, heads=2)
     with pytest.raises(UserError, match="config.model: expected Electra, .*got 'Bert'; MaskedToken"):
-        ReplacedToken(mask_id=MASK, vocab=V).check(model, TextWindows(name="txjax_python_text", length=8))
+        ReplacedToken(mask_id=256, vocab=256).check(model, TextWindows(name="txjax_python_text", length=8))
     electra = Stub(np.zeros(V), lambda tokens: tokens)
     electra.apply = lambda *given, **named: Replaced(None, None, None)
     with pytest.raises(UserError, match=r"predicts masked tokens, got 'Stub'; .* ReplacedToken\(\) trains Electra"):

@@ -109,7 +109,7 @@ class _Kernel(nn.Module):
 class NextSentence(Head):
     """Next-sentence prediction (Devlin et al. 2019, 3.1). Parameters `next_sentence` [D 2] and `pooler` [D D].
 
-    A `Classes` with a `Pooler` that starts from it goes on with its pooler, as in BERT.
+    A `Classes` with a `Pooler` that starts from such a model has its pooler, as in BERT.
     """
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B 2"]:
