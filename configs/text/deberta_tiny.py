@@ -8,7 +8,7 @@ Variants: v1 (the default: masked letters, which the enhanced mask decoder predi
 and updates are as in `configs/text/roberta_tiny.py`, whose positions are learned. The data is TFDS's
 `tiny_shakespeare`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
 
-Cost: 2,000 steps of v1, 13 minutes on one of two busy CPU cores.
+Cost: 2,000 steps of v1, 8 minutes on one of two busy CPU cores.
 Score: eval/valid/loss 1.219, nats a masked letter of `validation`, of which 63.7% are found (v1, one seed); learned
 positions have 1.396 and rotary ones 1.201 (`roberta_tiny`, `roformer_tiny`). v3 was not measured.
 """

@@ -72,6 +72,8 @@ def test_who_trains_the_shared_table() -> None:
         ({"discriminator": small(types=None)}, "discriminator.types: expected 2, as the generator's, .*got None"),
         ({"discriminator": small(positions=Rotary())}, r"discriminator.positions: expected .*Learned.*, got None"),
         ({"discriminator": small()}, r"discriminator.head: expected ReplacedTokens\(\), got 'MaskedTokens'"),
+        ({"discriminator": small(heads=3)}, "discriminator.heads: expected .*got 3"),
+        ({"generator": small(heads=3)}, "generator.heads: expected .*got 3"),
         ({"generator": small(head=ReplacedTokens())}, r"generator.head: expected MaskedTokens\(\), got 'Replaced"),
         ({"generator": small(head=None)}, r"generator.head: expected MaskedTokens\(\), got 'NoneType'"),
     ],

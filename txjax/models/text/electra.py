@@ -83,14 +83,22 @@ class Electra(Model, kw_only=True):
         given: dict[str, Any] = {"segments": segments, "positions": positions, "types": types, "languages": languages}
         given["train"] = train
         embeddings = self.generator.embeddings(self)
-        predicted: Any = self.generator(tokens, **given, embeddings=embeddings)
+        predicted = self._called("generator", tokens, given | {"embeddings": embeddings})
         if not isinstance(predicted, tuple):
             raise _head("generator", "MaskedTokens()", self.generator)
         seen = tokens if replace is None else replace(Logits.of(predicted[0]))
-        scores: Any = self.discriminator(seen, **given, embeddings=self.sharing(embeddings, self))
+        scores = self._called("discriminator", seen, given | {"embeddings": self.sharing(embeddings, self)})
         if getattr(scores, "shape", ()) != tokens.shape:
             raise _head("discriminator", "ReplacedTokens()", self.discriminator)
         return Replaced(predicted[0], seen, scores)
+
+    @nn.nowrap
+    def _called(self, part: str, tokens: Int[Array, "B L"], given: dict[str, Any]) -> Any:
+        """The output of an encoder, whose errors name it."""
+        try:
+            return getattr(self, part)(tokens, **given)
+        except UserError as error:
+            raise error.inside(f"config.model.{part}", "config.model") from None
 
     @nn.nowrap
     def alone(self, part: str, params: PyTree) -> tuple[Bert, PyTree]:
