@@ -7,8 +7,8 @@ al. 2021), `softmax` (to compare). The data is TFDS's `tiny_shakespeare`, in `--
 `benchmarks/linear_attention.py` measures the time of a generated token.
 
 Cost: 2,000 steps, 6 minutes on one of two busy CPU cores.
-Score: eval/valid/loss 1.795, nats a letter of `validation` (elu, one seed); the softmax has 1.521. Counts of two letters
-give 2.473, of three 1.993.
+Score: eval/valid/loss 1.795, nats a letter of `validation` (elu, one seed); softmax 1.521. Counts of two letters give
+2.473, of three 1.993.
 """
 
 from txjax.checkpoint import Checkpoints
