@@ -26,6 +26,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from flax.core import meta  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from txjax.decoding import Cached  # noqa: E402
 from txjax.log.terminal_table import table  # noqa: E402
@@ -115,6 +116,9 @@ def draw(both: tuple[dict[Case, float], dict[Case, float]], lengths: list[int]) 
             axes.plot(lengths, times, color=color, marker="o", ms=4, lw=1.8, label=name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
         axes.set_xlabel("length of the text, tokens", fontsize=9, color=LIGHT.faint)
         axes.legend(fontsize=9, frameon=False, labelcolor=LIGHT.ink)
