@@ -10,8 +10,8 @@ and updates are as in `configs/text/roberta_tiny.py`, whose positions are learne
 
 Cost: 2,000 steps of v1, 8 minutes on one of two busy CPU cores.
 Score: eval/valid/loss 1.219, nats a masked letter of `validation`, of which 63.7% are found (v1, one seed); learned
-positions have 1.396 and rotary ones 1.201 (`roberta_tiny`, `roformer_tiny`). v3 finds replaced letters with an AUC of 0.696; its generator has 1.172
-nats.
+positions have 1.396 and rotary ones 1.201 (`roberta_tiny`, `roformer_tiny`). v3 finds replaced letters with an AUC of
+0.696; its generator has 1.172 nats a masked letter.
 """
 
 from typing import Any
