@@ -47,7 +47,7 @@ def test_padding_changes_nothing(kind: Any, pool: Any) -> None:
 
 
 def test_bert_classifier_reads_the_pooler_of_bert() -> None:
-    """Bert's pooler of pairs is, under the same path, that of the classes; the linear layers' names differ."""
+    """Pairs and classes have the same pooler, under the same path; their linear layers have different names."""
     bert, model = (
         Bert(**SIZES, head=head) for head in (MaskedTokens(next_sentence=NextSentence()), Classes(2, Pooler()))
     )

@@ -1,4 +1,4 @@
-"""Heads of pretraining of BERT and its relatives, as `encoder_heads.py` has those of other tasks."""
+"""Heads of pretraining of BERT and its relatives; `encoder_heads.py` has the heads of other tasks."""
 
 from __future__ import annotations
 
