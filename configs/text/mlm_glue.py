@@ -9,7 +9,7 @@ Three in ten pieces are hidden and the head is not tied, as in `configs/text/mlm
 pair are in one row, so the model learns to look for a piece in the other sentence; half of the pairs are two records'
 sentences, and it learns to see which. `experiments/glue/` says what each of both is for.
 
-Cost: 6,000 steps, 16 minutes on one of two CPU cores (150 ms a step where it is not busy).
+Cost: 6,000 steps, 19 minutes on one of two busy CPU cores (150 ms a step where it is not busy).
 Score: eval/valid/masked_token 4.119, nats a masked piece of `validation`, where half of the pairs don't match; 31.9%
 are found, and 87.5% of the pairs are judged right (one seed).
 """
