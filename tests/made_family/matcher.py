@@ -6,6 +6,7 @@ layers attend to the image's places.
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -111,16 +112,13 @@ class WithAttention(PreNorm):
     def branches(self) -> int:
         return super().branches + 1
 
-    @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
-    ) -> Float[Array, "B L D"]:
-        assert self.attention and self.norm
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Callable[[jax.Array], jax.Array]]:
+        assert self.attention
         names = "heads", "kv_heads", "initial", "residual_scale", "scaling"
         own = {name: getattr(self.attention, name) for name in names}
         attend = set_model_fields(self.first, "config.model.block.first", **own).clone(parent=self, name="before")
-        x = self.branch(x, self.norm.clone(parent=self, name="norm_before"), lambda y: attend(y, context))
-        return super().__call__(x, context, depth_fraction)
+        return {"before": lambda y: attend(y, context)} | super().layers(context)
 
 
 class Matcher(Transformer, kw_only=True):

@@ -64,11 +64,11 @@ def test_merged_patches() -> None:
             (row + 1, column + 1),
         ]  # as in the paper's code
         np.testing.assert_array_equal(token, np.concatenate([X[:, r * 6 + c] for r, c in neighbours], -1))
-    merging = PatchMerging(width=6, norm=LayerNorm(), initial=Init(), scaling=Scaling())
-    made = shapes(merging, X, GRID)["params"]
+    merging = PatchMerging(width=6, in_axis="width", norm=LayerNorm(), initial=Init(), scaling=Scaling())
+    made = shapes(merging, X, GRID, False)["params"]
     assert made["linear"]["kernel"].shape == (12, 6) and made["norm"]["scale"].shape == (12,)
     out, grid = merging.apply(
-        {"params": {k: {n: jnp.ones(s.shape) for n, s in v.items()} for k, v in made.items()}}, X, GRID
+        {"params": {k: {n: jnp.ones(s.shape) for n, s in v.items()} for k, v in made.items()}}, X, GRID, False
     )
     assert out.shape == (2, 6, 6) and grid == Grid(2, 3)
 

@@ -34,12 +34,12 @@ class Stage:
     Attributes:
       width: size D of its residual stream.
       depth: blocks.
-      heads: query heads.
+      heads: query heads; mixers without heads ignore them.
     """
 
     width: int = config_field(at_least=1)
     depth: int = config_field(at_least=1)
-    heads: int = config_field(at_least=1)
+    heads: int = config_field(1, at_least=1)
 
 
 class StageLayers(Part, kw_only=True):
@@ -89,16 +89,22 @@ class Hierarchical(LayerTemplates, kw_only=True):
         grid = Grid(*image.shape[1:3])
         x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
         found = []
-        for i, stage in enumerate(self.stages):
-            template, name = (self.downsample, "downsample") if i else (self.stem, "stem")
-            fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
-            enter = set_model_fields(template, f"config.model.{name}", width=stage.width, **fields)
-            x, grid = enter.clone(parent=self, name=f"downsample_{i}")(x, grid)
-            x = self.layers_of(i)(x, grid, train)
+        for number in range(len(self.stages)):
+            x, grid = self.entrance_of(number)(x, grid, train)
+            x = self.layers_of(number)(x, grid, train)
             found.append(Encoded(x, grid=grid))
         if self.block.final_norm:
-            x = self.norm.clone(parent=self, name="norm_final")(x)
+            x = self.norm.clone(parent=self, name="norm_final").normalise(x, train)
         return Encoded(x, grid=grid, stages=tuple(found))
+
+    @nn.nowrap
+    def entrance_of(self, number: int) -> Downsampling:
+        """What leads to a stage: the stem to the first one."""
+        template, name = (self.downsample, "downsample") if number else (self.stem, "stem")
+        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+        fields |= {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
+        made = set_model_fields(template, f"config.model.{name}", **fields)
+        return made.clone(parent=self, name=f"downsample_{number}")
 
     @nn.nowrap
     def layers_of(self, number: int) -> StageLayers:

@@ -107,7 +107,9 @@ class Transformer(LayerTemplates, kw_only=True):
           cross: the template of cross-attention. If None, the blocks have none.
         """
         x = self.stream(x, window, train, memory, cross)
-        return self.norm.clone(parent=self, name="norm_final")(x) if self.block.final_norm else x
+        if not self.block.final_norm:
+            return x
+        return self.norm.clone(parent=self, name="norm_final").normalise(x, train)
 
     @nn.nowrap
     def stream(

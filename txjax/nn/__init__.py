@@ -23,14 +23,23 @@ from txjax.nn.attention.windows import Windows
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.conv import Conv
-from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
+from txjax.nn.downsampling import (
+    ConvEmbedding,
+    Downsampling,
+    NormedConvEmbedding,
+    NormedPatches,
+    PatchEmbedding,
+    PatchMerging,
+    merge_patches,
+)
 from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
+from txjax.nn.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling, neighbour_sums
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.plain_masked_tokens import PlainMaskedTokens
-from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, Pool, Pooler
+from txjax.nn.heads.pool import FirstToken, LastToken, MeanTokens, NormedPool, Pool, Pooler
 from txjax.nn.heads.replaced_tokens import ReplacedTokens
 from txjax.nn.heads.several_heads import Heads
 from txjax.nn.heads.vocab_heads import (
@@ -46,7 +55,7 @@ from txjax.nn.heads.vocab_heads import (
 from txjax.nn.init import GPT2, Init, Normal, Xavier
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
-from txjax.nn.norms import LayerNorm, Norm, RMSNorm
+from txjax.nn.norms import GroupNorm, LayerNorm, Norm, RMSNorm
 from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.positions import (
@@ -70,7 +79,7 @@ from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
 from txjax.nn.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.again import apply_again
-from txjax.nn.stack.block import Block, PostNorm, PreNorm, set_model_fields
+from txjax.nn.stack.block import Block, PostNorm, PreNorm, SingleBranch, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
@@ -160,6 +169,17 @@ __all__ = [
     "Normal",
     "PatchEmbedding",
     "PatchMerging",
+    "ConvEmbedding",
+    "NormedConvEmbedding",
+    "NormedPatches",
+    "NormedPool",
+    "GroupNorm",
+    "SingleBranch",
+    "DepthwiseConv",
+    "GridMixer",
+    "Identity",
+    "Pooling",
+    "neighbour_sums",
     "Downsampling",
     "Positions",
     "PostNorm",

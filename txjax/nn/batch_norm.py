@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.linear import align, parameter
+from txjax.nn.linear import align
+from txjax.nn.norms import Norm
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
 
@@ -27,7 +28,7 @@ def one_of(microbatches: int) -> Iterator[None]:
         _microbatches.reset(token)
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(Norm):
     """(x - mean) / sqrt(variance + eps) * scale + bias by channel (Ioffe and Szegedy 2015), computed in float32.
 
     In training mean and variance are those of the batch: over its examples and positions, or, with `group`, over every
@@ -52,8 +53,10 @@ class BatchNorm(nn.Module):
     group: int | None = config_field(None, at_least=1)
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
-        """The same shape and dtype.
+    def __call__(
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+    ) -> Float[Array, "B *positions D"]:
+        """The same shape and dtype. `axis`: the logical name of D.
 
         Raises:
           UserError: if `train`, groups that don't divide the batch, of one value, or microbatches of a whole batch.
@@ -73,8 +76,12 @@ class BatchNorm(nn.Module):
             ("scale", nn.initializers.ones, jnp.multiply),
             ("bias", nn.initializers.zeros, jnp.add),
         ):
-            y = combine(y, align(parameter(self, name, draw, size, ("embed",)), y))
+            y = combine(y, self.vector(name, draw, y, axis))
         return y.astype(x.dtype)
+
+    @nn.nowrap
+    def normalise(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
+        return self(x, train)
 
     @nn.nowrap
     def _normalised_by(self, y: jax.Array, averages: list[nn.Variable]) -> tuple[jax.Array, jax.Array]:

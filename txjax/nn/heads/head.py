@@ -79,7 +79,7 @@ class HeadContext:
 
     def normalise(self, name: str, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """Applies a norm of its own."""
-        return self.norm.clone(parent=self.module, name=name)(x)
+        return self.norm.clone(parent=self.module, name=name).normalise(x, self.train)
 
     def drop(self, x: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
         """Applies dropout."""

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, HeadContext
 from txjax.nn.mlp import ACTIVATIONS
+from txjax.nn.norms import Norm
 from txjax.types import UserError, config_field
 
 _OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS
@@ -72,3 +73,22 @@ class MeanTokens(Pool):
         real = (encoded.segments > 0).astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", features.astype(jnp.float32), real)
         return (total / jnp.maximum(real.sum(1), 1.0)[:, None]).astype(features.dtype)
+
+
+@dataclasses.dataclass
+class NormedPool(Pool):
+    """Another pool, normalised: models whose last norm comes after the mean (Liu et al. 2022, ConvNeXt).
+
+    Parameters: `norm_final` and the pool's.
+
+    Attributes:
+      pool: from the tokens to one vector.
+      norm: a template. If None, the model's.
+    """
+
+    pool: Pool = dataclasses.field(default_factory=MeanTokens)
+    norm: Norm | None = None
+
+    def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
+        own = context if self.norm is None else dataclasses.replace(context, norm=self.norm)
+        return own.normalise("norm_final", self.pool(encoded, context))

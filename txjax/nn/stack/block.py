@@ -1,5 +1,7 @@
 """One layer of a Transformer: attention and MLP as branches of a residual stream."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -8,12 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import CrossAttention, LayerContext, Mixer
-from txjax.nn.linear import scale
+from txjax.nn.linear import align, parameter, scale
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
+
+Stream = Float[Array, "B L D"]
+Layer = Callable[[jax.Array], jax.Array]
 
 
 def set_model_fields(template: Any, where: str, **fields: Any) -> Any:
@@ -40,6 +45,8 @@ class Block(nn.Module):
       scaling: has the factor of every branch's output; set by the model.
       drop_path: stochastic depth (Huang et al. 2016): the fraction of examples for which the last layer drops a
         branch. It falls linearly to 0 in the first layer; kept branches are scaled up so that the mean is unchanged.
+      layer_scale: the first value of learned factors of each branch's channels (Touvron et al. 2021, CaiT),
+        `scale_attention`, `scale_cross`, `scale_mlp` [D]. If None, there are none.
       final_norm: whether a stack of these blocks is followed by a norm.
       branches: the number of branches that write into the residual stream.
     """
@@ -51,24 +58,34 @@ class Block(nn.Module):
     dropout: float | None = None
     scaling: Scaling | None = None
     drop_path: float = config_field(0.0, at_least=0, below=1)
+    layer_scale: float | None = None
     final_norm: ClassVar[bool]
 
     @property
     def branches(self) -> int:
         return 2 if self.cross is None else 3
 
-    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+    def branch(
+        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
+    ) -> Float[Array, "B L D"]:
         """The residual stream after a branch of `layer`."""
         raise NotImplementedError
 
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        """What the branches compute, by name and in their order."""
+        assert self.attention and self.mlp
+        attention, cross, mlp = self.attention, self.cross, self.mlp
+        found: dict[str, Layer] = {"attention": lambda y: attention(y, context)}
+        if cross is not None:
+            found["cross"] = lambda y: cross(y, context)
+        return found | {"mlp": lambda y: mlp(y, context.train, context.real)}
+
     @nn.compact
-    def __call__(
-        self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
-    ) -> Float[Array, "B L D"]:
+    def __call__(self, x: Stream, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> Stream:
         """The residual stream after this layer, same shape and dtype. `depth_fraction`: 0 first, 1 last layer."""
-        assert self.attention and self.mlp and self.norm and self.scaling and self.dropout is not None
-        norm, factor = self.norm, self.scaling.branch()
-        drop = nn.Dropout(self.dropout, deterministic=not context.train)
+        assert self.norm and self.scaling and self.dropout is not None
+        factor, drop = self.scaling.branch(), nn.Dropout(self.dropout, deterministic=not context.train)
 
         def drop_branch(y: jax.Array) -> jax.Array:
             if not (self.drop_path and context.train):
@@ -77,16 +94,17 @@ class Block(nn.Module):
             stays = jax.random.bernoulli(self.make_rng("dropout"), stay, (y.shape[0], 1, 1))
             return y * (stays / stay).astype(y.dtype)
 
-        def add(x: jax.Array, name: str, layer: Any) -> jax.Array:
-            def scaled(y: jax.Array) -> jax.Array:
-                return scale(drop_branch(drop(layer(y))), factor)
+        for name, layer in self.layers(context).items():
+            norm = self.norm.clone(parent=self, name=f"norm_{name}")
 
-            return self.branch(x, norm.clone(parent=self, name=f"norm_{name}"), scaled)
+            def scaled(y: jax.Array, name: str = name, layer: Layer = layer) -> jax.Array:
+                y = drop(layer(y))
+                if self.layer_scale is not None:
+                    first = nn.initializers.constant(self.layer_scale)
+                    y = y * align(parameter(self, f"scale_{name}", first, y.shape[-1:], ("embed",)), y)
+                return scale(drop_branch(y), factor)
 
-        x = add(x, "attention", lambda y: self.attention(y, context))
-        if self.cross is not None:
-            x = add(x, "cross", lambda y: self.cross(y, context))
-        x = add(x, "mlp", lambda y: self.mlp(y, context.train, context.real))
+            x = self.branch(x, functools.partial(norm.normalise, train=context.train), scaled, context)
         return constrain(x, "batch", "length", "width")
 
 
@@ -95,7 +113,9 @@ class PreNorm(Block):
 
     final_norm: ClassVar[bool] = True
 
-    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+    def branch(
+        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
+    ) -> Float[Array, "B L D"]:
         return x + layer(norm(x))
 
 
@@ -104,5 +124,29 @@ class PostNorm(Block):
 
     final_norm: ClassVar[bool] = False
 
-    def branch(self, x: Float[Array, "B L D"], norm: nn.Module, layer: Any) -> Float[Array, "B L D"]:
+    def branch(
+        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
+    ) -> Float[Array, "B L D"]:
         return norm(x + layer(x))
+
+
+class SingleBranch(Block):
+    """x + mlp(norm(mixer(x))), the block of ConvNeXt (Liu et al. 2022): the mixer has no branch of its own."""
+
+    final_norm: ClassVar[bool] = False
+
+    @property
+    def branches(self) -> int:
+        return 1
+
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        return {"mlp": super().layers(context)["mlp"]}
+
+    def branch(
+        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
+    ) -> Float[Array, "B L D"]:
+        assert self.attention is not None
+        if self.cross is not None:
+            raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
+        return x + layer(norm(self.attention(x, context)))
