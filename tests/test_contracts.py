@@ -27,6 +27,7 @@ from txjax.nn import (
     Head,
     Heads,
     MeanTokens,
+    NormedConvEmbedding,
     PatchEmbedding,
     ReplacedTokens,
     StartEnd,
@@ -64,6 +65,7 @@ FIELDS: dict[str, Any] = {
 OWN: dict[str, Any] = {
     "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
     "ConvNet": {"stages": 2},
+    "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
@@ -197,6 +199,8 @@ SUITED = {
     "Bert WithNextToken",
     "ConvNet Classification",
     "ConvNet Regression",
+    "CvT Classification",
+    "CvT Regression",
     "Deberta MaskedToken",
     "Deberta Classification",
     "Deberta Distillation",

@@ -100,6 +100,9 @@ PUBLISHED = {
     "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
     "mae L/16": 329_239_296,
     "mae H/14": 656_613_964,
+    "cvt 13": 19_997_480,  # statistics of batches are not among them
+    "cvt 21": 31_622_696,
+    "cvt W24": 277_196_392,
 }
 
 
@@ -182,6 +185,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         model = text.roformer(size)
         fields = names(*text.ROFORMER[size]) | {"intermediate_size": 4 * model.width, "vocab_size": model.vocab}
         return t.RoFormerForMaskedLM(t.RoFormerConfig(**fields, embedding_size=model.width))
+    if family == "cvt":
+        widths, depths, heads = map(list, vision.CVT[size])
+        stages = {"embed_dim": widths, "depth": depths, "num_heads": heads, "num_labels": 1000}
+        return t.CvtForImageClassification(t.CvtConfig(**stages))
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":

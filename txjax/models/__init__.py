@@ -12,6 +12,7 @@ from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.text.shared_embeddings import GradientDisentangled, Separate, Shared, Sharing
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.swin import Swin, shifted_windows
@@ -22,6 +23,7 @@ __all__ = [
     "Bert",
     "ClassToken",
     "ConvNet",
+    "CvT",
     "Deberta",
     "Decoder",
     "Electra",
