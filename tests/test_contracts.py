@@ -24,6 +24,8 @@ from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
 from txjax.nn import (
     Classes,
+    ConvEmbedding,
+    DepthwiseConv,
     Head,
     Heads,
     MeanTokens,
@@ -64,6 +66,8 @@ FIELDS: dict[str, Any] = {
 OWN: dict[str, Any] = {
     "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
     "ConvNet": {"stages": 2},
+    "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
+    "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
@@ -197,6 +201,8 @@ SUITED = {
     "Bert WithNextToken",
     "ConvNet Classification",
     "ConvNet Regression",
+    "ConvNeXt Classification",
+    "ConvNeXt Regression",
     "Deberta MaskedToken",
     "Deberta Classification",
     "Deberta Distillation",
@@ -216,6 +222,8 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "MetaFormer Classification",
+    "MetaFormer Regression",
     "RecurrentEncoderDecoder NextToken",
     "RecurrentEncoderDecoder SpanCorruption",
     "ReversibleDecoder Classification",
