@@ -24,6 +24,8 @@ from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
 from txjax.nn import (
     Classes,
+    ConvEmbedding,
+    DepthwiseConv,
     Head,
     Heads,
     MeanTokens,
@@ -65,6 +67,8 @@ FIELDS: dict[str, Any] = {
 OWN: dict[str, Any] = {
     "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
     "ConvNet": {"stages": 2},
+    "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
+    "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
@@ -199,6 +203,8 @@ SUITED = {
     "Bert WithNextToken",
     "ConvNet Classification",
     "ConvNet Regression",
+    "ConvNeXt Classification",
+    "ConvNeXt Regression",
     "CvT Classification",
     "CvT Regression",
     "Deberta MaskedToken",
@@ -220,6 +226,8 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "MetaFormer Classification",
+    "MetaFormer Regression",
     "RecurrentEncoderDecoder NextToken",
     "RecurrentEncoderDecoder SpanCorruption",
     "ReversibleDecoder Classification",

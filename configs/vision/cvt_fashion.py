@@ -10,7 +10,7 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
 from txjax.models.vision.cvt import CvT
-from txjax.nn import BatchNorm, Classes, ConvAttention, FirstToken, NormedConvEmbedding
+from txjax.nn import BatchNorm, Classes, ConvAttention, FirstToken
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
@@ -18,14 +18,13 @@ from txjax.optim import AdamW, Cosine
 def get_config() -> Experiment:
     fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     return Experiment(
-        # 14 x 14 tokens, 7 x 7, and 4 x 4 with the class token. Groups of 16 examples suit up to four microbatches.
+        # 7 x 7 tokens, 4 x 4, and 2 x 2 with the class token. Groups of 16 examples suit up to four microbatches.
         model=CvT(
             stages=(
                 Stage(width=16, depth=1, heads=2),
                 Stage(width=32, depth=2, heads=2),
                 Stage(width=64, depth=3, heads=4),
             ),
-            stem=NormedConvEmbedding(side=3, stride=2, padding=1),
             attention=ConvAttention(norm=BatchNorm(group=16)),
             head=Classes(10, FirstToken()),
         ),
@@ -33,7 +32,7 @@ def get_config() -> Experiment:
         data=Images(name="fashion_mnist", split="train", transforms=(PadCrop(2), Flip()), **fashion),
         evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
-        num_steps=2000,
+        num_steps=4000,
         batch_size=64,
         log_every_steps=50,
     )

@@ -98,6 +98,21 @@ def mae(**options: Any) -> Any:
     return transformers.ViTMAEConfig(**(both | options))
 
 
+def swin(**options: Any) -> Any:
+    sizes = {"image_size": 56, "embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3], "num_labels": 5}
+    return transformers.SwinConfig(**(sizes | options))
+
+
+def convnext(**options: Any) -> Any:
+    sizes = {"hidden_sizes": [8, 12, 20], "depths": [1, 2, 1], "num_stages": 3, "image_size": 44, "num_labels": 5}
+    return transformers.ConvNextConfig(**(sizes | options))
+
+
+def poolformer(**options: Any) -> Any:
+    sizes = {"hidden_sizes": [8, 12, 20, 24], "depths": [1, 2, 1, 1], "num_labels": 5}
+    return transformers.PoolFormerConfig(**(sizes | options))
+
+
 def bert(**options: Any) -> Any:
     sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
     more = {"num_attention_heads": 4, "max_position_embeddings": 13, "type_vocab_size": 3}
@@ -451,6 +466,33 @@ CASES = {
         {"pixel_values": image(mae()), **NOISE},
         ("last_hidden_state", "mask", "ids_restore"),
         fixed=True,
+    ),
+    "swin": Case("SwinForImageClassification", swin(), {"pixel_values": image(swin())}, ("logits",)),
+    "swin-padded": Case(  # windows and merging pad their grids
+        "SwinForImageClassification",
+        swin(image_size=40, window_size=4, num_channels=1, qkv_bias=False, mlp_ratio=3.0, hidden_act="relu"),
+        {"pixel_values": image(swin(image_size=40, num_channels=1))},
+        ("logits",),
+    ),
+    "swin-bare": Case("SwinModel", swin(), {"pixel_values": image(swin())}, ("pooler_output",)),
+    "convnext": Case("ConvNextForImageClassification", convnext(), {"pixel_values": image(convnext())}, ("logits",)),
+    "convnext-bare": Case(
+        "ConvNextModel",
+        convnext(num_channels=1, hidden_act="relu", layer_norm_eps=1e-3),
+        {"pixel_values": image(convnext(num_channels=1))},
+        ("pooler_output",),
+    ),
+    "poolformer": Case(
+        "PoolFormerForImageClassification",
+        poolformer(),
+        {"pixel_values": image(convnext(image_size=45))},
+        ("logits",),
+    ),
+    "poolformer-other": Case(
+        "PoolFormerForImageClassification",
+        poolformer(pool_size=5, mlp_ratio=3.0, use_layer_scale=False, num_channels=1, hidden_act="relu"),
+        {"pixel_values": image(convnext(num_channels=1))},
+        ("logits",),
     ),
     "xlm": Case("XLMWithLMHeadModel", xlm(), spoken(2, 17), ("logits",)),
     "xlm-no-languages": Case(

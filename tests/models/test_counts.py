@@ -97,6 +97,20 @@ PUBLISHED = {
     "vit B/16": 86_567_656,
     "vit L/16": 304_326_632,
     "vit H/14": 632_045_800,
+    "swin T": 28_288_354,
+    "swin S": 49_606_258,
+    "swin B": 87_768_224,
+    "swin L": 196_532_476,
+    "convnext T": 28_589_128,
+    "convnext S": 50_223_688,
+    "convnext B": 88_591_464,
+    "convnext L": 197_767_336,
+    "convnext XL": 350_196_968,
+    "poolformer S12": 11_915_176,
+    "poolformer S24": 21_388_968,
+    "poolformer S36": 30_862_760,
+    "poolformer M36": 56_172_520,
+    "poolformer M48": 73_473_448,
     "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
     "mae L/16": 329_239_296,
     "mae H/14": 656_613_964,
@@ -185,10 +199,8 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         model = text.roformer(size)
         fields = names(*text.ROFORMER[size]) | {"intermediate_size": 4 * model.width, "vocab_size": model.vocab}
         return t.RoFormerForMaskedLM(t.RoFormerConfig(**fields, embedding_size=model.width))
-    if family == "cvt":
-        widths, depths, heads = map(list, vision.CVT[size])
-        stages = {"embed_dim": widths, "depth": depths, "num_heads": heads, "num_labels": 1000}
-        return t.CvtForImageClassification(t.CvtConfig(**stages))
+    if family in STAGES:
+        return STAGES[family](t, *map(list, getattr(vision, family.upper())[size]))
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
     fields = names(*sizes) | {"intermediate_size": 4 * sizes[0]}
     if family == "bert":
@@ -197,6 +209,29 @@ def reference(t: Any, family: str, size: str = "") -> Any:
     if family == "vit":
         return t.ViTForImageClassification(t.ViTConfig(**fields, num_labels=1000))
     return t.ViTMAEForPreTraining(t.ViTMAEConfig(**fields))
+
+
+def swin(t: Any, widths: list[int], depths: list[int], heads: list[int]) -> Any:
+    config = t.SwinConfig(embed_dim=widths[0], depths=depths, num_heads=heads, num_labels=1000)
+    return t.SwinForImageClassification(config)
+
+
+def convnext(t: Any, widths: list[int], depths: list[int]) -> Any:
+    config = t.ConvNextConfig(hidden_sizes=widths, depths=depths, num_labels=1000)
+    return t.ConvNextForImageClassification(config)
+
+
+def poolformer(t: Any, widths: list[int], depths: list[int]) -> Any:
+    config = t.PoolFormerConfig(hidden_sizes=widths, depths=depths, num_labels=1000)
+    return t.PoolFormerForImageClassification(config)
+
+
+def cvt(t: Any, widths: list[int], depths: list[int], heads: list[int]) -> Any:
+    config = t.CvtConfig(embed_dim=widths, depth=depths, num_heads=heads, num_labels=1000)
+    return t.CvtForImageClassification(config)
+
+
+STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt}
 
 
 def encoder(t: Any, family: str, size: str) -> Any:

@@ -24,6 +24,7 @@ from txjax.nn import (
     PostNorm,
     PreNorm,
     RMSNorm,
+    SingleBranch,
     Stack,
     StackRecord,
     record_stacks,
@@ -68,6 +69,23 @@ def test_branches(kind: type[Block]) -> None:
         pre, post = x + part(name, norm(name, x), *args), norm(name, x + part(name, x, *args))
         x = pre if kind is PreNorm else post
     np.testing.assert_allclose(jax.jit(block.apply)(params, X, LayerContext()), x, atol=1e-6)
+
+
+def test_layer_scale_and_a_single_branch() -> None:
+    """x + scale * mlp(norm(mixer(x))) (Liu et al. 2022, figure 4); the scale begins at the field's value."""
+    block = SingleBranch(**parts(layer_scale=0.25))
+    drawn = block.init(jax.random.key(0), X, LayerContext())["params"]
+    assert np.all(drawn["scale_mlp"].unbox() == 0.25) and set(drawn) == {"attention", "norm_mlp", "mlp", "scale_mlp"}
+    params = variables(block, X, LayerContext())
+    p = params["params"]
+    mixed = parts()["attention"].apply({"params": p["attention"]}, X, LayerContext())
+    inner = parts()["mlp"].apply({"params": p["mlp"]}, RMSNorm().apply({"params": p["norm_mlp"]}, mixed), False)
+    found = jax.jit(block.apply)(params, X, LayerContext())
+    want = np.asarray(X) + np.asarray(p["scale_mlp"]) * np.asarray(inner)
+    np.testing.assert_allclose(found, want, atol=1e-6)
+
+    both = variables(PreNorm(**parts(layer_scale=0.25)), X, LayerContext())["params"]
+    assert {"scale_attention", "scale_mlp"} <= set(both)
 
 
 def test_cross_attention_reads_the_memory() -> None:

@@ -12,8 +12,10 @@ from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.text.shared_embeddings import GradientDisentangled, Separate, Shared, Sharing
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.swin import Swin, shifted_windows
 from txjax.models.vision.vit import ViT
@@ -22,6 +24,7 @@ __all__ = [
     "MAE",
     "Bert",
     "ClassToken",
+    "ConvNeXt",
     "ConvNet",
     "CvT",
     "Deberta",
@@ -30,6 +33,7 @@ __all__ = [
     "EncoderDecoder",
     "GradientDisentangled",
     "MaskDecoder",
+    "MetaFormer",
     "RecurrentEncoderDecoder",
     "ReversibleDecoder",
     "Separate",

@@ -16,6 +16,7 @@ from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.families.albert import Albert
 from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.convnext import ConvNeXt
 from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
 from txjax.interop.huggingface.families.distilbert import DistilBert
 from txjax.interop.huggingface.families.electra import Electra
@@ -24,15 +25,18 @@ from txjax.interop.huggingface.families.gpt_neo import GPTNeo
 from txjax.interop.huggingface.families.llama import Llama
 from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
+from txjax.interop.huggingface.families.poolformer import PoolFormer
 from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
 from txjax.interop.huggingface.families.roberta import Roberta, XLMRoberta
 from txjax.interop.huggingface.families.roformer import RoFormer
+from txjax.interop.huggingface.families.swin import Swin
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
 from txjax.interop.huggingface.families.xlm import XLM
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.io.files import replace_text
+from txjax.models.hierarchical import Hierarchical
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
@@ -57,6 +61,9 @@ FAMILIES: tuple[Family, ...] = (
     Marian(),
     T5(),
     ViT(),
+    Swin(),
+    ConvNeXt(),
+    PoolFormer(),
 )
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
@@ -194,12 +201,13 @@ def _resolved_fields(model: Any) -> Any:
     for name, other in _FOLLOWS.items():
         if name in fields and fields[name] is None:
             fields[name] = fields[other]
+    sizes = model.stages if isinstance(model, Hierarchical) else (model,)
     for found, attention in _attentions(model, fields):
-        found["head_size"] = attention.head_size or model.width // model.heads
+        found["head_size"] = [attention.head_size or size.width // size.heads for size in sizes]
         found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
         del found["biases"]
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
-    fields["mlp"]["hidden"] = model.mlp.hidden_size(model.width)
+    fields["mlp"]["hidden"] = [model.mlp.hidden_size(size.width) for size in sizes]
     return fields
 
 

@@ -48,6 +48,11 @@ def convolution(patch: int) -> Form:
     )
 
 
+def kernel() -> Form:
+    """The kernel [rows columns in out] of a convolution of images: [out in rows columns] there."""
+    return Form(lambda x: x.transpose(3, 2, 0, 1), lambda x, shape: x.transpose(2, 3, 1, 0).reshape(shape))
+
+
 SAME = Form(lambda x: x)
 VECTOR = Form(lambda x: x.reshape(-1))
 TOKEN = Form(lambda x: x.reshape(1, 1, -1))  # a vector with batch and length axes of 1

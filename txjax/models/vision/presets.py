@@ -5,20 +5,62 @@
 `docs/sizes.md` has their parameter counts.
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from txjax.models.hierarchical import Stage
 from txjax.models.transformer import sized
+from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, Learned
+from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanTokens, NormedPool, PreNorm
 from txjax.types import UserError, near_misses
 
 # width, depth, heads (Dosovitskiy et al. 2021, table 1)
 _SIZES: dict[str, tuple[int, int, int]] = {"B": (768, 12, 12), "L": (1024, 24, 16), "H": (1280, 32, 16)}
 VIT: dict[str, tuple[int, int, int]] = {f"{size}/{p}": _SIZES[size] for size, p in (("B", 16), ("L", 16), ("H", 14))}
+
+
+# Widths, depths and heads of the stages (Liu et al. 2021, 3.3)
+SWIN: dict[str, tuple[tuple[int, ...], ...]] = {
+    "T": ((96, 192, 384, 768), (2, 2, 6, 2), (3, 6, 12, 24)),
+    "S": ((96, 192, 384, 768), (2, 2, 18, 2), (3, 6, 12, 24)),
+    "B": ((128, 256, 512, 1024), (2, 2, 18, 2), (4, 8, 16, 32)),
+    "L": ((192, 384, 768, 1536), (2, 2, 18, 2), (6, 12, 24, 48)),
+}
+# Widths and depths (Liu et al. 2022, 3.1)
+CONVNEXT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "T": ((96, 192, 384, 768), (3, 3, 9, 3)),
+    "S": ((96, 192, 384, 768), (3, 3, 27, 3)),
+    "B": ((128, 256, 512, 1024), (3, 3, 27, 3)),
+    "L": ((192, 384, 768, 1536), (3, 3, 27, 3)),
+    "XL": ((256, 512, 1024, 2048), (3, 3, 27, 3)),
+}
+# Widths and depths (Yu et al. 2022, table 1)
+POOLFORMER: dict[str, tuple[tuple[int, ...], ...]] = {
+    "S12": ((64, 128, 320, 512), (2, 2, 6, 2)),
+    "S24": ((64, 128, 320, 512), (4, 4, 12, 4)),
+    "S36": ((64, 128, 320, 512), (6, 6, 18, 6)),
+    "M36": ((96, 192, 384, 768), (6, 6, 18, 6)),
+    "M48": ((96, 192, 384, 768), (8, 8, 24, 8)),
+}
+# Widths, depths and heads (Wu et al. 2021, table 2)
+CVT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "13": ((64, 192, 384), (1, 2, 10), (1, 3, 6)),
+    "21": ((64, 192, 384), (1, 4, 16), (1, 3, 6)),
+    "W24": ((192, 768, 1024), (2, 2, 20), (3, 12, 16)),
+}
+
+
+def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
+    """The stages of a published size. Raises UserError for an unknown one."""
+    if size not in sizes:
+        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
+    return tuple(itertools.starmap(Stage, zip(*sizes[size], strict=True)))
 
 
 def vit(size: str = "B/16", **fields: Any) -> ViT:
@@ -35,24 +77,27 @@ def mae(size: str = "B/16", **fields: Any) -> MAE:
     return MAE(**plain | dict(patch=patch) | fields)
 
 
-Sizes = tuple[tuple[int, ...], ...]  # of every stage: widths, depths and, where there are some, heads
+def swin(size: str = "T", **fields: Any) -> Swin:
+    """The Swin Transformer (Liu et al. 2021): windows of 7 x 7 patches of 4 x 4 pixels, 1,000 classes."""
+    style: dict[str, Any] = dict(norm=LayerNorm(eps=1e-5), head=Classes(1000, MeanTokens()))
+    return Swin(**dict(stages=stages(size, SWIN)) | style | fields)
 
 
-def stages(size: str, sizes: Mapping[str, Sizes]) -> tuple[Stage, ...]:
-    """The stages of a published size. Raises UserError for an unknown one."""
-    if size not in sizes:
-        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
-    return tuple(Stage(*stage) for stage in zip(*sizes[size], strict=True))
+def convnext(size: str = "T", **fields: Any) -> ConvNeXt:
+    """ConvNeXt (Liu et al. 2022): kernels of 7 x 7, 1,000 classes."""
+    style: dict[str, Any] = dict(head=Classes(1000, NormedPool()))
+    return ConvNeXt(**dict(stages=stages(size, CONVNEXT)) | style | fields)
 
 
-# Wu et al. 2021, table 2
-CVT: dict[str, Sizes] = {
-    "13": ((64, 192, 384), (1, 2, 10), (1, 3, 6)),
-    "21": ((64, 192, 384), (1, 4, 16), (1, 3, 6)),
-    "W24": ((192, 768, 1024), (2, 2, 20), (3, 12, 16)),
-}
+def poolformer(size: str = "S12", **fields: Any) -> MetaFormer:
+    """PoolFormer (Yu et al. 2022), 1,000 classes. From S36 on the layer scale is 1e-6 at first."""
+    style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
+    if size not in ("S12", "S24"):
+        style["block"] = PreNorm(layer_scale=1e-6)
+    return MetaFormer(**dict(stages=stages(size, POOLFORMER)) | style | fields)
 
 
 def cvt(size: str = "13", **fields: Any) -> CvT:
-    """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes, images of any size."""
-    return CvT(**dict(stages=stages(size, CVT), head=Classes(1000, FirstToken())) | fields)
+    """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes."""
+    style: dict[str, Any] = dict(head=Classes(1000, FirstToken()))
+    return CvT(**dict(stages=stages(size, CVT)) | style | fields)

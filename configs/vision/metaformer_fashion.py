@@ -1,0 +1,52 @@
+"""A small MetaFormer of `fashion_mnist`, with the mixer as the variant: pooling (PoolFormer), or
+
+    txjax train --config=configs/vision/metaformer_fashion.py --workdir=runs/pooling
+    txjax train --config=configs/vision/metaformer_fashion.py:identity --workdir=runs/identity
+    txjax train --config=configs/vision/metaformer_fashion.py:convolution --workdir=runs/convolution
+    txjax train --config=configs/vision/metaformer_fashion.py:attention --workdir=runs/attention
+
+The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder. Logistic regression on
+the pixels of 10,000 images reaches 0.830.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Flip, Images, PadCrop
+from txjax.eval import Evaluation
+from txjax.experiment import Experiment
+from txjax.models.hierarchical import Stage
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.nn import Attention, Classes, ConvEmbedding, DepthwiseConv, Identity, Init, MeanTokens, Pooling, PreNorm
+from txjax.objectives import Classification, CrossEntropy
+from txjax.optim import AdamW, Cosine
+from txjax.types import UserError, near_misses
+
+MIXERS = {"pooling": Pooling, "identity": Identity, "convolution": DepthwiseConv, "attention": Attention}
+VARIANTS = tuple(MIXERS)
+
+
+def get_config(variant: str = "pooling") -> Experiment:
+    if variant not in MIXERS:
+        raise UserError("variant", "one of " + ", ".join(MIXERS), variant, near_misses(variant, MIXERS))
+    fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    return Experiment(
+        model=MetaFormer(
+            stages=(
+                Stage(width=32, depth=2, heads=2),
+                Stage(width=64, depth=2, heads=4),
+                Stage(width=128, depth=2, heads=8),
+            ),
+            stem=ConvEmbedding(side=3, stride=2, padding=1),
+            attention=MIXERS[variant](),
+            block=PreNorm(layer_scale=0.1, drop_path=0.1),
+            initial=Init(),
+            head=Classes(10, MeanTokens()),
+        ),
+        objective=Classification(loss=CrossEntropy(label_smoothing=0.1)),
+        data=Images(name="fashion_mnist", split="train", transforms=(PadCrop(2), Flip()), **fashion),
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
+        optimizer=AdamW(peak_lr=3e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
+        checkpoint=Checkpoints(every_steps=500, best="eval/test/accuracy", best_mode="max"),
+        num_steps=1500,
+        batch_size=64,
+        log_every_steps=50,
+    )
