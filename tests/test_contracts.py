@@ -29,6 +29,7 @@ from txjax.nn import (
     Head,
     Heads,
     MeanTokens,
+    NormedConvEmbedding,
     PatchEmbedding,
     ReplacedTokens,
     StartEnd,
@@ -68,6 +69,7 @@ OWN: dict[str, Any] = {
     "ConvNet": {"stages": 2},
     "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
+    "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
@@ -203,6 +205,8 @@ SUITED = {
     "ConvNet Regression",
     "ConvNeXt Classification",
     "ConvNeXt Regression",
+    "CvT Classification",
+    "CvT Regression",
     "Deberta MaskedToken",
     "Deberta Classification",
     "Deberta Distillation",

@@ -114,6 +114,9 @@ PUBLISHED = {
     "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
     "mae L/16": 329_239_296,
     "mae H/14": 656_613_964,
+    "cvt 13": 19_997_480,  # statistics of batches are not among them
+    "cvt 21": 31_622_696,
+    "cvt W24": 277_196_392,
 }
 
 
@@ -223,7 +226,12 @@ def poolformer(t: Any, widths: list[int], depths: list[int]) -> Any:
     return t.PoolFormerForImageClassification(config)
 
 
-STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer}
+def cvt(t: Any, widths: list[int], depths: list[int], heads: list[int]) -> Any:
+    config = t.CvtConfig(embed_dim=widths, depth=depths, num_heads=heads, num_labels=1000)
+    return t.CvtForImageClassification(config)
+
+
+STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt}
 
 
 def encoder(t: Any, family: str, size: str) -> Any:

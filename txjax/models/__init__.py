@@ -13,6 +13,7 @@ from txjax.models.text.shared_embeddings import GradientDisentangled, Separate, 
 from txjax.models.transformer import Layers, Transformer
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.conv_next import ConvNeXt
+from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.patch_encoder import ClassToken
@@ -25,6 +26,7 @@ __all__ = [
     "ClassToken",
     "ConvNeXt",
     "ConvNet",
+    "CvT",
     "Deberta",
     "Decoder",
     "Electra",

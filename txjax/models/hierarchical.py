@@ -1,10 +1,10 @@
 """The base of hierarchical models of images: stages, each with fewer and wider tokens than the one before."""
 
 import dataclasses
-import itertools
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -33,7 +33,7 @@ class Stage:
 
     Attributes:
       width: size D of its residual stream.
-      depth: blocks.
+      depth: blocks, the downsampling's own among them.
       heads: query heads; mixers without heads ignore them.
     """
 
@@ -56,8 +56,9 @@ class StageLayers(Part, kw_only=True):
 class Hierarchical(LayerTemplates, kw_only=True):
     """Images through a stem and stages of layers, between which tokens are merged.
 
-    The layers of all stages have the same parts. Stochastic depth (`block.drop_path`) rises over the layers of all
-    stages. Under muP all widths scale by the ratio of the first stage's to the base.
+    The layers of all stages have the same parts, unless a family overrides `parts_of`. Stochastic depth
+    (`block.drop_path`) rises over the layers of all stages. Under muP all widths scale by the ratio of the first
+    stage's to the base.
 
     Parameters: for each stage `downsample_0` (the stem), `downsample_1`, ... and `stages_0/layers`, `stages_1/layers`,
     ...; `norm_final` if the blocks have one, and those of the head. Sows `features` [B D].
@@ -90,31 +91,53 @@ class Hierarchical(LayerTemplates, kw_only=True):
         x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
         found = []
         for number in range(len(self.stages)):
-            x, grid = self.entrance_of(number)(x, grid, train)
-            x = self.layers_of(number)(x, grid, train)
+            x, grid = self.enter(number, x, grid, train)
+            if (layers := self.layers_of(number)).depth:
+                x = layers(x, grid, train)
             found.append(Encoded(x, grid=grid))
         if self.block.final_norm:
             x = self.norm.clone(parent=self, name="norm_final").normalise(x, train)
         return Encoded(x, grid=grid, stages=tuple(found))
 
     @nn.nowrap
+    def enter(self, number: int, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[jax.Array, Grid]:
+        """The tokens [B l D] of a stage before its layers, and their grid."""
+        return self.entrance_of(number)(x, grid, train)
+
+    @nn.nowrap
     def entrance_of(self, number: int) -> Downsampling:
         """What leads to a stage: the stem to the first one."""
-        template, name = (self.downsample, "downsample") if number else (self.stem, "stem")
+        name = "downsample" if number else "stem"
         fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
         fields |= {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
-        made = set_model_fields(template, f"config.model.{name}", **fields)
+        made = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
         return made.clone(parent=self, name=f"downsample_{number}")
 
     @nn.nowrap
+    def template_of(self, number: int) -> Downsampling:
+        """The template of what leads to a stage."""
+        return self.downsample if number else self.stem
+
+    @nn.nowrap
     def layers_of(self, number: int) -> StageLayers:
-        """The layers of a stage."""
-        stage, parts = self.stages[number], self.parts()
-        ends = list(itertools.accumulate((stage.depth for stage in self.stages), initial=0))
-        first, last = (layer / max(ends[-1] - 1, 1) for layer in (ends[number], ends[number + 1] - 1))
-        parts["stack"] = set_model_fields(self.stack, "config.model.stack", fractions=(first, last))
-        sizes: dict[str, Any] = {"width": stage.width, "depth": stage.depth, "heads": stage.heads}
+        """The layers of a stage that its entrance leaves; their depth may be 0."""
+        stage, parts = self.stages[number], self.parts_of(number)
+        parts["stack"] = set_model_fields(parts["stack"], "config.model.stack", fractions=self.fractions_of(number))
+        depth = stage.depth - self.template_of(number).layers
+        sizes: dict[str, Any] = {"width": stage.width, "depth": depth, "heads": stage.heads}
         return StageLayers(**sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+
+    @nn.nowrap
+    def parts_of(self, number: int) -> dict[str, Any]:
+        """The templates of a stage's layers; a family whose stages differ overrides this."""
+        return self.parts()
+
+    @nn.nowrap
+    def fractions_of(self, number: int) -> tuple[float, float]:
+        """The fractions of the model's depth at the first and at the last layer of a stage's stack."""
+        depths = [stage.depth for stage in self.stages]
+        first, last = sum(depths[:number]) + self.template_of(number).layers, sum(depths[: number + 1]) - 1
+        return first / max(sum(depths) - 1, 1), last / max(sum(depths) - 1, 1)
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:

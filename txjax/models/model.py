@@ -6,7 +6,7 @@ from typing import Any
 
 import flax.linen as nn
 
-from txjax.nn import Encoded, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
+from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapted import adapted
 from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
@@ -68,10 +68,10 @@ class Model(nn.Module, kw_only=True):
         `pool`.
 
         Args:
-          pool: If None, `MeanTokens()`.
+          pool: If None, the class token of an image that has one, else `MeanTokens()`.
         """
         context = self.head_context(train)
-        context.sow_features((pool or MeanTokens())(encoded, context))
+        context.sow_features((pool or (FirstToken() if encoded.prefix else MeanTokens()))(encoded, context))
         return encoded if head is None else head(encoded, context)
 
     @nn.nowrap

@@ -13,6 +13,7 @@ from txjax.nn.attention.attention import (
 from txjax.nn.attention.attention_dispatch import dot_product_attention
 from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
+from txjax.nn.attention.conv_attention import ConvAttention
 from txjax.nn.attention.disentangled import DisentangledAttention
 from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
 from txjax.nn.attention.linear_attention import LinearAttention
@@ -169,6 +170,7 @@ __all__ = [
     "Normal",
     "PatchEmbedding",
     "PatchMerging",
+    "ConvAttention",
     "ConvEmbedding",
     "NormedConvEmbedding",
     "NormedPatches",

@@ -1,6 +1,6 @@
 """What is between the stages of a hierarchical model: fewer tokens, of another width."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 from jaxtyping import Array, Float
@@ -24,8 +24,10 @@ class Downsampling(nn.Module):
       in_axis: the logical name of the channels that it takes: "pixels" or "width".
       norm: a template.
       initial, scaling: see `Linear`.
+      layers: how many of the stage's layers it has.
     """
 
+    layers: ClassVar[int] = 0
     width: int | None = None
     in_axis: str | None = None
     norm: Norm | None = None

@@ -10,15 +10,12 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Transformer
 from txjax.nn import (
     Encoded,
-    FirstToken,
     Grid,
-    Head,
     HeadContext,
     Init,
     Learned,
     Linear,
     Normal,
-    Pool,
     Positions,
     Window,
     Xavier,
@@ -93,8 +90,3 @@ class PatchEncoder(Transformer, kw_only=True):
         window = Window(positions, positions, grid=grid if keep is None else None)
         x = self.layers(self.positions.add(x, positions, grid), window, train)
         return Encoded(x, grid=grid)
-
-    @nn.nowrap
-    def read(self, encoded: Encoded, head: Head | None, train: bool, pool: Pool | None = None) -> Any:
-        """As in `Model`. If `pool` is None, the features are the class token if there is one."""
-        return super().read(encoded, head, train, pool or (FirstToken() if encoded.prefix else None))

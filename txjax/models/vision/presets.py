@@ -12,6 +12,7 @@ from typing import Any
 from txjax.models.hierarchical import Stage
 from txjax.models.transformer import sized
 from txjax.models.vision.conv_next import ConvNeXt
+from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.swin import Swin
@@ -46,6 +47,12 @@ POOLFORMER: dict[str, tuple[tuple[int, ...], ...]] = {
     "S36": ((64, 128, 320, 512), (6, 6, 18, 6)),
     "M36": ((96, 192, 384, 768), (6, 6, 18, 6)),
     "M48": ((96, 192, 384, 768), (8, 8, 24, 8)),
+}
+# Widths, depths and heads (Wu et al. 2021, table 2)
+CVT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "13": ((64, 192, 384), (1, 2, 10), (1, 3, 6)),
+    "21": ((64, 192, 384), (1, 4, 16), (1, 3, 6)),
+    "W24": ((192, 768, 1024), (2, 2, 20), (3, 12, 16)),
 }
 
 
@@ -88,3 +95,9 @@ def poolformer(size: str = "S12", **fields: Any) -> MetaFormer:
     if size not in ("S12", "S24"):
         style["block"] = PreNorm(layer_scale=1e-6)
     return MetaFormer(**dict(stages=stages(size, POOLFORMER)) | style | fields)
+
+
+def cvt(size: str = "13", **fields: Any) -> CvT:
+    """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes."""
+    style: dict[str, Any] = dict(head=Classes(1000, FirstToken()))
+    return CvT(**dict(stages=stages(size, CVT)) | style | fields)
