@@ -8,18 +8,28 @@ import numpy as np
 
 from txjax.data import Bytes, Dataset, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
+from txjax.models import ConvNeXt, Model, Stage, Swin, shifted_windows
 from txjax.models.text.bert import Bert
 from txjax.models.text.deberta import deberta_v3
 from txjax.models.text.decoder import gpt, llama
 from txjax.models.text.electra import Electra
 from txjax.models.text.encoder_decoder import t5, transformer
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, LayerNorm, Learned, ReplacedTokens
+from txjax.nn import (
+    Classes,
+    FirstToken,
+    LayerNorm,
+    Learned,
+    MeanTokens,
+    NormedPool,
+    PatchEmbedding,
+    ReplacedTokens,
+)
 from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Objective, ReplacedToken
 from txjax.optim import AdamW
 from txjax.train.state import batch_spec
 
-SIZES: dict[str, dict[str, int]] = {
+SIZES: dict[str, dict[str, Any]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),
     "bert": dict(vocab=1024, length=128, width=256, depth=4, heads=4, batch=32),
     "vit": dict(image=32, patch=4, classes=10, width=192, depth=12, heads=3, batch=32),
@@ -27,18 +37,18 @@ SIZES: dict[str, dict[str, int]] = {
     "t5": dict(vocab=8192, source=128, length=32, width=512, depth=6, heads=8, batch=16),
     "electra": dict(vocab=30522, length=128, width=256, depth=12, heads=4, batch=16),
     "deberta": dict(vocab=8192, length=256, width=384, depth=6, heads=6, batch=8),
+    "swin": dict(image=112, patch=4, side=7, classes=10, width=64, depths=(2, 2, 6, 2), heads=2, batch=8),
+    "convnext": dict(image=112, patch=4, classes=10, width=64, depths=(3, 3, 9, 3), batch=8),
 }
 
 
-def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
-    """`gpt`, `llama`, `bert`, `vit`, `transformer`, `t5`, `electra` or `deberta` (version 3) in this size."""
+def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
+    """One of `SIZES` or `llama` in this size; DeBERTa is version 3."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
-    if name == "vit":
+    if "image" in size:
         image = size.pop("image")
-        count = (image // size["patch"]) ** 2 + 1
-        head = Classes(size.pop("classes"), FirstToken())
-        model = ViT(**size, head=head, positions=Learned(max_length=count), norm=LayerNorm(eps=1e-6), dtype=dtype)
+        model = of_images(name, image, size, dtype)
         data = Images(name="txjax_digits", shape=(image, image, 3), classes=10)
         return Experiment(model=model, objective=Classification(), data=data, optimizer=optimizer, batch_size=batch)
     length = size.pop("length")
@@ -62,6 +72,22 @@ def experiment(name: str, size: dict[str, int], dtype: str) -> Experiment:
     else:
         model = deberta_v3(**size, dtype=dtype) if name == "deberta" else Bert(**size, positions=positions, dtype=dtype)
     return Experiment(model=model, objective=objective, data=data, optimizer=optimizer, batch_size=batch)
+
+
+def of_images(name: str, image: int, size: dict[str, Any], dtype: str) -> Model:
+    """A model of square images with so many pixels on a side."""
+    classes, patch = size.pop("classes"), size["patch"]
+    if name == "vit":
+        positions = Learned(max_length=(image // patch) ** 2 + 1)
+        head = Classes(classes, FirstToken())
+        return ViT(**size, head=head, positions=positions, norm=LayerNorm(eps=1e-6), dtype=dtype)
+    width, heads = size["width"], size.get("heads", 1)
+    stages = tuple(Stage(width * 2**i, depth, heads * 2**i) for i, depth in enumerate(size["depths"]))
+    fields: dict[str, Any] = dict(stages=stages, stem=PatchEmbedding(patch=patch), dtype=dtype)
+    if name == "convnext":
+        return ConvNeXt(**fields, head=Classes(classes, NormedPool()))
+    attention, norm = shifted_windows(size["side"]), LayerNorm(eps=1e-5)
+    return Swin(**fields, attention=attention, norm=norm, head=Classes(classes, MeanTokens()))
 
 
 def electra(*, width: int, heads: int, **fields: Any) -> Electra:

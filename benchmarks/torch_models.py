@@ -1,11 +1,13 @@
 """The same models in PyTorch, written as PyTorch users would for speed: what txjax is timed against."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 import torch_electra as electra
-import torch_encoder_decoder as encoder_decoder  # beside this file, as the next three
+import torch_encoder_decoder as encoder_decoder  # beside this file, as the next four
+import torch_vision as vision
 from torch import nn
 from torch_block import Block
 from torch_deberta import Deberta
@@ -129,15 +131,17 @@ KINDS: dict[str, type[nn.Module]] = {
     "t5": encoder_decoder.T5,
     "electra": electra.Electra,
     "deberta": Deberta,
+    "swin": vision.Swin,
+    "convnext": vision.ConvNeXt,
 }
 
 
-def made_up(kind: str, size: dict[str, int]) -> tuple[torch.Tensor, ...]:
+def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     """A batch of noise for one of `KINDS`."""
     batch = size["batch"]
     if "source" in size:
         return encoder_decoder.made_up(size)
-    if kind == "vit":
+    if "image" in size:
         return torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, size["classes"], (batch,))
     vocab = min(size["vocab"], 1000)
     tokens = torch.randint(0, vocab, (batch, size["length"]))
@@ -151,7 +155,7 @@ def made_up(kind: str, size: dict[str, int]) -> tuple[torch.Tensor, ...]:
 
 
 def update_of(
-    kind: str, size: dict[str, int], dtype: str, device: str, compiled: Callable[[nn.Module], nn.Module]
+    kind: str, size: dict[str, Any], dtype: str, device: str, compiled: Callable[[nn.Module], nn.Module]
 ) -> tuple[Callable[[], torch.Tensor], int]:
     """One update of one of `KINDS`, which gives the loss, and the number of parameters.
 
