@@ -39,7 +39,7 @@ from txjax.nn import (
     MLP,
     Attention,
     BatchNorm,
-    Bottleneck,
+    BottleneckConvs,
     BottleneckStem,
     Classes,
     ConvAttention,
@@ -101,7 +101,7 @@ BIT: dict[str, Any] = {
     "stages": (Stage(32, 1), Stage(64, 3)),
     "stem": BottleneckStem(channels=8),
     "norm": GroupNormRelu(groups=4),
-    "attention": Bottleneck(eps=1e-8),
+    "attention": BottleneckConvs(eps=1e-8),
 }
 BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
 

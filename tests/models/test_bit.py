@@ -10,7 +10,7 @@ import pytest
 from txjax.models import BiT, Stage
 from txjax.models.vision import presets
 from txjax.nn import (
-    Bottleneck,
+    BottleneckConvs,
     BottleneckStem,
     Classes,
     Conv,
@@ -109,7 +109,7 @@ def test_an_image_of_one_pixel_has_finite_outputs() -> None:
     [
         ({"norm": GroupNormRelu(groups=3)}, "GroupNorm.groups: expected a divisor of the 4 channels, got 3"),
         ({"stages": (Stage(6, 1),)}, r"config\.model\.stages\.width: expected a multiple of 4, got 6"),
-        ({"attention": Bottleneck(norm=GroupNormRelu())}, r"config\.model\.attention\.norm: expected nothing"),
+        ({"attention": BottleneckConvs(norm=GroupNormRelu())}, r"config\.model\.attention\.norm: expected nothing"),
         ({"parametrization": MuP(8, 8)}, r"parametrization: expected Standard\(\) for standardised kernels"),
         ({"adapter": LoRA(paths=".*conv_1")}, "adapter"),
     ],

@@ -23,7 +23,7 @@ from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.attention.windows import Windows
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
-from txjax.nn.bottleneck import Bottleneck, BottleneckDownsampling, BottleneckStem
+from txjax.nn.bottleneck_convs import BottleneckConvs, BottleneckDownsampling, BottleneckStem
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import (
     ConvEmbedding,
@@ -115,7 +115,7 @@ __all__ = [
     "Attention",
     "BatchNorm",
     "Block",
-    "Bottleneck",
+    "BottleneckConvs",
     "BottleneckDownsampling",
     "BottleneckStem",
     "CrossAttention",

@@ -8,7 +8,7 @@ import flax.linen as nn
 from txjax.models.hierarchical import Hierarchical
 from txjax.nn import (
     Block,
-    Bottleneck,
+    BottleneckConvs,
     BottleneckDownsampling,
     BottleneckStem,
     Downsampling,
@@ -36,12 +36,12 @@ class BiT(Hierarchical, kw_only=True):
     stem: Downsampling = dataclasses.field(default_factory=BottleneckStem)
     downsample: Downsampling = dataclasses.field(default_factory=BottleneckDownsampling)
     norm: Norm = dataclasses.field(default_factory=GroupNormRelu)
-    attention: Bottleneck = dataclasses.field(default_factory=Bottleneck)
+    attention: BottleneckConvs = dataclasses.field(default_factory=BottleneckConvs)
     block: Block = dataclasses.field(default_factory=PreActivation)
     initial: Init = dataclasses.field(default_factory=Init)
 
     @nn.nowrap
-    def unit(self) -> Bottleneck:
+    def unit(self) -> BottleneckConvs:
         """The template of all units."""
         return set_model_fields(self.attention, "config.model.attention", norm=self.norm.clone(parent=None, name=None))
 

@@ -13,7 +13,7 @@ from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import Flat, Names, Rule, kernel, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.bit import BiT as Model
-from txjax.nn import Bottleneck, BottleneckDownsampling, BottleneckStem, GroupNormRelu, MeanTokens, PreActivation
+from txjax.nn import BottleneckConvs, BottleneckDownsampling, BottleneckStem, GroupNormRelu, MeanTokens, PreActivation
 from txjax.types import PyTree, UserError
 
 _EPS = 1e-8  # of standardised kernels
@@ -42,7 +42,7 @@ class BiT(Stages):
             stages=stages(options, widths),
             stem=BottleneckStem(channels=options.size("embedding_size", 64)),
             norm=GroupNormRelu(groups=options.size("num_groups", 32)),
-            attention=Bottleneck(eps=_EPS),
+            attention=BottleneckConvs(eps=_EPS),
             block=PreActivation(drop_path=options.get("drop_path_rate", 0.0)),
             head=self.head(options, tensors, MeanTokens()),
         )

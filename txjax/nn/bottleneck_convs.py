@@ -1,4 +1,4 @@
-"""Bottleneck units of pre-activation residual networks, as layers of a stack and as downsamplings."""
+"""Bottlenecks of pre-activation residual networks, as layers of a stack and as downsamplings."""
 
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from txjax.types import UserError, config_field
 _NARROWER = 4  # the width over the channels of the 3 x 3
 
 
-class Bottleneck(GridMixer):
+class BottleneckConvs(GridMixer):
     """Convolutions of 1 x 1 to a quarter of the channels, of 3 x 3, and of 1 x 1 back, with norms between them.
 
     The branch of a unit of BiT (Kolesnikov et al. 2020), after the unit's first norm. Kernels are standardised; there
@@ -68,9 +68,9 @@ class Bottleneck(GridMixer):
 
 
 class BottleneckDownsampling(Downsampling):
-    """The first unit of a stage: `Bottleneck` with a stride, and a projection of its normalised input beside it.
+    """The first unit of a stage: `BottleneckConvs` with a stride, and a projection of its normalised input added.
 
-    Parameters: `norm`, `conv_shortcut`, and those of `Bottleneck`.
+    Parameters: `norm`, `conv_shortcut`, and those of `BottleneckConvs`.
 
     Attributes:
       stride: in rows and columns.
@@ -79,7 +79,7 @@ class BottleneckDownsampling(Downsampling):
 
     layers: ClassVar[int] = 1
     stride: int = config_field(2, at_least=1)
-    unit: Bottleneck | None = None
+    unit: BottleneckConvs | None = None
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
@@ -90,7 +90,7 @@ class BottleneckDownsampling(Downsampling):
         return y.reshape(y.shape[0], -1, self.width), Grid(*y.shape[1:3])
 
     @nn.nowrap
-    def _unit(self) -> Bottleneck:
+    def _unit(self) -> BottleneckConvs:
         assert self.unit is not None
         return self.unit.clone(parent=None, initial=self.initial, scaling=self.scaling)
 
