@@ -15,9 +15,20 @@ from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanTokens, NormedPool, PreNorm
+from txjax.nn import (
+    Classes,
+    FirstToken,
+    LargeKernelMixer,
+    LayerNorm,
+    Learned,
+    MeanTokens,
+    NormedPool,
+    ParallelKernels,
+    PreNorm,
+)
 from txjax.types import UserError, near_misses
 
 # width, depth, heads (Dosovitskiy et al. 2021, table 1)
@@ -53,6 +64,12 @@ CVT: dict[str, tuple[tuple[int, ...], ...]] = {
     "13": ((64, 192, 384), (1, 2, 10), (1, 3, 6)),
     "21": ((64, 192, 384), (1, 4, 16), (1, 3, 6)),
     "W24": ((192, 768, 1024), (2, 2, 20), (3, 12, 16)),
+}
+# Widths and depths; sides of the large kernels (Ding et al. 2022, 4.3)
+REPLKNET: dict[str, tuple[tuple[int, ...], ...]] = {
+    "31B": ((128, 256, 512, 1024), (2, 2, 18, 2)),
+    "31L": ((192, 384, 768, 1536), (2, 2, 18, 2)),
+    "XL": ((256, 512, 1024, 2048), (2, 2, 18, 2)),
 }
 
 
@@ -101,3 +118,12 @@ def cvt(size: str = "13", **fields: Any) -> CvT:
     """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes."""
     style: dict[str, Any] = dict(head=Classes(1000, FirstToken()))
     return CvT(**dict(stages=stages(size, CVT)) | style | fields)
+
+
+def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
+    """RepLKNet (Ding et al. 2022), 1,000 classes. XL has kernels of 27 x 27 without small ones in parallel."""
+    style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
+    if size == "XL":
+        mixer = LargeKernelMixer(kernel=ParallelKernels(small=None), ratio=1.5)
+        style |= dict(sides=(27, 27, 27, 13), attention=mixer)
+    return RepLKNet(**dict(stages=stages(size, REPLKNET)) | style | fields)
