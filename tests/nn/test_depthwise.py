@@ -1,5 +1,6 @@
 """Depthwise convolutions on a CPU against XLA's: values, gradients, operations; and by which form."""
 
+import re
 from typing import Any
 
 import jax
@@ -7,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax import sharding
 from txjax.backend import target_platform
 from txjax.flops import count
 from txjax.nn import Conv
 from txjax.nn.depthwise import depthwise
 
-from made import numbers, shapes
+from made import numbers, shapes, variables
 
 CHANNELS = 3
 CASES: list[tuple[tuple[int, int], tuple[int, int], dict[str, Any]]] = [
@@ -87,3 +89,23 @@ def test_accelerators_have_xla_s_convolution(platform: str, convolutions: int) -
     with target_platform(platform):
         text = str(jax.make_jaxpr(jax.grad(loss, argnums=(0, 1)))(shapes(conv, x), x))
     assert text.count(" conv_general_dilated[") == convolutions
+
+
+@pytest.mark.mesh
+@pytest.mark.parametrize("mesh", [sharding.Mesh(data=4, tensor=2), sharding.Mesh(data=2, fsdp=4)])
+@pytest.mark.parametrize("size", [3, 9])
+def test_meshes_change_neither_outputs_nor_gradients(mesh: sharding.Mesh, size: int) -> None:
+    """A device has its own images alone; the kernel's gradient is summed over devices."""
+    conv, x = Conv((8,), size=(size, size), groups=8), jnp.asarray(numbers(8, 6, 4, 8))
+    params = variables(conv, x)
+
+    def loss(params: Any, x: jax.Array) -> jax.Array:
+        return jnp.square(conv.apply(params, sharding.constrain(x, "batch"))).sum()
+
+    want = jax.jit(jax.value_and_grad(loss, (0, 1)))(params, x)
+    with sharding.use_mesh(mesh) as built:
+        split = jax.device_put(x, sharding.batch_sharding(built, mesh))
+        program = jax.jit(jax.value_and_grad(loss, (0, 1))).lower(params, split).compile()
+        got = program(params, split)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), got, want)
+    assert not re.search(r"f32\[8,\d+,\d+,8\]\S* all-gather", program.as_text())
