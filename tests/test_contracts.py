@@ -72,6 +72,7 @@ OWN: dict[str, Any] = {
     "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
+    "RepLKNet": {"stem": ConvEmbedding(stride=1), "sides": (3, 3)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
@@ -234,6 +235,8 @@ SUITED = {
     "MetaFormer Regression",
     "RecurrentEncoderDecoder NextToken",
     "RecurrentEncoderDecoder SpanCorruption",
+    "RepLKNet Classification",
+    "RepLKNet Regression",
     "ReversibleDecoder Classification",
     "ReversibleDecoder NextToken",
     "ReversibleDecoder Regression",

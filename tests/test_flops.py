@@ -96,6 +96,17 @@ def test_convolution(groups: int) -> None:
     assert count(convolve, image, kernel) == 2 * (2 * 4 * 4 * 6) * (3 * 3 * 4 // groups)
 
 
+def test_a_program_s_name_states_its_operations() -> None:
+    def shifted(x: jax.Array) -> jax.Array:
+        return x[:, 1:] * x[:, :-1] + x[:, 1:] @ jnp.ones((K - 1, K - 1))
+
+    shifted.__name__ = f"flops_{12 * M}_of_{M * (K - 1)}"
+    stated = jax.jit(shifted)
+    assert count(stated, X) == 12 * M
+    assert count(lambda x: stated(x) + stated(2 * x), X) == 2 * 12 * M
+    assert count(jax.vmap(stated), jnp.ones((7, M, K))) == 7 * 12 * M
+
+
 def test_agrees_with_the_compiler_on_plain_products() -> None:
     x, w = jnp.ones((16, 32)), jnp.ones((32, 8))
     compiled = jax.jit(jnp.matmul).lower(x, w).compile().cost_analysis()

@@ -22,7 +22,8 @@ def count(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     counts, and the body of a `while_loop`, whose number of turns is unknown, counts once. Of attention, only the pairs
     of a query and a key count that its causal mask or its local window allows; documents packed into one window, whose
     lengths are data, make no difference. Padding of a convolution or under another mask counts: it is computed.
-    Elementwise operations do not count.
+    Elementwise operations do not count. A jitted function named `flops_A_of_B` counts A for B numbers of its results,
+    whatever it computes.
 
     Args:
       fn: any function that jax can trace.
@@ -76,6 +77,9 @@ def _count_one(eqn: JaxprEqn, outer: Scope) -> collections.Counter[Scope]:
         case "cond":
             branches = [_count(branch.jaxpr, scope) for branch in eqn.params["branches"]]
             return max(branches, key=lambda branch: branch.total())
+        case "jit" | "pjit" if stated := re.fullmatch(r"flops_(\d+)_of_(\d+)", eqn.params["name"]):
+            size = sum(math.prod(_shape(out)) for out in eqn.outvars)  # more than stated where it is mapped
+            return _one(scope, int(stated[1]) * size // int(stated[2]))
     # jit, remat, custom derivatives and the like hold one jaxpr.
     inner = [value for value in eqn.params.values() if isinstance(value, ClosedJaxpr | Jaxpr)]
     counts = (_count(value.jaxpr if isinstance(value, ClosedJaxpr) else value, scope) for value in inner)

@@ -7,8 +7,8 @@ All have the recipe of these years: 300 epochs of AdamW, a cosine without restar
 boxes and smoothed labels. What differs is in `RECIPES`. The largest sizes were pretrained on ImageNet-22k by their
 authors; here they are trained on ILSVRC 2012 by the recipe of the largest size that was.
 
-Cost: Swin 1.0e19 FLOPs for T, 3.6e19 for B; ConvNeXt 1.0e19, 3.5e19 and for XL 1.4e20; PoolFormer 4.2e18 for S12, 2.7e19 for
-M48; an H100 computes 1.4e18 an hour at 40% of its peak. By the command of docs/images.md.
+Cost: Swin 1.0e19 FLOPs for T, 3.6e19 for B; ConvNeXt 1.0e19, 3.5e19, XL 1.4e20; PoolFormer 4.2e18 for S12, 2.7e19
+for M48, by the command of docs/images.md. An H100 computes 1.4e18 an hour at 40% of its peak.
 Score: not run here. Published at 224 pixels: Swin 81.2, 83.2, 83.5% (T, S, B); ConvNeXt 82.1, 83.1, 83.8, 84.3% (T, S,
 B, L); PoolFormer 77.2, 80.3, 81.4, 82.1, 82.5% (S12 to M48).
 """

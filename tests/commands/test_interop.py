@@ -10,6 +10,7 @@ import tokenizers
 from txjax import tree
 from txjax.__main__ import main
 from txjax.checkpoint import Store
+from txjax.cli.merging import weights
 from txjax.commands import export
 from txjax.interop import huggingface
 from txjax.models import MAE, Bert, Electra, gpt, t5
@@ -148,7 +149,7 @@ def test_a_tuned_adapter_is_exported_inside_the_kernels(workdir, tmp_path, capsy
     assert code == 0, err
     plain, merged = huggingface.load(tmp_path / "x")
     adapted = plain.clone(adapter=LoRA(paths=".*", rank=2))
-    trained, imported = (export.weights(Store(at), step) for at, step in ((tmp_path / "run", 2), (workdir, 0)))
+    trained, imported = (weights(Store(at), step) for at, step in ((tmp_path / "run", 2), (workdir, 0)))
     tokens = jax.numpy.arange(8).reshape(1, 8)
 
     @jax.jit

@@ -111,6 +111,9 @@ PUBLISHED = {
     "poolformer S36": 30_862_760,
     "poolformer M36": 56_172_520,
     "poolformer M48": 73_473_448,
+    "replknet 31B": 79_864_168,  # with the small kernels and norms of training; by the formula below
+    "replknet 31L": 172_671_016,
+    "replknet XL": 335_435_752,
     "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
     "mae L/16": 329_239_296,
     "mae H/14": 656_613_964,

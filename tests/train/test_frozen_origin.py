@@ -13,7 +13,7 @@ from txjax import config as configs
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
 from txjax.checkpoint.origins import recorded
-from txjax.commands.export import weights
+from txjax.cli.merging import weights
 from txjax.io import digest
 from txjax.train.population import train_together
 from txjax.types import flat_paths

@@ -21,6 +21,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
+    from txjax.cli.merging import weights, without_adapter
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.modules import trusted
@@ -37,7 +38,7 @@ def run(argv: list[str]) -> int:
         facts = read_json(kept / "config.json") | facts
     kernels = weights(store, step)
     if getattr(model, "adapter", None) is not None:
-        model, kernels = merged(found, model, kernels)
+        model, kernels = without_adapter(found, model, kernels)
     model, kernels = chosen(model, kernels, flags.part)
     huggingface.save(model, kernels, flags.to, facts)
     for path in sorted(kept.glob("*")) or tokenizer(found):
@@ -66,22 +67,6 @@ def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
     return model, {}
 
 
-def merged(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]:
-    """The model without its adapter, which is merged into the kernels, and its variables."""
-    import jax
-    from flax.core import meta
-
-    from txjax.axes import axes_of
-    from txjax.nn.adapters import merge
-    from txjax.parametrization import scaling_by_path
-    from txjax.train.state import abstract_variables
-
-    boxed = abstract_variables(experiment)["params"]
-    axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
-    params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
-    return model.clone(adapter=None), variables | {"params": params}
-
-
 def chosen(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree]:
     """One of the encoders that a model trains together; other models as they are.
 
@@ -102,13 +87,3 @@ def tokenizer(experiment: Any) -> list[Path]:
     """The path of the tokenizer.json that a run's data reads, if any."""
     path = Path(getattr(getattr(getattr(experiment, "data", None), "tokenizer", None), "path", ""))
     return [path] if path.name == "tokenizer.json" and path.is_file() else []
-
-
-def weights(store: Any, step: int) -> PyTree:
-    """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
-    from txjax.checkpoint.stored_weights import stored_weights
-    from txjax.train.state import variables
-    from txjax.types import TrainState
-
-    parts = stored_weights(store, step)
-    return variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]

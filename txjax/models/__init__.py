@@ -18,6 +18,7 @@ from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.patch_encoder import ClassToken
+from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.models.vision.swin import Swin, shifted_windows
 from txjax.models.vision.vit import ViT
 
@@ -37,6 +38,7 @@ __all__ = [
     "MaskDecoder",
     "MetaFormer",
     "RecurrentEncoderDecoder",
+    "RepLKNet",
     "ReversibleDecoder",
     "Separate",
     "Shared",

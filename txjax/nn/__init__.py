@@ -55,8 +55,18 @@ from txjax.nn.heads.vocab_heads import (
     VocabHead,
 )
 from txjax.nn.init import GPT2, Init, Normal, Xavier
+from txjax.nn.large_kernels import (
+    LargeKernel,
+    LargeKernelMixer,
+    LargeKernelStem,
+    MergedKernel,
+    NormedMLP,
+    ParallelKernels,
+    Transition,
+)
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
+from txjax.nn.normed_conv import NormedConv
 from txjax.nn.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
 from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
@@ -180,6 +190,14 @@ __all__ = [
     "NormedConvEmbedding",
     "NormedPatches",
     "NormedPool",
+    "NormedConv",
+    "NormedMLP",
+    "LargeKernel",
+    "LargeKernelMixer",
+    "LargeKernelStem",
+    "MergedKernel",
+    "ParallelKernels",
+    "Transition",
     "GroupNorm",
     "GroupNormRelu",
     "SingleBranch",

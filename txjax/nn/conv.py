@@ -9,7 +9,9 @@ import jax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from txjax.axes import Names
 from txjax.nn.adapted import add_adapter
+from txjax.nn.depthwise import convolve, gradients, window_of
 from txjax.nn.init import Init
 from txjax.nn.linear import align, gather_and_apply, parameter, scale
 from txjax.parametrization import Scaling, role
@@ -23,11 +25,11 @@ class Conv(nn.Module):
 
     Parameters (float32): `kernel` [*size, inputs/groups, features], `bias` [features].
 
-    It is XLA's convolution for every kind, which accelerators have kernels for. Measured on two CPU cores (32 images of
-    16 x 16 with 32 or 64 channels, forward and backward): 3 x 3 in 6 ms, against 6.5 ms as one product with stacked
-    shifts of the image, and 9 ms as a sum of nine products. Depthwise 3 x 3 in 33 ms against 27 ms (7 x 7: 77 against
-    39) as a sum of shifts, whose operations couldn't be counted. XLA's CPU backend is slow at the gradients of a few
-    groups: 3 x 3 with four groups of 16 channels takes 180 ms (43 ms as a batched product of stacked shifts).
+    It is XLA's convolution, which accelerators have kernels for; on a CPU, depthwise ones of images are `convolve` of
+    nn/depthwise.py. Measured on two CPU cores (32 images of 16 x 16, 32 or 64 channels, forward and backward): 3 x 3
+    in 6 ms, against 6.5 ms as one product with stacked shifts of the image, and 9 ms as a sum of nine products. XLA's
+    CPU backend is slow at the gradients of a few groups: 3 x 3 with four groups of 16 channels takes 180 ms (43 ms as a
+    batched product of stacked shifts).
 
     Attributes:
       features: the output channels.
@@ -78,7 +80,7 @@ class Conv(nn.Module):
         std = self.scale * self.initial.kernel(*fans, part, self.scaling)
         shape, axes = (*self.size, own, features), (*in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), shape, axes, inputs=rank + 1)
-        y = gather_and_apply(functools.partial(self._convolve, self._zeros()), x, self.prepare(kernel), axes)
+        y = self._applied(x, self.prepare(kernel), axes)
         y = scale(y, self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, (features,), tuple(self.axes)), y)
@@ -94,6 +96,15 @@ class Conv(nn.Module):
     def add_adapter(self, x: jax.Array, y: jax.Array) -> jax.Array:
         """The output with that of an adapter."""
         return add_adapter(self, x, y) if self.groups == 1 else y
+
+    @nn.nowrap
+    def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:
+        ones, zeros = (1,) * len(self.size), self._zeros()
+        if len(self.size) != 2 or not 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
+            return gather_and_apply(functools.partial(self._convolve, zeros), x, kernel, axes)
+        window = window_of(x, kernel, tuple(self.strides) or ones, zeros, tuple(self.dilation) or ones)
+        product, transposes = (functools.partial(function, window) for function in (convolve, gradients))
+        return gather_and_apply(product, x, kernel, axes, transposes)
 
     @nn.nowrap
     def _convolve(self, zeros: str | list[tuple[int, int]], x: jax.Array, kernel: jax.Array) -> jax.Array:

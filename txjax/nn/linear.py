@@ -22,6 +22,7 @@ from txjax.sharding import constrain, unshard_param
 
 Product = Callable[..., jax.Array]
 Bilinear = Callable[[jax.Array, jax.Array], jax.Array]  # (x, whole kernel) -> result
+Gradients = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]  # of x and the whole kernel
 
 
 class _Boxed(nn.LogicallyPartitioned, eq=False):
@@ -96,25 +97,35 @@ def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: P
     return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 3))
-def gather_and_apply(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 3, 4))
+def gather_and_apply(
+    product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names, gradients: Gradients | None = None
+) -> jax.Array:
     """product(x, kernel) with the kernel gathered, in the dtype of `x`, as in `project`.
 
     The residual for the backward pass is the kernel's shard, not the gathered kernel.
+
+    Args:
+      gradients: of x and of the whole kernel, from both and the result's. If None, the product's transposes.
     """
     return product(x, _cast(kernel, x.dtype, axes))
 
 
-def _forward(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names) -> Any:
-    return gather_and_apply(product, x, kernel, axes), (x, kernel)
+def _forward(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names, gradients: Gradients | None) -> Any:
+    return gather_and_apply(product, x, kernel, axes, gradients), (x, kernel)
 
 
-def _backward(product: Bilinear, axes: Names, residuals: tuple[jax.Array, jax.Array], gradient: jax.Array) -> Any:
+def _backward(product: Bilinear, axes: Names, gradients: Gradients | None, residuals: Any, gradient: jax.Array) -> Any:
     x, kernel = residuals
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
-    of_x = jax.linear_transpose(lambda x: product(x, whole), x)(gradient)
-    of_whole = jax.linear_transpose(lambda whole: product(x, whole), whole)(gradient)
-    return *of_x, *back(*of_whole)
+    of_x, of_whole = (gradients or functools.partial(_transposes, product))(x, whole, gradient)
+    return of_x, *back(of_whole)
+
+
+def _transposes(product: Bilinear, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    (of_x,) = jax.linear_transpose(lambda x: product(x, kernel), x)(gradient)
+    (of_kernel,) = jax.linear_transpose(lambda kernel: product(x, kernel), kernel)(gradient)
+    return of_x, of_kernel
 
 
 gather_and_apply.defvjp(_forward, _backward)

@@ -16,9 +16,21 @@ from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
 from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
-from txjax.nn import BottleneckStem, Classes, FirstToken, LayerNorm, Learned, MeanTokens, NormedPool, PreNorm
+from txjax.nn import (
+    BottleneckStem,
+    Classes,
+    FirstToken,
+    LargeKernelMixer,
+    LayerNorm,
+    Learned,
+    MeanTokens,
+    NormedPool,
+    ParallelKernels,
+    PreNorm,
+)
 from txjax.types import UserError, near_misses
 
 # width, depth, heads (Dosovitskiy et al. 2021, table 1)
@@ -63,6 +75,12 @@ BIT: dict[str, tuple[tuple[int, ...], ...]] = {
     "R101x3": ((768, 1536, 3072, 6144), (3, 4, 23, 3)),
     "R152x2": ((512, 1024, 2048, 4096), (3, 8, 36, 3)),
     "R152x4": ((1024, 2048, 4096, 8192), (3, 8, 36, 3)),
+}
+# Widths and depths; sides of the large kernels (Ding et al. 2022, 4.3)
+REPLKNET: dict[str, tuple[tuple[int, ...], ...]] = {
+    "31B": ((128, 256, 512, 1024), (2, 2, 18, 2)),
+    "31L": ((192, 384, 768, 1536), (2, 2, 18, 2)),
+    "XL": ((256, 512, 1024, 2048), (2, 2, 18, 2)),
 }
 
 
@@ -118,3 +136,12 @@ def bit(size: str = "R50x1", **fields: Any) -> BiT:
     made = stages(size, BIT)
     style: dict[str, Any] = dict(stem=BottleneckStem(channels=made[0].width // 4), head=Classes(1000, MeanTokens()))
     return BiT(**dict(stages=made) | style | fields)
+
+
+def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
+    """RepLKNet (Ding et al. 2022), 1,000 classes. XL has kernels of 27 x 27 without small ones in parallel."""
+    style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
+    if size == "XL":
+        mixer = LargeKernelMixer(kernel=ParallelKernels(small=None), ratio=1.5)
+        style |= dict(sides=(27, 27, 27, 13), attention=mixer)
+    return RepLKNet(**dict(stages=stages(size, REPLKNET)) | style | fields)

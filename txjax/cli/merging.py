@@ -1,0 +1,31 @@
+"""The weights of a step, and a model whose adapter is merged into its kernels: for `export` and `merge`."""
+
+from typing import Any
+
+from txjax.types import PyTree
+
+
+def weights(store: Any, step: int) -> PyTree:
+    """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
+    from txjax.checkpoint.stored_weights import stored_weights
+    from txjax.train.state import variables
+    from txjax.types import TrainState
+
+    parts = stored_weights(store, step)
+    return variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
+
+
+def without_adapter(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]:
+    """The model without its adapter, which is merged into the kernels, and its variables."""
+    import jax
+    from flax.core import meta
+
+    from txjax.axes import axes_of
+    from txjax.nn.adapters import merge
+    from txjax.parametrization import scaling_by_path
+    from txjax.train.state import abstract_variables
+
+    boxed = abstract_variables(experiment)["params"]
+    axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+    params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
+    return model.clone(adapter=None), variables | {"params": params}
