@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
+from txjax.optim import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
 from txjax.types import UserError
 
 PEAK = 0.5
@@ -23,6 +23,7 @@ FORMULAS = {
     "linear": (Linear(WARMUP, final=0.2), lambda s: PEAK * (1 - 0.8 * (s - WARMUP) / (STEPS - WARMUP))),
     "stable": (WarmupStableDecay(WARMUP, decay_steps=5), lambda s: PEAK * min(1.0, (STEPS - s) / 5)),
     "root": (InverseSquareRoot(WARMUP), lambda s: PEAK * math.sqrt(WARMUP / (s + 1))),
+    "steps": (StepDecay(WARMUP, at=(0.3, 0.7), factor=0.2), lambda s: PEAK * 0.2 ** ((s >= 6) + (s >= 14))),
     "held": (InverseSquareRoot(WARMUP, hold_steps=10), lambda s: PEAK * math.sqrt(10 / max(s + 1, 10))),
 }
 
@@ -62,3 +63,5 @@ def test_invalid_schedules() -> None:
         UserError, match=r"schedule.decay_steps: expected at most the 3 updates after the warmup, got 4"
     ):
         WarmupStableDecay(2, decay_steps=4)(PEAK, 5)
+    with pytest.raises(UserError, match=r"schedule.at: expected rising fractions of 20 updates, after a warmup of 9"):
+        StepDecay(9)(PEAK, STEPS)

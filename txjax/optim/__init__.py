@@ -4,7 +4,7 @@ from txjax.optim.average import EMA
 from txjax.optim.groups import Group, assign, default_groups, train_all_but, train_only
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
-from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, WarmupStableDecay
+from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
 from txjax.optim.spikes import Spikes
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Optimizer",
     "Schedule",
     "Spikes",
+    "StepDecay",
     "WarmupStableDecay",
     "assign",
     "default_groups",

@@ -127,3 +127,26 @@ class InverseSquareRoot(Schedule):
         if hold == warmup:
             return lambda t: peak_lr * math.sqrt(hold) * (t + warmup + 1.0) ** -0.5
         return lambda t: peak_lr * math.sqrt(hold) * jnp.maximum(t + warmup + 1.0, hold) ** -0.5
+
+
+@dataclasses.dataclass
+class StepDecay(Schedule):
+    """The peak, multiplied by `factor` at some fractions of the run (He et al. 2016).
+
+    Attributes:
+      at: fractions of all updates, the warmup's among them, rising; by default a third, two thirds and eight ninths, as
+        30, 60 and 80 of 90 epochs.
+      factor: of the learning rate at each of them.
+    """
+
+    at: tuple[float, ...] = (1 / 3, 2 / 3, 8 / 9)
+    factor: float = config_field(0.1, above=0, below=1)
+
+    def decay(self, peak_lr: float, num_steps: int) -> optax.Schedule:
+        """Raises UserError unless the fractions rise and lie between the warmup and the end."""
+        warmup = self.warmup_steps
+        steps = [round(fraction * (num_steps + warmup)) - warmup for fraction in self.at]
+        if sorted(set(steps)) != steps or any(not 0 <= step <= num_steps for step in steps):
+            expected = f"rising fractions of {num_steps + warmup} updates, after a warmup of {warmup}"
+            raise UserError("config.optimizer.schedule.at", expected, self.at)
+        return optax.piecewise_constant_schedule(peak_lr, dict.fromkeys(steps, self.factor))
