@@ -26,6 +26,7 @@ from txjax.nn import (
     Classes,
     ConvEmbedding,
     DepthwiseConv,
+    GroupNormRelu,
     Head,
     Heads,
     MeanTokens,
@@ -66,6 +67,7 @@ FIELDS: dict[str, Any] = {
 # What some need instead or too; and which keys a task's rows have.
 OWN: dict[str, Any] = {
     "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
+    "BiT": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNormRelu(groups=2)},
     "ConvNet": {"stages": 2},
     "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
@@ -202,6 +204,8 @@ SUITED = {
     "Bert Spans",
     "Bert TokenClassification",
     "Bert WithNextToken",
+    "BiT Classification",
+    "BiT Regression",
     "ConvNet Classification",
     "ConvNet Regression",
     "ConvNeXt Classification",

@@ -20,9 +20,12 @@ from txjax.interop.huggingface.folder import FAMILIES
 from txjax.models import (
     MAE,
     Bert,
+    BiT,
+    CvT,
     Deberta,
     EncoderDecoder,
     MaskDecoder,
+    Stage,
     ViT,
     deberta_v3,
     gpt,
@@ -35,12 +38,17 @@ from txjax.models import (
 from txjax.nn import (
     MLP,
     Attention,
+    BatchNorm,
+    BottleneckConvs,
+    BottleneckStem,
     Classes,
+    ConvAttention,
     Counted,
     CrossAttention,
     Embed,
     FirstToken,
     GatedMLP,
+    GroupNormRelu,
     LayerNorm,
     Learned,
     LinearAttention,
@@ -88,6 +96,13 @@ WINDOWED = Attention(scale=1.0, biases=("out",), window=3)
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 GELU = Pooler(activation="gelu")
+CVT = (Stage(4, 1, 1), Stage(6, 2, 2))
+BIT: dict[str, Any] = {
+    "stages": (Stage(32, 1), Stage(64, 3)),
+    "stem": BottleneckStem(channels=8),
+    "norm": GroupNormRelu(groups=4),
+    "attention": BottleneckConvs(eps=1e-8),
+}
 BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
 
 
@@ -165,6 +180,9 @@ MODELS = {
     "electra-classes": (Bert(**BERT, head=Classes(3, GELU)), {"tokens": TOKENS}),
     "electra-alone": (Bert(**BERT, head=None), {"tokens": TOKENS}),
     "electra-masked": (Bert(**BERT, embed_width=4), {"tokens": TOKENS}),
+    "cvt": (CvT(stages=CVT, attention=ConvAttention(norm=BatchNorm(group=2)), head=CLASSES), {"image": IMAGE}),
+    "bit": (BiT(**BIT, head=Classes(3, MeanTokens())), {"image": IMAGE}),
+    "bit-features": (BiT(**BIT, head=Pooled(MeanTokens())), {"image": IMAGE}),
     "deberta": (Deberta(**TRANSLATED, positions=RelativeEmbeddings(max_distance=7)), {"tokens": TOKENS}),
     "deberta-classes": (Deberta(**TRANSLATED, head=Classes(3, Pooler())), {"tokens": TOKENS}),
     "deberta-v3": (deberta_v3(**TRANSLATED, positions=BUCKETS, head=None), {"tokens": TOKENS}),
@@ -393,6 +411,18 @@ def test_forward_takes_and_returns_reference_names():
         ("t5", {"feed_forward_proj": "gelu"}, "dense_act_fn: expected 'gelu', got 'relu'"),
         ("t5", {"d_kv": 3}, r"SelfAttention\.q\.weight: expected the shape \[6, 6\], got \[10, 6\]"),
         ("t5-v1_1", {"scale_decoder_outputs": True}, r"lm_head\.weight: expected the same numbers as shared\.weight"),
+        ("cvt", {"depth": [1, 2, 1]}, r"depth: expected 2 numbers, one a stage, got \[1, 2, 1\]"),
+        ("cvt", {"stride_kv": [2, 1]}, "stride_kv: expected a list of one value for all of 2 stages"),
+        ("cvt", {"padding_kv": [0, 0]}, r"padding_kv: expected \[1, 1\], got \[0, 0\]"),
+        ("cvt", {"cls_token": [False, False]}, r"cls_token: expected \[False, True\]"),
+        ("cvt", {"drop_path_rate": [0.1, 0.1]}, "drop_path_rate: expected 2 rates, 0.0 for all stages but the last"),
+        ("cvt", {"patch_sizes": [7]}, "patch_sizes: expected one size, stride and padding for all stages but"),
+        ("bit", {"layer_type": "bottleneck"}, "layer_type: expected 'preactivation', got 'bottleneck'"),
+        ("bit", {"global_padding": "SAME"}, "global_padding: expected None, got 'SAME'"),
+        ("bit", {"hidden_sizes": [32, 72]}, r"hidden_sizes: expected multiples of 32, got \[32, 72\]"),
+        ("bit", {"output_stride": 4}, "output_stride: expected more than 4, got 4"),
+        ("bit", {"depths": [1, 2]}, r"stages\.1\.layers\.2\..*: expected no such tensor"),
+        ("bit", {"depths": [1, 4]}, r"stages\.1\.layers\.3\..*: expected a tensor of that name"),
         ("electra", {"embedding_size": 6}, r"word_embeddings\.weight: expected the shape \[11, 6\], got \[11, 4\]"),
         (
             "electra-masked",

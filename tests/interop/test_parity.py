@@ -113,6 +113,16 @@ def poolformer(**options: Any) -> Any:
     return transformers.PoolFormerConfig(**(sizes | options))
 
 
+def cvt(**options: Any) -> Any:
+    sizes = {"embed_dim": [6, 10, 12], "depth": [1, 2, 3], "num_heads": [1, 2, 3], "num_labels": 5}
+    return transformers.CvtConfig(**(sizes | options))
+
+
+def bit(**options: Any) -> Any:
+    sizes = {"embedding_size": 8, "hidden_sizes": [32, 64, 96], "depths": [1, 3, 2], "num_groups": 4, "num_labels": 5}
+    return transformers.BitConfig(**(sizes | options))
+
+
 def bert(**options: Any) -> Any:
     sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
     more = {"num_attention_heads": 4, "max_position_embeddings": 13, "type_vocab_size": 3}
@@ -494,6 +504,28 @@ CASES = {
         {"pixel_values": image(convnext(num_channels=1))},
         ("logits",),
     ),
+    "cvt": Case("CvtForImageClassification", cvt(), {"pixel_values": image(convnext(image_size=45))}, ("logits",)),
+    "cvt-other": Case(
+        "CvtForImageClassification",
+        cvt(
+            num_channels=1,
+            kernel_qkv=[5] * 3,
+            padding_q=[2] * 3,
+            padding_kv=[2] * 3,
+            stride_kv=[1] * 3,
+            qkv_bias=[False] * 3,
+            mlp_ratio=[3.0] * 3,
+            patch_stride=[2, 3, 3],
+        ),
+        {"pixel_values": image(convnext(num_channels=1))},
+        ("logits",),
+    ),
+    "bit": Case(
+        "BitForImageClassification", bit(), {"pixel_values": image(convnext(image_size=[45, 40]))}, ("logits",)
+    ),
+    "bit-bare": Case(
+        "BitModel", bit(num_channels=1), {"pixel_values": image(convnext(num_channels=1))}, ("pooler_output",)
+    ),
     "xlm": Case("XLMWithLMHeadModel", xlm(), spoken(2, 17), ("logits",)),
     "xlm-no-languages": Case(
         "XLMWithLMHeadModel",
@@ -525,6 +557,11 @@ def random(case: Case) -> Any:
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.copy_(0.1 + 0.3 * torch.randn(parameter.shape, generator=generator))
+        for name, buffer in model.named_buffers():
+            if name.endswith("running_mean"):
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith("running_var"):
+                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
     return model
 
 

@@ -117,6 +117,12 @@ PUBLISHED = {
     "mae B/16": 111_655_680,  # the two tables of fixed positions are not among them
     "mae L/16": 329_239_296,
     "mae H/14": 656_613_964,
+    "bit R50x1": 25_549_352,
+    "bit R50x3": 217_319_080,
+    "bit R101x1": 44_541_480,
+    "bit R101x3": 387_934_888,
+    "bit R152x2": 236_335_208,
+    "bit R152x4": 936_533_224,
     "cvt 13": 19_997_480,  # statistics of batches are not among them
     "cvt 21": 31_622_696,
     "cvt W24": 277_196_392,
@@ -234,7 +240,13 @@ def cvt(t: Any, widths: list[int], depths: list[int], heads: list[int]) -> Any:
     return t.CvtForImageClassification(config)
 
 
-STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt}
+def bit(t: Any, widths: list[int], depths: list[int]) -> Any:
+    """With all channels multiplied: the reference's own factor leaves some of them as they are."""
+    config = t.BitConfig(embedding_size=widths[0] // 4, hidden_sizes=widths, depths=depths, num_labels=1000)
+    return t.BitForImageClassification(config)
+
+
+STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt, "bit": bit}
 
 
 def encoder(t: Any, family: str, size: str) -> Any:

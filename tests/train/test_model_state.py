@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.interop.huggingface import folder
-from txjax.models import ConvNet, ViT
+from txjax.models import ConvNet, CvT, Stage, ViT
 from txjax.nn import BatchNorm, Classes, FirstToken, MeanTokens
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
@@ -135,8 +135,14 @@ def test_a_member_of_a_population_is_its_run_alone_and_averages_are_transferred(
         np.testing.assert_array_equal(x, saved[f"weights/model_state/{path}"], err_msg=path)
 
 
-def test_export_refuses_model_state(tmp_path: Path) -> None:
+def test_export_refuses_other_state_than_the_format_has(tmp_path: Path) -> None:
     model = ViT(patch=4, head=Classes(3, FirstToken()), width=8, depth=1, heads=2)
     made = variables(model, numbers(1, 8, 8, 1)) | {"batch_stats": {"norm": {"mean": np.zeros(8)}}}
     with pytest.raises(UserError, match="config.model: expected a model with parameters alone, got 'batch_stats'"):
+        folder.save(model, made, tmp_path / "out")
+    model = CvT(stages=(Stage(4, 1),), head=Classes(3, FirstToken()))
+    made = {"params": variables(model, numbers(1, 8, 8, 1))["params"]}
+    with pytest.raises(
+        UserError, match="config.model: expected a model with parameters and batch_stats, got 'parameters alone'"
+    ):
         folder.save(model, made, tmp_path / "out")

@@ -11,6 +11,7 @@ from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong
 from txjax.models.text.reversible import ReversibleDecoder
 from txjax.models.text.shared_embeddings import GradientDisentangled, Separate, Shared, Sharing
 from txjax.models.transformer import Layers, Transformer
+from txjax.models.vision.bit import BiT
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
@@ -24,6 +25,7 @@ from txjax.models.vision.vit import ViT
 __all__ = [
     "MAE",
     "Bert",
+    "BiT",
     "ClassToken",
     "ConvNeXt",
     "ConvNet",

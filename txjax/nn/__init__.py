@@ -23,6 +23,7 @@ from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.attention.windows import Windows
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
+from txjax.nn.bottleneck_convs import BottleneckConvs, BottleneckDownsampling, BottleneckStem
 from txjax.nn.conv import Conv
 from txjax.nn.downsampling import (
     ConvEmbedding,
@@ -66,7 +67,7 @@ from txjax.nn.large_kernels import (
 from txjax.nn.linear import Linear, align, parameter, project
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.normed_conv import NormedConv
-from txjax.nn.norms import GroupNorm, LayerNorm, Norm, RMSNorm
+from txjax.nn.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
 from txjax.nn.parameter_order import begin_call, record_parameters
 from txjax.nn.patch import patchify, unpatchify
 from txjax.nn.positions import (
@@ -90,11 +91,12 @@ from txjax.nn.recurrent.readout import AttentionalState, Maxout, Readout
 from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
 from txjax.nn.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.again import apply_again
-from txjax.nn.stack.block import Block, PostNorm, PreNorm, SingleBranch, set_model_fields
+from txjax.nn.stack.block import Block, PostNorm, PreActivation, PreNorm, SingleBranch, set_model_fields
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
 from txjax.nn.stack.turns import unstacked
+from txjax.nn.standardized_conv import StandardizedConv
 from txjax.nn.teacher import Teacher
 
 __all__ = [
@@ -123,6 +125,9 @@ __all__ = [
     "Attention",
     "BatchNorm",
     "Block",
+    "BottleneckConvs",
+    "BottleneckDownsampling",
+    "BottleneckStem",
     "CrossAttention",
     "MAPS",
     "Memory",
@@ -194,6 +199,7 @@ __all__ = [
     "ParallelKernels",
     "Transition",
     "GroupNorm",
+    "GroupNormRelu",
     "SingleBranch",
     "DepthwiseConv",
     "GridMixer",
@@ -203,6 +209,7 @@ __all__ = [
     "Downsampling",
     "Positions",
     "PostNorm",
+    "PreActivation",
     "PreNorm",
     "REMAT",
     "Quantize",
@@ -219,6 +226,7 @@ __all__ = [
     "Routing",
     "ScaledEmbed",
     "Stack",
+    "StandardizedConv",
     "T5Relative",
     "Teacher",
     "Tied",

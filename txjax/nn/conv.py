@@ -80,11 +80,21 @@ class Conv(nn.Module):
         std = self.scale * self.initial.kernel(*fans, part, self.scaling)
         shape, axes = (*self.size, own, features), (*in_axes, *self.axes)
         kernel = parameter(self, "kernel", nn.initializers.normal(std), shape, axes, inputs=rank + 1)
-        y = self._applied(x, kernel, axes)
+        y = self._applied(x, self.prepare(kernel), axes)
         y = scale(y, self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, (features,), tuple(self.axes)), y)
         y = y if dtype is None else y.astype(dtype)
+        return self.add_adapter(x, y)
+
+    @nn.nowrap
+    def prepare(self, kernel: jax.Array) -> jax.Array:
+        """The kernel that is convolved, from the parameter: float32, of its shape."""
+        return kernel
+
+    @nn.nowrap
+    def add_adapter(self, x: jax.Array, y: jax.Array) -> jax.Array:
+        """The output with that of an adapter."""
         return add_adapter(self, x, y) if self.groups == 1 else y
 
     @nn.nowrap

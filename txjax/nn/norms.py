@@ -79,3 +79,11 @@ class GroupNorm(Norm):
         y = y * jax.lax.rsqrt(jnp.square(y).mean((1, 3), keepdims=True) + self.eps)
         y = y.reshape(x.shape) * self.vector("scale", nn.initializers.ones, x.astype(jnp.float32), axis)
         return (y + self.vector("bias", nn.initializers.zeros, y, axis)).astype(x.dtype)
+
+
+class GroupNormRelu(GroupNorm):
+    """relu(GroupNorm(x)), which comes before each convolution of a pre-activation network (He et al. 2016)."""
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B *positions D"], axis: str = "embed") -> Float[Array, "B *positions D"]:
+        return nn.relu(super().__call__(x, axis))

@@ -25,6 +25,7 @@ class Family:
       architectures: the supported architectures.
       inputs: the input names of `forward`.
       not_written: fields of the model, all of which have one key of config.json together with another field.
+      state: the collections of a model besides its parameters.
       unless_given: entries of config.json that the model does not decide, written unless `save` is given others.
     """
 
@@ -32,6 +33,7 @@ class Family:
     architectures: tuple[str, ...]
     inputs: tuple[str, ...]
     not_written: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     unless_given: Mapping[str, Any] = {}
 
     def matches(self, model: Any) -> bool:

@@ -16,7 +16,9 @@ from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.families.albert import Albert
 from txjax.interop.huggingface.families.bert import Bert
+from txjax.interop.huggingface.families.bit import BiT
 from txjax.interop.huggingface.families.convnext import ConvNeXt
+from txjax.interop.huggingface.families.cvt import CvT
 from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
 from txjax.interop.huggingface.families.distilbert import DistilBert
 from txjax.interop.huggingface.families.electra import Electra
@@ -64,6 +66,8 @@ FAMILIES: tuple[Family, ...] = (
     Swin(),
     ConvNeXt(),
     PoolFormer(),
+    CvT(),
+    BiT(),
 )
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
@@ -95,7 +99,9 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     for name in family.constants(model):
         tensors.pop(name, None)
     flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
-    return model, {"params": traverse_util.unflatten_dict(flat, sep="/")}
+    params = traverse_util.unflatten_dict(flat, sep="/")
+    state = {name: params.pop(name) for name in family.state}
+    return model, {"params": params, **state}
 
 
 def save(
@@ -116,14 +122,15 @@ def save(
       shard_bytes: largest size of a file, except for a single larger tensor.
 
     Raises:
-      UserError: a field of the model that the format can't represent; a model with other state than parameters; a
-        folder that already has weights.
+      UserError: a field of the model that the format can't represent; variables of other collections than the
+        format's; a folder that already has weights.
     """
     directory, family = Path(directory), _family(model)
-    if state := sorted(set(variables) - {"params"}):
-        raise UserError("config.model", "a model with parameters alone", ", ".join(state))
-    params = meta.unbox(variables)["params"]
-    flat = {path: np.asarray(leaf) for path, leaf in traverse_util.flatten_dict(params, sep="/").items()}
+    if set(variables) != {"params", *family.state}:
+        expected = " and ".join(("parameters", *family.state)) + " alone" * (not family.state)
+        got = ", ".join(sorted(set(variables) - {"params"})) or "parameters alone"
+        raise UserError("config.model", f"a model with {expected}", got)
+    flat = {path: np.asarray(leaf) for path, leaf in _flat(variables).items()}
     own, extra = family.config(model, flat), dict(extra or {})
     if len(extra.get("id2label", ())) == len(own.get("id2label", ())):
         own = {key: value for key, value in own.items() if key not in ("id2label", "label2id")}
@@ -175,7 +182,13 @@ def _shapes(family: Family, model: Any, options: Options) -> dict[str, tuple[int
     """The shapes of our arrays by path."""
     example = family.example(model, options)
     drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)
-    return {path: leaf.shape for path, leaf in traverse_util.flatten_dict(meta.unbox(drawn)["params"], sep="/").items()}
+    return {path: leaf.shape for path, leaf in _flat({name: drawn[name] for name in ("params", *family.state)}).items()}
+
+
+def _flat(variables: PyTree) -> dict[str, Any]:
+    """The leaves by path, below `params` or, of other collections, from the collection's name on."""
+    own = dict(meta.unbox(variables))
+    return traverse_util.flatten_dict(own.pop("params") | own, sep="/")
 
 
 def _tensors(family: Family, model: Any, flat: rules.Flat, options: Options) -> dict[str, weights.Tensor]:

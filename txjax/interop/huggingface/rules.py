@@ -13,6 +13,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.nn import Attention
 from txjax.types import UserError, near_misses
 
+STATISTICS = "batch_stats"  # the collection of `nn.BatchNorm`
 Shape = tuple[int, ...]
 Flat = dict[str, np.ndarray]
 
@@ -64,15 +65,21 @@ class Rule(NamedTuple):
 
     Attributes:
       theirs: the name; `{}` is the number of the layer, and our array is stacked over layers.
-      ours: the paths below `params`.
+      ours: the paths below `params`; one of another collection begins with the collection's name.
       form: the conversion of each of our arrays.
       whole: the conversion of the concatenated arrays.
+      first: the number of the first layer of our array.
     """
 
     theirs: str
     ours: tuple[str, ...]
     form: Form = VECTOR
     whole: Form = SAME
+    first: int = 0
+
+    def name(self, layer: int | None) -> str:
+        """Their name of a layer of our array; None if it has no layers."""
+        return self.theirs.format(layer if layer is None else layer + self.first)
 
 
 def linear(theirs: str, ours: str, form: Form | None = None, bias: bool = True) -> list[Rule]:
@@ -85,6 +92,14 @@ def norm(theirs: str, ours: str, bias: bool = True) -> list[Rule]:
     """The rules of a norm."""
     scale = Rule(f"{theirs}.weight", (f"{ours}/scale",))
     return [scale, Rule(f"{theirs}.bias", (f"{ours}/bias",))] if bias else [scale]
+
+
+def batch_norm(theirs: str, ours: str) -> list[Rule]:
+    """The rules of a batch norm and of its running statistics."""
+    statistics = {"running_mean": "mean", "running_var": "var"}
+    return norm(theirs, ours) + [
+        Rule(f"{theirs}.{their_name}", (f"{STATISTICS}/{ours}/{name}",)) for their_name, name in statistics.items()
+    ]
 
 
 def projections(theirs: str, ours: str, names: Mapping[str, str], attention: Attention) -> list[Rule]:
@@ -177,7 +192,7 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
         stacked = "{}" in rule.theirs
         for layer in range(flat[rule.ours[0]].shape[0]) if stacked else (None,):
             parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
-            name = rule.theirs.format(layer)
+            name = rule.name(layer)
             if name not in tensors:
                 raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
             forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
@@ -204,9 +219,9 @@ def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
     for layer in (None, *range(max(depth.values()))):
         for rule in known:
             if layer is None and not depth[rule]:
-                tensors[rule.theirs] = _joined(rule, [flat[path] for path in rule.ours])
+                tensors[rule.name(None)] = _joined(rule, [flat[path] for path in rule.ours])
             elif layer is not None and layer < depth[rule]:
-                tensors[rule.theirs.format(layer)] = _joined(rule, [flat[path][layer] for path in rule.ours])
+                tensors[rule.name(layer)] = _joined(rule, [flat[path][layer] for path in rule.ours])
     return tensors
 
 

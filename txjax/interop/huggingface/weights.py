@@ -92,7 +92,7 @@ def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None
     names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
     names = [SINGLE] if len(shards) == 1 else names
     for name, keys in zip(names, shards, strict=True):
-        arrays = {key: np.ascontiguousarray(tensors[key].read(), np.float32) for key in keys}
+        arrays = {key: np.asarray(tensors[key].read(), np.float32, order="C") for key in keys}
         save_file(arrays, directory / name, metadata={"format": "pt"})
     if len(shards) > 1:
         total = sum(map(_bytes, tensors.values()))

@@ -11,6 +11,7 @@ from typing import Any
 
 from txjax.models.hierarchical import Stage
 from txjax.models.transformer import sized
+from txjax.models.vision.bit import BiT
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
@@ -19,6 +20,7 @@ from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
 from txjax.nn import (
+    BottleneckStem,
     Classes,
     FirstToken,
     LargeKernelMixer,
@@ -64,6 +66,15 @@ CVT: dict[str, tuple[tuple[int, ...], ...]] = {
     "13": ((64, 192, 384), (1, 2, 10), (1, 3, 6)),
     "21": ((64, 192, 384), (1, 4, 16), (1, 3, 6)),
     "W24": ((192, 768, 1024), (2, 2, 20), (3, 12, 16)),
+}
+# Widths and depths (Kolesnikov et al. 2020, 3.1)
+BIT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "R50x1": ((256, 512, 1024, 2048), (3, 4, 6, 3)),
+    "R50x3": ((768, 1536, 3072, 6144), (3, 4, 6, 3)),
+    "R101x1": ((256, 512, 1024, 2048), (3, 4, 23, 3)),
+    "R101x3": ((768, 1536, 3072, 6144), (3, 4, 23, 3)),
+    "R152x2": ((512, 1024, 2048, 4096), (3, 8, 36, 3)),
+    "R152x4": ((1024, 2048, 4096, 8192), (3, 8, 36, 3)),
 }
 # Widths and depths; sides of the large kernels (Ding et al. 2022, 4.3)
 REPLKNET: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -118,6 +129,13 @@ def cvt(size: str = "13", **fields: Any) -> CvT:
     """The Convolutional vision Transformer (Wu et al. 2021): 1,000 classes."""
     style: dict[str, Any] = dict(head=Classes(1000, FirstToken()))
     return CvT(**dict(stages=stages(size, CVT)) | style | fields)
+
+
+def bit(size: str = "R50x1", **fields: Any) -> BiT:
+    """BiT's residual networks (Kolesnikov et al. 2020): 1,000 classes."""
+    made = stages(size, BIT)
+    style: dict[str, Any] = dict(stem=BottleneckStem(channels=made[0].width // 4), head=Classes(1000, MeanTokens()))
+    return BiT(**dict(stages=made) | style | fields)
 
 
 def replknet(size: str = "31B", **fields: Any) -> RepLKNet:

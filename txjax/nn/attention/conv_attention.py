@@ -11,48 +11,17 @@ from jaxtyping import Array, Float
 from txjax.nn.attention.attention import PROJECTIONS, Attention, LayerContext
 from txjax.nn.attention.windows import padded_image
 from txjax.nn.batch_norm import BatchNorm
-from txjax.nn.conv import Conv
-from txjax.nn.init import Init
+from txjax.nn.normed_conv import NormedConv
 from txjax.nn.norms import Norm
-from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
-
-
-class DepthwiseProjection(nn.Module):
-    """A depthwise convolution without bias, normalised (Wu et al. 2021, 3.2). Parameters `conv`, `norm`.
-
-    Attributes:
-      side: of the kernel, an odd number.
-      stride: in rows and columns.
-      norm: a template.
-      initial, scaling: see `Conv`.
-    """
-
-    side: int
-    stride: int
-    norm: Norm
-    initial: Init
-    scaling: Scaling
-
-    @nn.compact
-    def __call__(self, image: Float[Array, "B R C D"], train: bool) -> Float[Array, "B r c D"]:
-        """[B R C D] -> [B ceil(R/stride) ceil(C/stride) D]"""
-        channels = image.shape[-1]
-        square: dict[str, Any] = {
-            name: (value, value)
-            for name, value in (("size", self.side), ("strides", self.stride), ("padding", self.side // 2))
-        }
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
-        conv = Conv((channels,), groups=channels, use_bias=False, **square, **drawn, name="conv")
-        return self.norm.clone(parent=self, name="norm").normalise(conv(image), train)
 
 
 class ConvAttention(Attention):
     """Attention among an image's tokens, after a convolution for each of queries, keys and values (3.2).
 
     The convolutions of keys and values have a stride, so that there are fewer keys than queries. Tokens before the
-    patches are projected as they are. By default scores have the factor width^-1/2, as in the authors' code, for which
-    the kernel of the queries isn't drawn larger.
+    patches are projected as they are. By default scores have the factor (H K)^-1/2, the width's and not a head's as in
+    the authors' code, for which the kernel of the queries isn't drawn larger.
 
     Parameters: those of `Attention`, and `conv_query`, `conv_key`, `conv_value` with `conv` and `norm` each.
 
@@ -86,10 +55,11 @@ class ConvAttention(Attention):
             hint = "keys are fewer than tokens: all patches of a grid, without masks, rotations or biases of positions"
             raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
         before, image = x[:, : grid.prefix], padded_image(x[:, grid.prefix :], grid._replace(prefix=0), 1)
+        fields: dict[str, Any] = {"norm": self.norm, "initial": self.initial, "scaling": self.scaling}
 
         def convolved(name: str, stride: int) -> jax.Array:
-            drawn: dict[str, Any] = {"norm": self.norm, "initial": self.initial, "scaling": self.scaling}
-            y = DepthwiseProjection(self.side, stride, **drawn, name=f"conv_{name}")(image, context.train)
+            conv = NormedConv(x.shape[-1], side=self.side, stride=stride, depthwise=True, **fields, name=f"conv_{name}")
+            y = conv(image, context.train)
             return jnp.concatenate([before, y.reshape(y.shape[0], -1, y.shape[-1])], 1)
 
         query, key, value, _ = PROJECTIONS

@@ -150,3 +150,17 @@ class SingleBranch(Block):
         if self.cross is not None:
             raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
         return x + layer(norm(self.attention(x, context)))
+
+
+class PreActivation(PreNorm):
+    """x + mixer(norm(x)), without an MLP: the residual unit of He et al. 2016, Identity Mappings in Deep Networks."""
+
+    @property
+    def branches(self) -> int:
+        return 1
+
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        if self.cross is not None:
+            raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
+        return {"attention": super().layers(context)["attention"]}

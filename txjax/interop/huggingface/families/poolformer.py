@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.interop.huggingface.families.stages import Stages, numbers, scale, stages
+from txjax.interop.huggingface.families.stages import Stages, embedding_entries, embeddings, numbers, scale, stages
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Flat, Form, Names, Rule, kernel, linear, norm
 from txjax.interop.huggingface.weights import Tensor
@@ -14,6 +14,7 @@ from txjax.nn import MLP, ConvEmbedding, MeanTokens, Pooling, PreNorm
 
 # A dense layer's kernel [in out] as a convolution of 1 x 1: [out in 1 1].
 _POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))
+_EMBEDDING = ("patch_sizes", "strides", "padding")
 
 
 class PoolFormer(Stages):
@@ -26,15 +27,9 @@ class PoolFormer(Stages):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         widths = numbers(options, "hidden_sizes", [64, 128, 320, 512])
-        patches = numbers(options, "patch_sizes", [7, 3, 3, 3])
-        strides, padding = numbers(options, "strides", [4, 2, 2, 2]), numbers(options, "padding", [2, 1, 1, 1])
-        stem, *others = list(zip(patches, strides, padding, strict=False))[: len(widths)]
-        if len(others) + 1 < len(widths) or len(set(others)) > 1:
-            raise options.refuse("patch_sizes", "one size, stride and padding for all stages but the first", patches)
         return Model(
             stages=stages(options, widths),
-            stem=embedding(*stem),
-            downsample=embedding(*(others or [stem])[0]),
+            **embeddings(options, len(widths), _EMBEDDING, ConvEmbedding),
             attention=Pooling(side=options.size("pool_size", 3)),
             mlp=MLP(ratio=options.get("mlp_ratio", 4.0), activation=options.activation("hidden_act", "gelu")),
             block=PreNorm(
@@ -45,22 +40,22 @@ class PoolFormer(Stages):
         )
 
     def config(self, model: Any, flat: Flat) -> dict[str, Any]:
-        made = [model.stem, *[model.downsample] * (len(model.stages) - 1)]
-        return self.named(model) | {
-            "hidden_sizes": [stage.width for stage in model.stages],
-            "depths": [stage.depth for stage in model.stages],
-            "num_encoder_blocks": len(model.stages),
-            "patch_sizes": [each.side for each in made],
-            "strides": [each.stride for each in made],
-            "padding": [each.padding for each in made],
-            "pool_size": model.attention.side,
-            "num_channels": flat["downsample_0/conv/kernel"].shape[2],
-            "mlp_ratio": model.mlp.ratio,
-            "hidden_act": their_activation(model.mlp.activation),
-            "use_layer_scale": model.block.layer_scale is not None,
-            "layer_scale_init_value": model.block.layer_scale or 1e-5,
-            "drop_path_rate": model.block.drop_path,
-        }
+        return (
+            self.named(model)
+            | embedding_entries(model, _EMBEDDING)
+            | {
+                "hidden_sizes": [stage.width for stage in model.stages],
+                "depths": [stage.depth for stage in model.stages],
+                "num_encoder_blocks": len(model.stages),
+                "pool_size": model.attention.side,
+                "num_channels": flat["downsample_0/conv/kernel"].shape[2],
+                "mlp_ratio": model.mlp.ratio,
+                "hidden_act": their_activation(model.mlp.activation),
+                "use_layer_scale": model.block.layer_scale is not None,
+                "layer_scale_init_value": model.block.layer_scale or 1e-5,
+                "drop_path_rate": model.block.drop_path,
+            }
+        )
 
     def names(self, options: Options) -> Names:
         return Names()
@@ -79,8 +74,3 @@ class PoolFormer(Stages):
                 found.append(Rule(f"{theirs}.layer_scale_1", (f"{ours}/scale_attention",)))
                 found.append(Rule(f"{theirs}.layer_scale_2", (f"{ours}/scale_mlp",)))
         return [*found, *norm("norm", "norm_final"), *self.classifier(model)]
-
-
-def embedding(side: int, stride: int, padding: int) -> ConvEmbedding:
-    """The embedding of overlapping patches."""
-    return ConvEmbedding(side=side, stride=stride, padding=padding)

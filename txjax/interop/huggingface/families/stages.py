@@ -14,13 +14,20 @@ from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import Rule, linear
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.hierarchical import Hierarchical, Stage
-from txjax.nn import Classes, Head, Pool, Pooled
+from txjax.nn import Classes, ConvEmbedding, Head, Pool, Pooled
 from txjax.types import PyTree
+
+_SIZES = ("side", "stride", "padding")
 
 
 class Stages(Family):
-    """Base of the families of hierarchical image models: `architectures` has the classifier, then the bare model."""
+    """Base of the families of hierarchical image models: `architectures` has the classifier, then the bare model.
 
+    Attributes:
+      linear: the name of the classifier's layer.
+    """
+
+    linear = "classifier"
     inputs = ("pixel_values",)
     unless_given = {"image_size": 224}
 
@@ -38,7 +45,8 @@ class Stages(Family):
         """A classifier, or the pooled features of the model without one."""
         if options.values["architectures"] != [self.architectures[0]]:
             return Pooled(pool)
-        return Classes(tensors["classifier.weight"].shape[0] if "classifier.weight" in tensors else 1, pool)
+        weight = tensors.get(f"{self.linear}.weight")
+        return Classes(1 if weight is None else weight.shape[0], pool)
 
     def named(self, model: Hierarchical) -> dict[str, Any]:
         """The entries of config.json for the architecture and its classes."""
@@ -48,16 +56,39 @@ class Stages(Family):
 
     def classifier(self, model: Hierarchical) -> list[Rule]:
         """The rules of the head."""
-        return linear("classifier", "head") if isinstance(model.head, Classes) else []
+        return linear(self.linear, "head") if isinstance(model.head, Classes) else []
 
 
-def stages(options: Options, widths: Sequence[int], heads: Sequence[int] | None = None) -> tuple[Stage, ...]:
+def stages(
+    options: Options, widths: Sequence[int], heads: Sequence[int] | None = None, key: str = "depths"
+) -> tuple[Stage, ...]:
     """The stages with these widths and heads. Raises UserError if there are other numbers of depths."""
-    found = numbers(options, "depths", [2, 2, 6, 2])
+    found = numbers(options, key, [2, 2, 6, 2])
     heads = heads or [1] * len(widths)
     if not len(found) == len(widths) == len(heads):
-        raise options.refuse("depths", f"{len(widths)} numbers, one a stage", found)
+        raise options.refuse(key, f"{len(widths)} numbers, one a stage", found)
     return tuple(Stage(*sizes) for sizes in zip(widths, found, heads, strict=True))
+
+
+def embeddings(options: Options, count: int, keys: tuple[str, str, str], kind: type[ConvEmbedding]) -> dict[str, Any]:
+    """The stem, and the embedding of all later ones of `count` stages.
+
+    Args:
+      keys: of the lists of sides, strides and padding.
+    """
+    usual = zip(keys, (7, 4, 2), (3, 2, 1), strict=True)
+    found = [numbers(options, key, [first, *[later] * (count - 1)]) for key, first, later in usual]
+    stem, *others = list(zip(*found, strict=False))[:count]
+    if len(others) + 1 < count or len(set(others)) > 1:
+        raise options.refuse(keys[0], "one size, stride and padding for all stages but the first", found[0])
+    made = {"stem": stem, "downsample": (others or [stem])[0]}
+    return {name: kind(**dict(zip(_SIZES, sizes, strict=True))) for name, sizes in made.items()}
+
+
+def embedding_entries(model: Hierarchical, keys: tuple[str, str, str]) -> dict[str, list[int]]:
+    """The entries of config.json for these embeddings, a list of one number a stage each."""
+    made = [model.stem, *[model.downsample] * (len(model.stages) - 1)]
+    return {key: [getattr(each, size) for each in made] for key, size in zip(keys, _SIZES, strict=True)}
 
 
 def numbers(options: Options, key: str, default: list[int]) -> list[int]:

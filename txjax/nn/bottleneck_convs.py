@@ -1,0 +1,118 @@
+"""Bottlenecks of pre-activation residual networks, as layers of a stack and as downsamplings."""
+
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.windows import padded_image
+from txjax.nn.downsampling import Downsampling
+from txjax.nn.grid_mixers import GridMixer
+from txjax.nn.norms import Norm
+from txjax.nn.positions import Grid
+from txjax.nn.standardized_conv import StandardizedConv
+from txjax.types import UserError, config_field
+
+_NARROWER = 4  # the width over the channels of the 3 x 3
+
+
+class BottleneckConvs(GridMixer):
+    """Convolutions of 1 x 1 to a quarter of the channels, of 3 x 3, and of 1 x 1 back, with norms between them.
+
+    The branch of a unit of BiT (Kolesnikov et al. 2020), after the unit's first norm. Kernels are standardised; there
+    are no biases.
+
+    Parameters: `conv_1`, `norm_2`, `conv_2`, `norm_3`, `conv_3`.
+
+    Attributes:
+      eps: of the kernels' standardisation.
+      norm: a template, with its activation; set by the model.
+    """
+
+    eps: float = config_field(1e-10, above=0)
+    norm: Norm | None = None
+
+    @nn.nowrap
+    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
+        return self.branch(self, image, image.shape[-1], 1, context.train)
+
+    @nn.nowrap
+    def branch(
+        self, module: nn.Module, image: Float[Array, "B R C D"], width: int, stride: int, train: bool
+    ) -> Float[Array, "B r c {width}"]:
+        """The branch with its parameters in `module`; the 3 x 3 has the stride."""
+        assert self.norm is not None
+        if width % _NARROWER:
+            raise UserError("config.model.stages.width", f"a multiple of {_NARROWER}", width)
+        inner = width // _NARROWER
+        y = self.conv(module, "conv_1", inner)(image)
+        y = self.norm.clone(parent=module, name="norm_2").normalise(y, train)
+        y = self.conv(module, "conv_2", inner, 3, stride)(y)
+        y = self.norm.clone(parent=module, name="norm_3").normalise(y, train)
+        return self.conv(module, "conv_3", width)(y)
+
+    @nn.nowrap
+    def conv(
+        self, module: nn.Module, name: str, features: int, side: int = 1, stride: int = 1, in_axis: str = "width"
+    ) -> StandardizedConv:
+        """A convolution whose parameter is in `module`, with zeros on all sides."""
+        assert self.initial and self.scaling
+        square: dict[str, Any] = {
+            key: (value, value) for key, value in (("size", side), ("strides", stride), ("padding", side // 2))
+        }
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "eps": self.eps}
+        fields: dict[str, Any] = {"in_axis": in_axis, "use_bias": False, **square, **drawn}
+        return StandardizedConv((features,), **fields, name=name, parent=module)
+
+
+class BottleneckDownsampling(Downsampling):
+    """The first unit of a stage: `BottleneckConvs` with a stride, and a projection of its normalised input added.
+
+    Parameters: `norm`, `conv_shortcut`, and those of `BottleneckConvs`.
+
+    Attributes:
+      stride: in rows and columns.
+      unit: the template of all units; set by the model.
+    """
+
+    layers: ClassVar[int] = 1
+    stride: int = config_field(2, at_least=1)
+    unit: BottleneckConvs | None = None
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
+        assert self.width
+        unit, image = self._unit(), padded_image(self.normalise(x, train), grid, 1)
+        y = unit.conv(self, "conv_shortcut", self.width, stride=self.stride)(image)
+        y = y + unit.branch(self, image, self.width, self.stride, train)
+        return y.reshape(y.shape[0], -1, self.width), Grid(*y.shape[1:3])
+
+    @nn.nowrap
+    def _unit(self) -> BottleneckConvs:
+        assert self.unit is not None
+        return self.unit.clone(parent=None, initial=self.initial, scaling=self.scaling)
+
+
+class BottleneckStem(BottleneckDownsampling):
+    """A convolution of 7 x 7 and the largest of 3 x 3, both with stride 2, then the first stage's first unit.
+
+    The image is padded with zeros before the maximum too. Parameters: `conv_stem`, and those of
+    `BottleneckDownsampling`.
+
+    Attributes:
+      channels: of the convolution.
+    """
+
+    stride: int = config_field(1, at_least=1)
+    channels: int = config_field(64, at_least=1)
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
+        assert self.in_axis
+        image = padded_image(x, grid, 1)
+        y = self._unit().conv(self, "conv_stem", self.channels, 7, 2, self.in_axis)(image)
+        y = jnp.pad(y, [(0, 0), (1, 1), (1, 1), (0, 0)])
+        y = nn.max_pool(y, (3, 3), (2, 2))
+        return super().__call__(y.reshape(y.shape[0], -1, self.channels), Grid(*y.shape[1:3]), train)
