@@ -22,6 +22,7 @@ from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
+from txjax.models.vision.max_vit import MaxViTStem
 from txjax.nn import (
     Classes,
     ConvEmbedding,
@@ -67,6 +68,7 @@ OWN: dict[str, Any] = {
     "Several": {"tasks": {"images": Classification(), "texts": Classification()}},
     "ConvNet": {"stages": 2},
     "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
+    "MaxViT": {"stem": MaxViTStem(channels=4, stride=1), "attention": WindowAttention(side=2)},
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
@@ -222,6 +224,8 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "MaxViT Classification",
+    "MaxViT Regression",
     "MetaFormer Classification",
     "MetaFormer Regression",
     "RecurrentEncoderDecoder NextToken",

@@ -101,10 +101,14 @@ class Hierarchical(LayerTemplates, kw_only=True):
     def entrance_of(self, number: int) -> Downsampling:
         """What leads to a stage: the stem to the first one."""
         template, name = (self.downsample, "downsample") if number else (self.stem, "stem")
-        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
-        fields |= {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
-        made = set_model_fields(template, f"config.model.{name}", **fields)
+        made = set_model_fields(template, f"config.model.{name}", **self.entrance_fields(number))
         return made.clone(parent=self, name=f"downsample_{number}")
+
+    @nn.nowrap
+    def entrance_fields(self, number: int) -> dict[str, Any]:
+        """What the model sets in the entrance of a stage."""
+        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+        return fields | {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
 
     @nn.nowrap
     def layers_of(self, number: int) -> StageLayers:
@@ -114,7 +118,12 @@ class Hierarchical(LayerTemplates, kw_only=True):
         first, last = (layer / max(ends[-1] - 1, 1) for layer in (ends[number], ends[number + 1] - 1))
         parts["stack"] = set_model_fields(self.stack, "config.model.stack", fractions=(first, last))
         sizes: dict[str, Any] = {"width": stage.width, "depth": stage.depth, "heads": stage.heads}
-        return StageLayers(**sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+        return self.stage_layers(number, **sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+
+    @nn.nowrap
+    def stage_layers(self, number: int, **fields: Any) -> StageLayers:
+        """The layers of a stage with these fields; a family whose stages have other parts overrides this."""
+        return StageLayers(**fields)
 
     @nn.nowrap
     def head_context(self, train: bool) -> HeadContext:

@@ -80,8 +80,10 @@ class BatchNorm(Norm):
         return y.astype(x.dtype)
 
     @nn.nowrap
-    def normalise(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
-        return self(x, train)
+    def normalise(
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+    ) -> Float[Array, "B *positions D"]:
+        return self(x, train, axis)
 
     @nn.nowrap
     def _normalised_by(self, y: jax.Array, averages: list[nn.Variable]) -> tuple[jax.Array, jax.Array]:

@@ -19,9 +19,11 @@ class Norm(nn.Module):
         return align(parameter(self, name, draw, x.shape[-1:], (axis,)), x)
 
     @nn.nowrap
-    def normalise(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
-        """The norm of x; a norm that differs in training overrides this."""
-        return self(x)
+    def normalise(
+        self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
+    ) -> Float[Array, "B *positions D"]:
+        """The norm of x; a norm that differs in training overrides this. `axis`: the logical name of D."""
+        return self(x, axis)
 
 
 class LayerNorm(Norm):

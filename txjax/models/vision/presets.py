@@ -13,10 +13,11 @@ from txjax.models.hierarchical import Stage
 from txjax.models.transformer import sized
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
-from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanTokens, NormedPool, PreNorm
+from txjax.nn import Classes, FirstToken, LayerNorm, Learned, MeanTokens, NormedPool, Pooler, PreNorm
 from txjax.types import UserError, near_misses
 
 # width, depth, heads (Dosovitskiy et al. 2021, table 1)
@@ -47,6 +48,15 @@ POOLFORMER: dict[str, tuple[tuple[int, ...], ...]] = {
     "M36": ((96, 192, 384, 768), (6, 6, 18, 6)),
     "M48": ((96, 192, 384, 768), (8, 8, 24, 8)),
 }
+# Widths, depths and heads of 32 channels (Tu et al. 2022, table 1), and channels of the stem
+MAX_VIT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "T": ((64, 128, 256, 512), (2, 2, 5, 2), (2, 4, 8, 16)),
+    "S": ((96, 192, 384, 768), (2, 2, 5, 2), (3, 6, 12, 24)),
+    "B": ((96, 192, 384, 768), (2, 6, 14, 2), (3, 6, 12, 24)),
+    "L": ((128, 256, 512, 1024), (2, 6, 14, 2), (4, 8, 16, 32)),
+    "XL": ((192, 384, 768, 1536), (2, 6, 14, 2), (6, 12, 24, 48)),
+}
+_STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
 
 
 def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
@@ -88,3 +98,10 @@ def poolformer(size: str = "S12", **fields: Any) -> MetaFormer:
     if size not in ("S12", "S24"):
         style["block"] = PreNorm(layer_scale=1e-6)
     return MetaFormer(**dict(stages=stages(size, POOLFORMER)) | style | fields)
+
+
+def max_vit(size: str = "T", **fields: Any) -> MaxViT:
+    """MaxViT (Tu et al. 2022): windows and grids of 7 x 7, 1,000 classes."""
+    layers = stages(size, MAX_VIT)
+    style: dict[str, Any] = dict(stem=MaxViTStem(channels=_STEMS[size]), head=Classes(1000, Pooler(pool=NormedPool())))
+    return MaxViT(**dict(stages=layers) | style | fields)
