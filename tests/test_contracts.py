@@ -22,6 +22,7 @@ from txjax.models.hierarchical import Hierarchical, Stage
 from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
+from txjax.models.vision.max_vit import MaxViTStem
 from txjax.nn import (
     Classes,
     ConvEmbedding,
@@ -70,6 +71,7 @@ OWN: dict[str, Any] = {
     "BiT": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNormRelu(groups=2)},
     "ConvNet": {"stages": 2},
     "ConvNeXt": {"stem": PatchEmbedding(patch=1), "attention": DepthwiseConv(side=3)},
+    "MaxViT": {"stem": MaxViTStem(channels=4, stride=1), "attention": WindowAttention(side=2)},
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
     "RepLKNet": {"stem": ConvEmbedding(stride=1), "sides": (3, 3)},
@@ -231,6 +233,8 @@ SUITED = {
     "EncoderDecoder NextToken",
     "EncoderDecoder SpanCorruption",
     "MAE MaskedPatch",
+    "MaxViT Classification",
+    "MaxViT Regression",
     "MetaFormer Classification",
     "MetaFormer Regression",
     "RecurrentEncoderDecoder NextToken",

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.transfer import Bicubic, Every, First, From, Linear1D
+from txjax.transfer import Bicubic, Bilinear, Every, First, From, Linear1D
 from txjax.transfer.match import Row, Source, match, stored_variables
 from txjax.transfer.origin import origins
 from txjax.types import UserError
@@ -219,6 +219,18 @@ def test_bicubic_is_keys_kernel_on_the_grid(old, new):
     found = Bicubic(columns=new[1], columns_there=old[1])(jnp.asarray(table), 1 + new[0] * new[1])
     np.testing.assert_array_equal(found[0], table[0])
     np.testing.assert_allclose(found[1:], expected.reshape(-1, 6), atol=1e-5)
+
+
+def test_bilinear_is_linear_along_rows_and_columns():
+    """A table for windows of 2 becomes one for windows of 4."""
+    table = numbers(9, 2)
+    expected = np.einsum("ai,bj,ijd->abd", weights(tent, 3, 7), weights(tent, 3, 7), table.reshape(3, 3, 2))
+    np.testing.assert_allclose(Bilinear()(jnp.asarray(table), 49), expected.reshape(49, 2), atol=1e-5)
+    here, there = (stored_variables({"weights/params/table": (s, "float32")}) for s in ((49, 2), (9, 2)))
+    axes = {"table": ("offsets", "heads")}
+    assert actions(From(resize=(Bilinear(),)), here, there, axes)["table"][0] == "resized"
+    with pytest.raises(UserError, match=r"resize=Bilinear\(\) fits it"):
+        actions(From(), here, there, axes)
 
 
 @pytest.mark.parametrize(("old", "new"), [(4, 7), (7, 3)])

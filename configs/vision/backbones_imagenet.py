@@ -10,7 +10,8 @@ authors; here they are trained on ILSVRC 2012 by the recipe of the largest size 
 Cost: Swin 1.0e19 FLOPs for T, 3.6e19 for B; ConvNeXt 1.0e19, 3.5e19, XL 1.4e20; PoolFormer 4.2e18 for S12, 2.7e19
 for M48, by the command of docs/images.md. An H100 computes 1.4e18 an hour at 40% of its peak.
 Score: not run here. Published at 224 pixels: Swin 81.2, 83.2, 83.5% (T, S, B); ConvNeXt 82.1, 83.1, 83.8, 84.3% (T, S,
-B, L); PoolFormer 77.2, 80.3, 81.4, 82.1, 82.5% (S12 to M48).
+B, L); PoolFormer 77.2, 80.3, 81.4, 82.1, 82.5% (S12 to M48); RepLKNet 83.5%
+(31B).
 """
 
 import dataclasses
@@ -60,6 +61,14 @@ RECIPES = {
         peak_lr=1e-3,
         batch_size=1024,
         warmup=5,
+    ),
+    "replknet": Recipe(
+        presets.replknet,
+        {"31B": 0.5, "31L": 0.5, "XL": 0.5},
+        peak_lr=4e-3,
+        batch_size=2048,
+        warmup=10,
+        ema=0.9999,
     ),
 }
 VARIANTS = tuple(f"{family}-{size}" for family, recipe in RECIPES.items() for size in recipe.drop_path)

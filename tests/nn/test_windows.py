@@ -13,6 +13,7 @@ from txjax.nn import (
     LayerNorm,
     Mask,
     PatchMerging,
+    StridedWindows,
     WindowAttention,
     Windows,
     merge_patches,
@@ -41,6 +42,19 @@ def test_cut_join_and_segments(shift: int) -> None:
                 same = (row >= 4) == (other_row >= 4) and (column >= 6) == (other_column >= 6)
                 assert mask[window, i, j] == mask[windows.count + window, i, j] == same
     np.testing.assert_array_equal(windows.join(windows.cut(X)), X)
+
+
+def test_strided_sets_take_one_token_of_each_window() -> None:
+    sets = StridedWindows(GRID, 2)
+    found = np.asarray(sets.cut(X)).reshape(2, sets.count, 4, 3)
+    for number in range(sets.count):
+        top, left = divmod(number, 3)
+        where = [(top + 2 * i, left + 3 * j) for i in range(2) for j in range(2)]
+        for i, (row, column) in enumerate(where):
+            np.testing.assert_array_equal(found[:, number, i], X[:, row * 6 + column])
+    np.testing.assert_array_equal(sets.join(sets.cut(X)), X)
+    odd = StridedWindows(Grid(3, 5), 2)
+    np.testing.assert_array_equal(odd.join(odd.cut(X[:, :15])), X[:, :15])
 
 
 def test_offsets_are_differences_of_rows_and_columns() -> None:

@@ -16,6 +16,7 @@ from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.rep_lk_net import RepLKNet
@@ -36,6 +37,8 @@ __all__ = [
     "EncoderDecoder",
     "GradientDisentangled",
     "MaskDecoder",
+    "MaxViT",
+    "MaxViTStem",
     "MetaFormer",
     "RecurrentEncoderDecoder",
     "RepLKNet",

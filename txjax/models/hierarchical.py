@@ -108,10 +108,15 @@ class Hierarchical(LayerTemplates, kw_only=True):
     def entrance_of(self, number: int) -> Downsampling:
         """What leads to a stage: the stem to the first one."""
         name = "downsample" if number else "stem"
-        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
-        fields |= {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
+        fields = self.entrance_fields(number)
         made = set_model_fields(self.template_of(number), f"config.model.{name}", **fields)
         return made.clone(parent=self, name=f"downsample_{number}")
+
+    @nn.nowrap
+    def entrance_fields(self, number: int) -> dict[str, Any]:
+        """What the model sets in the entrance of a stage."""
+        fields = {"initial": self.initial, "scaling": self.layer_scaling(), "norm": self.norm.clone(parent=None)}
+        return fields | {"width": self.stages[number].width, "in_axis": "width" if number else "pixels"}
 
     @nn.nowrap
     def template_of(self, number: int) -> Downsampling:
@@ -125,7 +130,12 @@ class Hierarchical(LayerTemplates, kw_only=True):
         parts["stack"] = set_model_fields(parts["stack"], "config.model.stack", fractions=self.fractions_of(number))
         depth = stage.depth - self.template_of(number).layers
         sizes: dict[str, Any] = {"width": stage.width, "depth": depth, "heads": stage.heads}
-        return StageLayers(**sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+        return self.stage_layers(number, **sizes, **parts, whole=self.scaling(), name=f"stages_{number}")
+
+    @nn.nowrap
+    def stage_layers(self, number: int, **fields: Any) -> StageLayers:
+        """The layers of a stage with these fields; a family whose stages have other parts overrides this."""
+        return StageLayers(**fields)
 
     @nn.nowrap
     def parts_of(self, number: int) -> dict[str, Any]:

@@ -135,6 +135,15 @@ class Transformer(LayerTemplates, kw_only=True):
         cross: CrossAttention | None = None,
     ) -> tuple[Stack, PyTree, LayerContext]:
         """The stack `layers`, and its arguments: the stream after dropout, and what the layers share."""
+        x, context = self.entered(x, window, train, memory)
+        stack = set_model_fields(self.stack, "config.model.stack", block=self.blocks(cross), depth=self.depth)
+        return stack.clone(parent=self, name="layers"), x, context
+
+    @nn.nowrap
+    def entered(
+        self, x: PyTree, window: Window, train: bool, memory: Memory | None = None
+    ) -> tuple[PyTree, LayerContext]:
+        """The stream after dropout, and what the layers share."""
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads, window.mask.causal),
@@ -145,13 +154,11 @@ class Transformer(LayerTemplates, kw_only=True):
             grid=window.grid,
             relative=self.positions.relative(window.positions.shape[1], self.width),
         )
-        blocks = self.blocks(cross)
-        stack = set_model_fields(self.stack, "config.model.stack", block=blocks, depth=self.depth)
         drop = nn.Dropout(self.dropout, deterministic=not train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
         if context.relative is not None:
             context = dataclasses.replace(context, relative=drop(context.relative))
-        return stack.clone(parent=self, name="layers"), x, context
+        return x, context
 
     @nn.nowrap
     def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:

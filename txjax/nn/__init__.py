@@ -19,8 +19,8 @@ from txjax.nn.attention.feature_maps import EluPlusOne, FavorPlus, FeatureMap
 from txjax.nn.attention.linear_attention import LinearAttention
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
-from txjax.nn.attention.window_attention import WindowAttention
-from txjax.nn.attention.windows import Windows
+from txjax.nn.attention.window_attention import GridAttention, WindowAttention
+from txjax.nn.attention.windows import StridedWindows, Windows, padded_image
 from txjax.nn.aux_outputs import AUX_COLLECTIONS, sow_aux
 from txjax.nn.batch_norm import BatchNorm, one_of
 from txjax.nn.bottleneck_convs import BottleneckConvs, BottleneckDownsampling, BottleneckStem
@@ -65,6 +65,7 @@ from txjax.nn.large_kernels import (
     Transition,
 )
 from txjax.nn.linear import Linear, align, parameter, project
+from txjax.nn.mb_conv import MBConv, SqueezeExcite, mean_pooled
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.normed_conv import NormedConv
 from txjax.nn.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
@@ -92,6 +93,7 @@ from txjax.nn.relative_embeddings import RelativeEmbeddings, log_bucket
 from txjax.nn.rotary_scaling import LinearScaling, Llama3Scaling, RotaryScaling
 from txjax.nn.stack.again import apply_again
 from txjax.nn.stack.block import Block, PostNorm, PreActivation, PreNorm, SingleBranch, set_model_fields
+from txjax.nn.stack.multi_axis import MultiAxis
 from txjax.nn.stack.remat import REMAT, Remat, checkpoint_name
 from txjax.nn.stack.stack import Stack
 from txjax.nn.stack.stack_records import StackRecord, record_stacks
@@ -207,6 +209,13 @@ __all__ = [
     "Pooling",
     "neighbour_sums",
     "Downsampling",
+    "GridAttention",
+    "MBConv",
+    "MultiAxis",
+    "SqueezeExcite",
+    "StridedWindows",
+    "mean_pooled",
+    "padded_image",
     "Positions",
     "PostNorm",
     "PreActivation",

@@ -46,7 +46,7 @@ class Downsampling(nn.Module):
         return Linear((self.width,), ("embed",), (self.in_axis,), use_bias, **drawn, name="linear")
 
     @nn.nowrap
-    def normalise(self, x: Float[Array, "B L D"], train: bool) -> Float[Array, "B L D"]:
+    def normalise(self, x: Float[Array, "B *positions D"], train: bool) -> Float[Array, "B *positions D"]:
         """Applies the norm `norm`."""
         assert self.norm is not None
         return self.norm.normalise(x, train)

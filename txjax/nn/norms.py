@@ -22,7 +22,7 @@ class Norm(nn.Module):
     def normalise(
         self, x: Float[Array, "B *positions D"], train: bool, axis: str = "embed"
     ) -> Float[Array, "B *positions D"]:
-        """The norm of x; a norm that differs in training overrides this."""
+        """The norm of x; a norm that differs in training overrides this. `axis`: the logical name of D."""
         return self(x, axis)
 
 

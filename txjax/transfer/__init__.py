@@ -1,6 +1,6 @@
 """Transfer of parameters from other runs: which ones, under which paths, and how an axis of another size is resized."""
 
 from txjax.transfer.origin import From
-from txjax.transfer.resize import Bicubic, Every, First, Linear1D, ResizeAxis
+from txjax.transfer.resize import Bicubic, Bilinear, Every, First, Linear1D, ResizeAxis
 
-__all__ = ["Bicubic", "Every", "First", "From", "Linear1D", "ResizeAxis"]
+__all__ = ["Bicubic", "Bilinear", "Every", "First", "From", "Linear1D", "ResizeAxis"]

@@ -11,7 +11,11 @@ from txjax.transfer.resize import ResizeAxis
 from txjax.types import UserError, near_misses
 
 ACTIONS = ("loaded", "resized", "new", "dropped")
-_EXAMPLES = {"positions": "Bicubic() (images) or Linear1D() (text)", "layers": "Every(2) or First(2)"}
+_EXAMPLES = {
+    "positions": "Bicubic() (images) or Linear1D() (text)",
+    "offsets": "Bilinear()",
+    "layers": "Every(2) or First(2)",
+}
 
 
 class Stored(NamedTuple):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -64,11 +65,12 @@ class Bicubic(ResizeAxis):
     columns: int | None = config_field(None, at_least=1)
     columns_there: int | None = config_field(None, at_least=1)
     axis: str = dataclasses.field(default="positions", kw_only=True)
+    method: ClassVar[str] = "cubic"
 
     def __call__(self, table: Float[Array, "P D"], rows: int) -> Float[Array, "{rows} D"]:
         before, after = self._grid(len(table), self.columns_there), self._grid(rows, self.columns)
         own, patches = table[: self.prefix], table[self.prefix :].reshape(*before, -1)
-        resized = jax.image.resize(patches, (*after, table.shape[1]), "cubic").reshape(-1, table.shape[1])
+        resized = jax.image.resize(patches, (*after, table.shape[1]), self.method).reshape(-1, table.shape[1])
         return jnp.concatenate([own, resized.astype(table.dtype)])
 
     def check(self, rows: int, there: int) -> None:
@@ -86,6 +88,19 @@ class Bicubic(ResizeAxis):
         patches = count - self.prefix
         columns = math.isqrt(patches) if columns is None else columns
         return patches // columns, columns
+
+
+@dataclasses.dataclass
+class Bilinear(Bicubic):
+    """The same with two rows and two columns: of tables of window attention, for windows of another side.
+
+    A table is a square grid of the differences of rows and columns. So Tu et al. 2022 (MaxViT) go from windows of 7 to
+    12 and 16, with images of 384 and 512 pixels.
+    """
+
+    prefix: int = config_field(0, at_least=0)
+    axis: str = dataclasses.field(default="offsets", kw_only=True)
+    method: ClassVar[str] = "linear"
 
 
 @dataclasses.dataclass

@@ -15,6 +15,7 @@ from txjax.models.vision.bit import BiT
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.models.vision.swin import Swin
@@ -29,6 +30,7 @@ from txjax.nn import (
     MeanTokens,
     NormedPool,
     ParallelKernels,
+    Pooler,
     PreNorm,
 )
 from txjax.types import UserError, near_misses
@@ -82,6 +84,15 @@ REPLKNET: dict[str, tuple[tuple[int, ...], ...]] = {
     "31L": ((192, 384, 768, 1536), (2, 2, 18, 2)),
     "XL": ((256, 512, 1024, 2048), (2, 2, 18, 2)),
 }
+# Widths, depths and heads of 32 channels (Tu et al. 2022, table 1), and channels of the stem
+MAX_VIT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "T": ((64, 128, 256, 512), (2, 2, 5, 2), (2, 4, 8, 16)),
+    "S": ((96, 192, 384, 768), (2, 2, 5, 2), (3, 6, 12, 24)),
+    "B": ((96, 192, 384, 768), (2, 6, 14, 2), (3, 6, 12, 24)),
+    "L": ((128, 256, 512, 1024), (2, 6, 14, 2), (4, 8, 16, 32)),
+    "XL": ((192, 384, 768, 1536), (2, 6, 14, 2), (6, 12, 24, 48)),
+}
+_STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
 
 
 def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
@@ -145,3 +156,10 @@ def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
         mixer = LargeKernelMixer(kernel=ParallelKernels(small=None), ratio=1.5)
         style |= dict(sides=(27, 27, 27, 13), attention=mixer)
     return RepLKNet(**dict(stages=stages(size, REPLKNET)) | style | fields)
+
+
+def max_vit(size: str = "T", **fields: Any) -> MaxViT:
+    """MaxViT (Tu et al. 2022): windows and grids of 7 x 7, 1,000 classes."""
+    layers = stages(size, MAX_VIT)
+    style: dict[str, Any] = dict(stem=MaxViTStem(channels=_STEMS[size]), head=Classes(1000, Pooler(pool=NormedPool())))
+    return MaxViT(**dict(stages=layers) | style | fields)

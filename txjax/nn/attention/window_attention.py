@@ -1,5 +1,7 @@
 """Attention inside windows of a grid of patches, which shift from layer to layer (Liu et al. 2021, Swin)."""
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import Attention, LayerContext
 from txjax.nn.attention.mask import Mask
-from txjax.nn.attention.windows import Windows
+from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.linear import parameter
 from txjax.types import UserError, config_field
 
@@ -27,6 +29,7 @@ class WindowAttention(Attention):
       shift: by how many rows and columns of patches the windows begin later.
     """
 
+    partition: ClassVar[type[Windows]] = Windows
     side: int = config_field(7, at_least=1)
     shift: int = config_field(0, at_least=0)
 
@@ -41,7 +44,7 @@ class WindowAttention(Attention):
             raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
         if self.shift >= self.side:
             raise UserError(f"{where}.shift", f"a number below the side of {self.side}", self.shift)
-        return Windows.fitted(context.grid, self.side, self.shift)
+        return self.partition.fitted(context.grid, self.side, self.shift)
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -61,3 +64,20 @@ class WindowAttention(Attention):
     @nn.nowrap
     def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
         return self.windows(context).join(attended)
+
+
+class GridAttention(WindowAttention):
+    """Attention among side x side patches that are equally far apart all over the grid (Tu et al. 2022, 3.2, MaxViT).
+
+    As in windows, a grid that the side doesn't divide is padded with zeros below and on the right, which are attended
+    to, and a grid no larger than side x side is one set. Parameters: those of `WindowAttention`; differences of rows
+    and columns count the patches of a set.
+    """
+
+    partition: ClassVar[type[Windows]] = StridedWindows
+
+    @nn.nowrap
+    def windows(self, context: LayerContext) -> Windows:
+        if self.shift:
+            raise UserError("config.model.grid_attention.shift", "0: only windows shift", self.shift)
+        return super().windows(context)

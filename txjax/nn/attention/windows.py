@@ -42,11 +42,11 @@ class Windows:
         if not 0 <= self.shift < self.side:
             raise UserError("windows.shift", f"a number from 0, below the side of {self.side}", self.shift)
 
-    @staticmethod
-    def fitted(grid: Grid, side: int, shift: int) -> "Windows":
+    @classmethod
+    def fitted(cls, grid: Grid, side: int, shift: int) -> "Windows":
         """Windows at most as large as the grid: where a side of the grid is no longer than a window's, no shift."""
         shortest = min(grid[:2])
-        return Windows(grid, side, shift) if side < shortest else Windows(grid, shortest)
+        return cls(grid, side, shift) if side < shortest else cls(grid, shortest)
 
     @property
     def count(self) -> int:
@@ -58,15 +58,13 @@ class Windows:
         image = padded_image(x, self.grid, self.side)
         if self.shift:
             image = jnp.roll(image, (-self.shift, -self.shift), (1, 2))
-        rows, columns = self._windows
-        tiles = image.reshape(x.shape[0], rows, self.side, columns, self.side, *x.shape[2:])
-        return tiles.swapaxes(2, 3).reshape(-1, self.side**2, *x.shape[2:])
+        return self._split(image).reshape(-1, self.side**2, *x.shape[2:])
 
     def join(self, windows: Shaped[Array, "BW S *D"]) -> Shaped[Array, "B L *D"]:
         """The inverse of `cut`."""
         (rows, columns), own = self._windows, windows.shape[2:]
-        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *own).swapaxes(2, 3)
-        image = tiles.reshape(-1, rows * self.side, columns * self.side, *own)
+        tiles = windows.reshape(-1, rows, columns, self.side, self.side, *own)
+        image = self._merge(tiles).reshape(-1, rows * self.side, columns * self.side, *own)
         if self.shift:
             image = jnp.roll(image, (self.shift, self.shift), (1, 2))
         return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *own)
@@ -93,7 +91,33 @@ class Windows:
         rows, columns = (own[:, None] - own[None] + reach for own in (row, column))
         return rows * (2 * reach + 1) + columns
 
+    def _split(self, image: Shaped[Array, "B R C *D"]) -> Shaped[Array, "B r c S S *D"]:
+        """The windows of an image whose sides are multiples of theirs."""
+        rows, columns = self._windows
+        tiles = image.reshape(image.shape[0], rows, self.side, columns, self.side, *image.shape[3:])
+        return tiles.swapaxes(2, 3)
+
+    def _merge(self, tiles: Shaped[Array, "B r c S S *D"]) -> Shaped[Array, "B r S c S *D"]:
+        """The inverse of `_split`, but for the shape."""
+        return tiles.swapaxes(2, 3)
+
     @property
     def _windows(self) -> tuple[int, int]:
         """Windows from top to bottom and from left to right."""
         return -(-self.grid.rows // self.side), -(-self.grid.columns // self.side)
+
+
+class StridedWindows(Windows):
+    """The partition into sets of side x side tokens that are equally far apart all over the grid (Tu et al. 2022, 3.2).
+
+    A set has one token of each window that is as large as the grid divided by the side: the axes of windows and of
+    their tokens change places. Its tokens are in the order of the grid, so `offsets` are those of windows. None shift.
+    """
+
+    def _split(self, image: Shaped[Array, "B R C *D"]) -> Shaped[Array, "B r c S S *D"]:
+        rows, columns = self._windows
+        tiles = image.reshape(image.shape[0], self.side, rows, self.side, columns, *image.shape[3:])
+        return jnp.moveaxis(tiles, (2, 4), (1, 2))
+
+    def _merge(self, tiles: Shaped[Array, "B r c S S *D"]) -> Shaped[Array, "B S r S c *D"]:
+        return jnp.moveaxis(tiles, (1, 2), (2, 4))

@@ -37,18 +37,20 @@ class FirstToken(Pool):
 
 
 @dataclasses.dataclass
-class Pooler(FirstToken):
-    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D].
+class Pooler(Pool):
+    """tanh(Linear(first token)) (Devlin et al. 2019). Parameters `pooler` [D D] and the pool's.
 
     Attributes:
       activation: after the linear layer; DistilBERT has "relu" (Sanh et al. 2019), DeBERTa "gelu" (He et al. 2021).
+      pool: from the tokens to the linear layer's input; MaxViT has `NormedPool()` (Tu et al. 2022).
     """
 
     activation: str = config_field("tanh", choices=tuple(_OF_POOLER))
+    pool: Pool = dataclasses.field(default_factory=FirstToken)
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> Float[Array, "B D"]:
-        first = super().__call__(encoded, context)
-        return _OF_POOLER[self.activation](context.linear("pooler", first.shape[-1], "width")(first))
+        pooled = self.pool(encoded, context)
+        return _OF_POOLER[self.activation](context.linear("pooler", pooled.shape[-1], "width")(pooled))
 
 
 @dataclasses.dataclass

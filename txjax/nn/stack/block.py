@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import CrossAttention, LayerContext, Mixer
+from txjax.nn.drop_path import drop_path
 from txjax.nn.linear import align, parameter, scale
 from txjax.nn.mlp import MLP
 from txjax.nn.norms import Norm
@@ -87,13 +87,6 @@ class Block(nn.Module):
         assert self.norm and self.scaling and self.dropout is not None
         factor, drop = self.scaling.branch(), nn.Dropout(self.dropout, deterministic=not context.train)
 
-        def drop_branch(y: jax.Array) -> jax.Array:
-            if not (self.drop_path and context.train):
-                return y
-            stay = 1 - self.drop_path * jnp.asarray(depth_fraction, jnp.float32)
-            stays = jax.random.bernoulli(self.make_rng("dropout"), stay, (y.shape[0], 1, 1))
-            return y * (stays / stay).astype(y.dtype)
-
         for name, layer in self.layers(context).items():
             norm = self.norm.clone(parent=self, name=f"norm_{name}")
 
@@ -102,7 +95,7 @@ class Block(nn.Module):
                 if self.layer_scale is not None:
                     first = nn.initializers.constant(self.layer_scale)
                     y = y * align(parameter(self, f"scale_{name}", first, y.shape[-1:], ("embed",)), y)
-                return scale(drop_branch(y), factor)
+                return scale(drop_path(self, y, self.drop_path, depth_fraction, context.train), factor)
 
             x = self.branch(x, functools.partial(norm.normalise, train=context.train), scaled, context)
         return constrain(x, "batch", "length", "width")
