@@ -1,0 +1,65 @@
+"""Pictures of what a model of images reads."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from txjax.nn import Grid
+from txjax.report.inspection.findings import Chosen, Seen
+from txjax.report.inspection.style import over_image, panels
+
+
+def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
+    """The patches of a row of weights [S] as an array [rows columns]; tokens before the patches are left out."""
+    return np.asarray(row)[..., grid.prefix :].reshape(grid.rows, grid.columns)
+
+
+def attention_picture(seen: Seen, path: str, chosen: Chosen, of: str, row: int = 0) -> bytes:
+    """One example's map of every chosen head over its picture: a row for each layer, a column for each head."""
+    layers, heads = chosen
+    grid, image, weights = seen.attentions[path].keys.grid, seen.example.image, seen.kept[path].weights
+    assert grid is not None and image is not None
+
+    def draw(axes: Axes, i: int, j: int) -> None:
+        over_image(axes, image, patches(weights[i, row, j - 1], grid) if j else None)
+
+    rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
+    title = f"{seen.example.title}: attention of {of}"
+    return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
+
+
+def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, names: Sequence[str] | None) -> bytes:
+    """All examples: the picture, attention rollout and class activation.
+
+    Args:
+      rollouts: the path of the attention whose rollout is drawn. If None, none is.
+      method: how class activation is found. If None, there is none.
+      names: of the classes.
+    """
+    rows = ["image", *(["rollout"] if rollouts else []), *([method.split()[0]] if method else [])]
+    columns = []
+    for each in seen:
+        title = each.example.title.replace("example ", "")
+        if method and each.activation is not None:
+            found = int(np.argmax(each.activation.logits[0]))
+            title += f"\npredicted {names[found] if names else found}"
+        columns.append(title)
+
+    def draw(axes: Axes, i: int, j: int) -> None:
+        image, heat = seen[j].example.image, None
+        assert image is not None
+        if rows[i] == "rollout":
+            heat = rolled_out(seen[j], str(rollouts))
+        elif i and seen[j].activation is not None:
+            heat = np.maximum(seen[j].activation.maps[0], 0)  # type: ignore[union-attr]
+        over_image(axes, image, heat)
+
+    return panels(rows, columns, draw, 1.35, "What the output depends on")
+
+
+def rolled_out(seen: Seen, path: str) -> np.ndarray:
+    """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
+    grid, through = seen.attentions[path].keys.grid, seen.kept[path].rollout
+    assert grid is not None and through is not None
+    return patches(through[0, 0] if grid.prefix else through[0].mean(0), grid)
