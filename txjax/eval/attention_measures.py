@@ -16,7 +16,7 @@ def rollout(weights: Float[Array, "layers B H L L"]) -> Float[Array, "B L L"]:
     The product of (A + I) / 2 over the layers, the last one on the left; A is the mean over the heads (Abnar and
     Zuidema 2020, section 3, attention rollout). Rows sum to 1.
     """
-    mixed = (weights.mean(2) + jnp.eye(weights.shape[-1], dtype=weights.dtype)) / 2
+    mixed = (weights.mean(2) + expanded(jnp.eye(weights.shape[-1], dtype=weights.dtype), 4)) / 2
     through = mixed[0]
     for layer in mixed[1:]:
         through = layer @ through
@@ -42,17 +42,18 @@ def whole_maps(
 
 
 def mean_distance(
-    weights: Float[Array, "... L S"], distance: Float[Array, "... L S"], counts: Bool[Array, "... L S"]
-) -> Float[Array, "..."]:
+    weights: Float[Array, "*more L S"], distance: Float[Array, "..."], counts: Bool[Array, "..."]
+) -> Float[Array, "*more"]:
     """The distance from a query to its keys, weighted by attention, in the mean over the queries.
 
     (Dosovitskiy et al. 2021, section 4.5 and figure 7.)
 
     Args:
-      distance: of each query and key.
+      distance: of each query and key, [L S] or with leading dimensions that fit the weights'.
       counts: the pairs that have a distance. The weights of a query's keys that count are normalised; a query without
         any is left out.
     """
+    distance, counts = expanded(distance, weights.ndim), expanded(counts, weights.ndim)
     weights = jnp.where(counts, weights, 0)
     total = weights.sum(-1)
     mean = (weights * distance).sum(-1) / jnp.where(total > 0, total, 1)
@@ -60,7 +61,7 @@ def mean_distance(
     return jnp.where(queries, mean, 0).sum(-1) / jnp.maximum(queries.sum(-1), 1)
 
 
-def grid_distance(queries: Grid, keys: Grid) -> tuple[Float[np.ndarray, "L S"], Bool[np.ndarray, "L S"]]:
+def grid_distance(queries: Grid, keys: Grid) -> tuple[Float[Array, "L S"], Bool[Array, "L S"]]:
     """Distances between the centres of patches, in sides of a query's patch; and which tokens are patches.
 
     The keys' grid may be a coarser one of the same image.
@@ -69,7 +70,7 @@ def grid_distance(queries: Grid, keys: Grid) -> tuple[Float[np.ndarray, "L S"], 
     (y, x), (other_y, other_x) = _centres(queries, 1.0), _centres(keys, scale)
     distance = np.hypot(y[:, None] - other_y[None], x[:, None] - other_x[None]).astype(np.float32)
     counts = np.isfinite(y)[:, None] & np.isfinite(other_y)[None]
-    return np.where(counts, distance, np.float32(0)), counts
+    return jnp.asarray(np.where(counts, distance, np.float32(0))), jnp.asarray(counts)
 
 
 def _centres(grid: Grid, scale: float) -> tuple[np.ndarray, np.ndarray]:
@@ -81,10 +82,10 @@ def _centres(grid: Grid, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 def text_distance(
     segments: Int[Array, "B L"] | None, length: int
-) -> tuple[Float[np.ndarray, "L L"], Bool[Array, "#B 1 L L"]]:
+) -> tuple[Float[Array, "L L"], Bool[Array, "#B 1 L L"]]:
     """Distances in tokens, and the pairs of real tokens (segment above 0) of each text. If None, all are real."""
-    at = np.arange(length, dtype=np.float32)
-    distance = np.abs(at[:, None] - at[None])
+    at = jnp.arange(length, dtype=jnp.float32)
+    distance = jnp.abs(at[:, None] - at[None])
     if segments is None:
         return distance, jnp.ones((1, 1, length, length), bool)
     real = segments > 0
@@ -112,3 +113,8 @@ def grid_of(tokens: int, height: int, width: int, most: int = 8) -> Grid | None:
         if side and not height % side and not width % side and height * width == side**2 * (tokens - prefix):
             return Grid(height // side, width // side, prefix)
     return None
+
+
+def expanded(x: Array, rank: int) -> Array:
+    """With leading dimensions of 1, as ranks are not promoted."""
+    return x.reshape((1,) * (rank - x.ndim) + x.shape)

@@ -96,7 +96,9 @@ def _attended(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[s
     pair, parts = "source_tokens" in inputs, path.split("/")
     queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens")
     across = pair and parts[-1] in ("cross", "decoder")
-    return Attended(path, layers, heads, queries, _sequence(inputs, source, "source_tokens" if across else queries.name))
+    return Attended(
+        path, layers, heads, queries, _sequence(inputs, source, "source_tokens" if across else queries.name)
+    )
 
 
 def _grid_of_windows(windows: Int[np.ndarray, "layers W S"], height: int, width: int) -> Grid:
@@ -157,7 +159,7 @@ def _patch(grid: Grid | None, place: tuple[float, float]) -> int | None:
 
 def _one_map(
     own: Attended, weights: jax.Array, windows: Int[Array, "layers W S"] | None, query: int | None
-) -> Float[Array, "layers B H S"]:
+) -> Float[Array, "layers B H N"]:
     """The map of one query, or the mean over the queries."""
     prefix = 0 if own.queries.grid is None else own.queries.grid.prefix
     if windows is None:
@@ -201,14 +203,8 @@ def _distance(own: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax.Array
         return mean_distance(parts, distance, counts).mean((1, 2))
     if own.queries.grid is not None and own.keys.grid is not None:
         away, patches = grid_distance(own.queries.grid, own.keys.grid)
-        return mean_distance(weights, _expanded(away, 5), _expanded(patches, 5)).mean(1)
+        return mean_distance(weights, away, patches).mean(1)
     if own.queries != own.keys or own.queries.name not in TEXTS:
         return None
     away, pairs = text_distance(inputs.get(SEGMENTS[own.queries.name]), own.queries.length)
-    return mean_distance(weights, _expanded(away, 5), pairs[None]).mean(1)
-
-
-def _expanded(x: Any, rank: int) -> jax.Array:
-    """With leading dimensions of 1, since ranks are not promoted."""
-    x = jnp.asarray(x)
-    return x.reshape((1,) * (rank - x.ndim) + x.shape)
+    return mean_distance(weights, away, pairs).mean(1)

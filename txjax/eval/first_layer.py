@@ -61,7 +61,7 @@ def first_filters(params: PyTree, channels: int) -> tuple[str, Float[Array, "F h
     return None
 
 
-def principal_filters(filters: Float[Array, "F h w C"]) -> tuple[Float[Array, "K h w C"], Float[Array, "K"]]:
+def principal_filters(filters: Float[Array, "F h w C"]) -> tuple[Float[Array, "N h w C"], Float[Array, "N"]]:
     """The principal components of filters, the largest first (Dosovitskiy et al. 2021, figure 7 on the left).
 
     Returns:
@@ -71,4 +71,3 @@ def principal_filters(filters: Float[Array, "F h w C"]) -> tuple[Float[Array, "K
     _, sizes, components = jnp.linalg.svd(flat - flat.mean(0, keepdims=True), full_matrices=False)
     shares = jnp.square(sizes) / jnp.maximum(jnp.square(sizes).sum(), 1e-30)
     return components.reshape(-1, *filters.shape[1:]), shares
-

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from txjax.report.curves import LIGHT, WORDS, dress
-from txjax.report.inspection.style import DPI
+from txjax.report.inspection.style import DPI, short
 from txjax.report.png import png
 
 
@@ -29,11 +29,11 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
             layers = np.arange(len(rows)) + (first if staged else 0)
             first += len(rows)
             color = LIGHT.lines[number % len(LIGHT.lines)]
-            label = path.replace("/layers/block", "") if len(distances) > 1 else None
+            label = short(path) if len(distances) > 1 else None
             axes.plot(np.repeat(layers, rows.shape[1]), rows.ravel(), "o", color=color, alpha=0.65, ms=5, label=label)
             axes.plot(layers, rows.mean(1), color=color, lw=1.2, alpha=0.8)
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()))
         axes.set_xlabel("layer (the line is the mean of its heads)", fontsize=9, color=LIGHT.faint)
         axes.set_ylabel(unit, fontsize=9, color=LIGHT.faint)
         if len(distances) > 1:

@@ -86,8 +86,9 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
             title = f"example {int(batch['id'].ravel()[0])}"
             label = int(batch["label"].ravel()[0]) if "label" in batch else -1
             if label >= 0:
-                title += f": {names[label] if names else f'class {label}'}"
-            inputs = {name: np.asarray(x) for name, x in objective.inputs(batch).items()}  # type: ignore[arg-type]
+                title += f" (label {names[label] if names else label})"
+            given = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
+            inputs = {name: np.asarray(x) for name, x in given.items()}
             image = _shown(inputs["image"][0], data) if "image" in inputs else None
             yield Example(title, inputs, image, tokenizers)
     finally:
@@ -115,7 +116,8 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             marks = [tokenizer.special(name) for name in ("[CLS]", "[SEP]")]
             ids = np.concatenate([marks[:1], tokenizer.encode(text), marks[1:]]).astype(np.int32)[None]
             inputs = {"tokens": ids, "segments": np.ones_like(ids)}
-        yield Example(text if len(text) <= 40 else f"{text[:39]}…", inputs, None, tokenizers)
+        shown = visible(text)
+        yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
 
 
 def _translated(
@@ -160,6 +162,8 @@ def place_of(query: str | None, data: Dataset) -> tuple[float, float] | None:
         raise UserError("--query", "a run on images", type(data).__name__)
     sides = image.shape[:2]
     parts = query.split(",")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) < side for part, side in zip(parts, sides, strict=True)):
+    if len(parts) != 2 or not all(
+        part.isdecimal() and int(part) < side for part, side in zip(parts, sides, strict=True)
+    ):
         raise UserError("--query", f"ROW,COLUMN of a pixel, below {sides[0]},{sides[1]}", query)
     return (int(parts[0]) + 0.5) / sides[0], (int(parts[1]) + 0.5) / sides[1]

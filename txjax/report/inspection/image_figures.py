@@ -12,7 +12,7 @@ from txjax.report.inspection.style import over_image, panels
 
 def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
     """The patches of a row of weights [S] as an array [rows columns]; tokens before the patches are left out."""
-    return np.asarray(row)[..., grid.prefix :].reshape(grid.rows, grid.columns)
+    return row[grid.prefix :].reshape(grid.rows, grid.columns)
 
 
 def attention_picture(seen: Seen, path: str, chosen: Chosen, of: str, row: int = 0) -> bytes:
@@ -22,7 +22,7 @@ def attention_picture(seen: Seen, path: str, chosen: Chosen, of: str, row: int =
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        over_image(axes, image, patches(weights[i, row, j - 1], grid) if j else None)
+        over_image(axes, image, patches(np.asarray(weights[i, row, j - 1]), grid) if j else None)
 
     rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
     title = f"{seen.example.title}: attention of {of}"
@@ -40,7 +40,7 @@ def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, nam
     rows = ["image", *(["rollout"] if rollouts else []), *([method.split()[0]] if method else [])]
     columns = []
     for each in seen:
-        title = each.example.title.replace("example ", "")
+        title = each.example.title.replace(" (", "\n").rstrip(")")
         if method and each.activation is not None:
             found = int(np.argmax(each.activation.logits[0]))
             title += f"\npredicted {names[found] if names else found}"
@@ -51,15 +51,26 @@ def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, nam
         assert image is not None
         if rows[i] == "rollout":
             heat = rolled_out(seen[j], str(rollouts))
-        elif i and seen[j].activation is not None:
-            heat = np.maximum(seen[j].activation.maps[0], 0)  # type: ignore[union-attr]
-        over_image(axes, image, heat)
+        elif i and (activation := seen[j].activation) is not None:
+            heat = np.asarray(activation.maps[0])
+        over_image(axes, image, heat, 0.0 if heat is None else float(heat.min()))
 
-    return panels(rows, columns, draw, 1.35, "What the output depends on")
+    return panels(
+        rows,
+        columns,
+        draw,
+        1.35,
+        "Rollout and class activation"
+        if rollouts and method
+        else "Attention rollout"
+        if rollouts
+        else "Class activation",
+    )
 
 
 def rolled_out(seen: Seen, path: str) -> np.ndarray:
     """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
     grid, through = seen.attentions[path].keys.grid, seen.kept[path].rollout
     assert grid is not None and through is not None
-    return patches(through[0, 0] if grid.prefix else through[0].mean(0), grid)
+    whole = np.asarray(through[0])
+    return patches(whole[0] if grid.prefix else whole.mean(0), grid)

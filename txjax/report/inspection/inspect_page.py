@@ -13,10 +13,12 @@ from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import Findings, Seen
+from txjax.report.inspection.style import short
 from txjax.report.inspection.token_page import text_paths
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
 from txjax.report.render import render
 from txjax.types import PyTree
+from txjax.visible import visible
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,9 @@ class Picture:
     content: bytes
 
 
-def inspect_page(title: str, subtitle: str, pictures: Sequence[Picture], notes: Sequence[str], tokens: str | None) -> str:
+def inspect_page(
+    title: str, subtitle: str, pictures: Sequence[Picture], notes: Sequence[str], tokens: str | None
+) -> str:
     """The page; pictures are inside it.
 
     Args:
@@ -45,7 +49,7 @@ def inspect_page(title: str, subtitle: str, pictures: Sequence[Picture], notes: 
     sections: dict[str, list[Picture]] = {}
     for picture in pictures:
         sections.setdefault(picture.section, []).append(picture)
-    return render("inspect.html", title, subtitle, sections=sections, notes=notes, tokens=tokens)
+    return render("inspect.html", visible(title), visible(subtitle), sections=sections, notes=notes, tokens=tokens)
 
 
 def pictures_of(found: Findings, model: Any, params: PyTree, names: Sequence[str] | None, query: str) -> list[Picture]:
@@ -74,12 +78,12 @@ def _overviews(found: Findings, names: Sequence[str] | None) -> Iterator[Picture
     caption = " ".join(part for part in parts if part)
     if found.method and "before" in found.method:
         caption += " The features are the last layer's input."
+    caption += " Colours are from the map's smallest to its largest value."
     yield Picture("overview", "Examples", caption, image_figures.overview(seen, path, found.method, names))
 
 
 _METHODS = {
-    "CAM": "Class activation map of the predicted class (Zhou et al. 2016): each place's part of the logit, where it is "
-    "positive.",
+    "CAM": "Class activation map of the predicted class (Zhou et al. 2016): the class's logit at each place.",
     "Grad-CAM": "Grad-CAM of the predicted class (Selvaraju et al. 2017).",
 }
 
@@ -99,8 +103,8 @@ def _maps(found: Findings, query: str) -> Iterator[Picture]:
                 of = query if own.queries.grid is not None else "all tokens of the text, in the mean"
                 of = "the class token" if not query and _reads_class_token(own) else of or "all patches, in the mean"
                 picture = image_figures.attention_picture(seen, path, found.chosen[path], of)
-                caption = f"{path}: brighter is more, scaled in each map; patches that no window joins have none."
-                caption = caption if own.windows else f"{path}: brighter is more, scaled in each map."
+                caption = f"{path}: from 0 to the map's largest weight."
+                caption += " A patch outside the query's window has none." if own.windows and query else ""
                 yield Picture(name, "Attention", caption, picture)
 
 
@@ -142,10 +146,12 @@ def _weights(found: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
             cosines = np.asarray(jax.device_get(cosine_similarity(table)))
             grid = grids.get(path.split("/")[0], grids.get(name))
             grid = grid if grid is not None and grid.prefix + grid.rows * grid.columns == len(cosines) else None
-            caption = "Cosines between the vectors that are added for positions (Dosovitskiy et al. 2021, figure 7)."
-            yield Picture(
-                f"positions_{_file(path)}", "Position embeddings", caption, similarity_picture(cosines, grid, path)
+            caption = (
+                "Cosines between the vectors that are added for positions (Dosovitskiy et al. 2021, figure 7), from -1 "
             )
+            caption += "(blue) to 1 (red)." + (" Each panel is one patch with all patches." if grid else "")
+            picture = similarity_picture(cosines, grid, path)
+            yield Picture(_file(path), "Position embeddings", caption, picture)
     filters = None if image is None else first_filters(params, inputs["image"].shape[-1])
     if filters is not None:
         path, kernels = filters
@@ -157,8 +163,10 @@ def _filters(path: str, kernels: Any) -> Picture:
     if min(kernels.shape[1:3]) > 1 and "stem" not in path:
         components, shares = (np.asarray(x) for x in principal_filters(kernels))
         names = [f"{share:.1%}" for share in shares]
-        caption = f"Principal components of {path} (Dosovitskiy et al. 2021, figure 7), and their share of the variance."
-        picture = filters_picture(components, "Filters of the first projection: principal components", names)
+        caption = (
+            f"Principal components of {path} (Dosovitskiy et al. 2021, figure 7), and their share of the variance."
+        )
+        picture = filters_picture(components, "Principal components of the first projection", names)
         return Picture("filters", "First projection", caption, picture)
     names = [str(i) for i in range(len(kernels))]
     picture = filters_picture(np.asarray(kernels), "Filters of the first projection", names)
@@ -178,4 +186,4 @@ def _lengths(seen: Seen) -> tuple[dict[str, int], dict[str, Grid]]:
 
 
 def _file(path: str) -> str:
-    return path.replace("/layers/block", "").replace("/", "_")
+    return short(path).replace("/", "_")

@@ -3,6 +3,7 @@
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from txjax.report.curves import LIGHT, WORDS
 from txjax.report.png import png
 
-HEAT = "inferno"  # of maps over pictures, from 0 to the map's largest weight
+INK = (0.95, 0.35, 0.0)  # of maps over pictures: more is less transparent
 TEXT_HEAT = "Blues"  # of maps of texts, whose labels are dark on white
 DPI = 140
 
@@ -26,6 +27,7 @@ def panels(
     inches: float,
     title: str,
     labels: Sequence[Sequence[str]] = ((), ()),
+    gap: float = 0.06,
 ) -> bytes:
     """A PNG of a grid of square panels; names of rows are on the left, of columns above.
 
@@ -33,27 +35,28 @@ def panels(
       draw: draws the panel of a row and a column.
       inches: side of a panel.
       labels: of the ticks on the left, and of those at the bottom.
+      gap: between panels, inside `inches`.
     """
     beside, below = (0.075 * max(map(len, words), default=0) + 0.05 * bool(words) for words in labels)
     left = 0.15 + 0.08 * max(map(len, rows), default=0) + beside
-    above = 0.42 + 0.16 * (1 + max(name.count("\n") for name in columns))
-    title = textwrap.fill(title, max(30, int((left + len(columns) * inches) / 0.088)))
+    above = 0.3 + 0.14 * (any(columns) + max(name.count("\n") for name in columns))
+    title = textwrap.fill(title, max(30, int((left + len(columns) * inches) / 0.084)))
     above += 0.17 * title.count("\n")
-    width = max(left + len(columns) * inches, 0.092 * max(map(len, title.splitlines()))) + 0.1
-    height = len(rows) * inches + above + below + 0.05
+    width = max(left + len(columns) * inches, 0.086 * max(map(len, title.splitlines()))) + 0.1
+    height = len(rows) * inches + above + below + 0.02
     with rc_context(WORDS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a text may have characters that the font lacks
         figure = Figure(figsize=(width, height), dpi=DPI, facecolor=LIGHT.paper)
         figure.text(0.06 / width, 1 - 0.08 / height, title, va="top", fontsize=10, fontweight="bold", color=LIGHT.ink)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
-                x, y, side = left + j * inches, height - above - (i + 1) * inches, inches - 0.06
+                x, y, side = left + j * inches, height - above - (i + 1) * inches + gap, inches - gap
                 axes = figure.add_axes((x / width, y / height, side / width, side / height))
                 axes.set_xticks([])
                 axes.set_yticks([])
                 axes.spines[:].set_visible(False)
                 draw(axes, i, j)
-                style = {"fontsize": 7, "color": LIGHT.ink}
+                style: dict[str, Any] = {"fontsize": 7, "color": LIGHT.ink}
                 if j == 0 and labels[0]:
                     axes.set_yticks(range(len(labels[0])), labels[0], **style)
                 if i == len(rows) - 1 and labels[1]:
@@ -71,12 +74,21 @@ def heat(axes: Axes, weights: Float[np.ndarray, "L S"]) -> None:
     axes.imshow(weights, cmap=TEXT_HEAT, norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="nearest")
 
 
-def over_image(axes: Axes, image: Float[np.ndarray, "H W C"], heat: Float[np.ndarray, "rows columns"] | None) -> None:
-    """A picture; with `heat`, in grey under a map of any grid that covers it."""
+def over_image(
+    axes: Axes, image: Float[np.ndarray, "H W C"], heat: Float[np.ndarray, "rows columns"] | None, low: float = 0.0
+) -> None:
+    """A picture; with `heat`, a map of any grid that covers it, in grey under it, from `low` to the map's maximum."""
     height, width = image.shape[:2]
     extent = (0, width, height, 0)
     shown = image if image.shape[2] == 3 and heat is None else image.mean(2)
     axes.imshow(shown, cmap="gray", vmin=0, vmax=1, extent=extent, interpolation="nearest")
     if heat is not None:
-        top = float(heat.max()) or 1.0
-        axes.imshow(heat, cmap=HEAT, vmin=0, vmax=top, alpha=0.7, extent=extent, interpolation="nearest")
+        span = float(heat.max()) - low
+        strength = np.clip((heat - low) / span, 0, 1) if span > 0 else np.zeros_like(heat)
+        colors = np.concatenate([np.broadcast_to(INK, (*heat.shape, 3)), 0.85 * strength[..., None]], -1)
+        axes.imshow(colors, extent=extent, interpolation="nearest")
+
+
+def short(path: str) -> str:
+    """The path of an attention without what all have: `decoder/cross`."""
+    return path.replace("layers/block/", "")

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from txjax.report.inspection.findings import Chosen, Seen
-from txjax.report.inspection.style import heat, panels
+from txjax.report.inspection.style import heat, panels, short
 
 TOKENS = 48  # the first tokens of a text that pictures show
 
@@ -17,7 +17,7 @@ def heads_picture(seen: Seen, path: str, chosen: Chosen, row: int = 0) -> bytes:
     def draw(axes: Axes, i: int, j: int) -> None:
         heat(axes, weights[i, row, j][pairs])
 
-    title = f"{seen.example.title}: {path.replace('/layers/block', '')}"
+    title = f"{seen.example.title}: {short(path)}"
     return panels([f"layer {i}" for i in layers], [f"head {i}" for i in heads], draw, 1.3, title)
 
 
@@ -35,7 +35,7 @@ def mean_picture(seen: Seen, path: str, chosen: Chosen, row: int = 0) -> bytes:
         heat(axes, maps[j])
 
     inches = max(2.4, 0.125 * max(map(len, words)))
-    title = f"{seen.example.title}: {path.replace('/layers/block', '')}, queries downwards, keys to the right"
+    title = f"{seen.example.title}: {short(path)}, each row attends to columns"
     return panels([""], list(drawn), draw, inches, title, words)
 
 
@@ -44,4 +44,4 @@ def _shown(seen: Seen, path: str, row: int) -> tuple[np.ndarray, tuple[np.ndarra
     own, example = seen.attentions[path], seen.example
     names = own.queries.name, own.keys.name
     pairs = np.ix_(*(example.real(name, row, TOKENS) for name in names))
-    return seen.kept[path].weights, pairs, [example.words(name, row, TOKENS) for name in names]
+    return np.asarray(seen.kept[path].weights), pairs, [example.words(name, row, TOKENS) for name in names]

@@ -9,7 +9,9 @@ from jaxtyping import Float
 
 from txjax.eval.attention_summary import TEXTS
 from txjax.report.inspection.findings import Findings, Seen
+from txjax.report.inspection.style import short
 from txjax.report.render import render
+from txjax.visible import visible
 
 TOKENS = 96  # the first tokens of a text that the page shows
 
@@ -20,7 +22,7 @@ def token_page(found: Findings, title: str, subtitle: str) -> str:
     Weights are stored as bytes, the square root of a weight times 255, so that small ones keep a difference.
     """
     data = [part for seen in found.seen for part in _examples(seen, found)]
-    return render("tokens.html", title, subtitle, examples=data)
+    return render("tokens.html", visible(title), visible(subtitle), examples=data)
 
 
 def text_paths(seen: Seen) -> list[str]:
@@ -51,7 +53,7 @@ def _map(seen: Seen, path: str, chosen: tuple[Sequence[int], Sequence[int]], row
     queries, keys = (example.real(name, row, TOKENS) for name in names)
     weights = np.asarray(seen.kept[path].weights)[:, row][:, :, queries][..., keys]
     return {
-        "name": path.replace("/layers/block", ""),
+        "name": short(path),
         "layers": list(chosen[0]),
         "heads": list(chosen[1]),
         "queries": example.words(names[0], row, TOKENS),

@@ -26,7 +26,7 @@ def similarity_picture(cosines: Float[np.ndarray, "L L"], grid: Grid | None, nam
     def draw(axes: Axes, i: int, j: int) -> None:
         axes.imshow(patches[rows[i], columns[j]], cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
 
-    title = f"Similarity of position embeddings ({name}): each patch with all, cosine from -1 (blue) to 1 (red)"
+    title = "Similarity of position embeddings" + ("" if name == "positions" else f" ({name})")
     return panels([f"row {i}" for i in rows], [f"column {j}" for j in columns], draw, 0.8, title)
 
 
@@ -35,7 +35,12 @@ def _matrix(cosines: Float[np.ndarray, "L L"], name: str) -> bytes:
         figure = Figure(figsize=(4.6, 4), dpi=DPI, facecolor=LIGHT.paper, layout="constrained")
         axes = figure.subplots()
         drawn = axes.imshow(cosines, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
-        axes.set_title(f"Similarity of position embeddings ({name})", loc="left", fontsize=10, fontweight="bold")
+        axes.set_title(
+            "Similarity of position embeddings" + ("" if name == "positions" else f" ({name})"),
+            loc="left",
+            fontsize=10,
+            fontweight="bold",
+        )
         axes.set_xlabel("position", fontsize=9, color=LIGHT.faint)
         axes.set_ylabel("position", fontsize=9, color=LIGHT.faint)
         axes.tick_params(colors=LIGHT.faint, labelsize=8, length=0)
@@ -64,7 +69,7 @@ def filters_picture(filters: Float[np.ndarray, "F h w C"], title: str, names: li
             axes.imshow(image.mean(2), cmap="gray", vmin=-top, vmax=top, interpolation="nearest")
         axes.set_xlabel(names[number], fontsize=7, color=LIGHT.faint, labelpad=2)
 
-    return panels([""] * rows, [""] * min(COLUMNS, len(shown)), draw, 0.95, title)
+    return panels([""] * rows, [""] * min(COLUMNS, len(shown)), draw, 1.0, title, gap=0.24)
 
 
 def _spread(size: int) -> list[int]:
