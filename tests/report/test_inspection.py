@@ -26,7 +26,7 @@ def inspected(model: Any, inputs: dict[str, np.ndarray], **options: Any) -> tupl
     params = on_jax(variables(model, **inputs))
     image = np.clip(inputs["image"][0], 0, 1) if "image" in inputs else None
     found = findings(model, params, [Example("an example", inputs, image, BYTES)], **options)
-    pictures = pictures_of(found, model, params["params"], None, "")
+    pictures = pictures_of(found, model, params["params"], None)
     return found, {picture.name: picture.content for picture in pictures}, params
 
 

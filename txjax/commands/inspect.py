@@ -46,8 +46,7 @@ def run(argv: list[str]) -> int:
         else:
             examples = examples_of(model, objective, data, field, flags.examples)
         found = findings(model, variables, examples, layers, heads, query)
-        named = f"the patch at {flags.query}" if query else ""
-        pictures = pictures_of(found, model, variables["params"], data.class_names(), named)
+        pictures = pictures_of(found, model, variables["params"], data.class_names())
     out = Path(flags.out) if flags.out else flags.workdir / "inspect" / f"step_{loaded.step}"
     if not flags.out:
         check_inside("--out", out, flags.workdir)

@@ -60,6 +60,11 @@ class Attended:
     keys: Sequence
     windows: bool = False
 
+    @property
+    def between_texts(self) -> bool:
+        """Whether queries and keys are tokens of texts."""
+        return {self.queries.name, self.keys.name} <= set(TEXTS)
+
 
 class Kept(NamedTuple):
     """What is kept of an attention's weights.

@@ -15,6 +15,7 @@ from txjax.report.inspection.examples import Example
 from txjax.types import PyTree, UserError, join_names
 
 MOST = 12  # layers and heads that are shown, if none are chosen
+SHOWN = 8  # examples whose maps are shown; distances are means over all
 
 Chosen = tuple[tuple[int, ...], tuple[int, ...]]  # layers and heads
 
@@ -44,12 +45,14 @@ class Findings:
       chosen: the layers and heads that are shown, by path of the attention.
       notes: what the model has no picture of, and why.
       method: how class activation is found; None without it.
+      query: the place of the query whose maps over images they are; None: see `attention_summary.summary`.
     """
 
     seen: list[Seen]
     chosen: Mapping[str, Chosen]
     notes: list[str]
     method: str | None
+    query: tuple[float, float] | None = None
 
     def distances(self) -> dict[str, Float[np.ndarray, "layers H"]]:
         """The mean attention distance over all examples, by path."""
@@ -81,21 +84,21 @@ def findings(
     """
     programs: dict[Any, Any] = {}
     seen: list[Seen] = []
-    notes, chosen, method = [], {}, None
+    notes: list[str] = []
+    chosen: dict[str, Chosen] = {}
+    method = None
     for example in examples:
         key = str({name: x.shape for name, x in example.inputs.items()})
         if key not in programs:
             known = attended(model, variables, example.inputs)
             chosen = chosen_of(known, layers, heads)
-            method, note = _activation(model, example)
-            notes = [note] if note else []
-            if not known:
-                notes.append(f"no attention maps: {type(model).__name__} has no attention whose weights are known")
+            method, notes = _activation(model, variables, example)
+            notes += _without_pictures(model, known)
             programs[key] = known, _program(model, chosen, known, query, method is not None)
         known, program = programs[key]
         kept, activation = jax.device_get(program(variables, example.inputs))
         seen.append(Seen(example, known, kept, activation))
-    return Findings(seen, chosen, notes, method)
+    return Findings(seen, chosen, notes, method, query)
 
 
 def _program(
@@ -112,14 +115,26 @@ def _program(
     return backend.jit(program)
 
 
-def _activation(model: Any, example: Example) -> tuple[str | None, str | None]:
-    """How class activation is found, or why there is none."""
+def _activation(model: Any, variables: PyTree, example: Example) -> tuple[str | None, list[str]]:
+    """How class activation is found, or why there is none of an image."""
     if example.image is None:
-        return None, None
+        return None, []
     try:
-        return method_of(model), None
+        jax.eval_shape(lambda v, x: class_activation(model, v, x), variables, example.inputs)
+        return method_of(model), []
     except UserError as error:
-        return None, f"no class activation: {error}"
+        return None, [f"no class activation: {error}"]
+
+
+def _without_pictures(model: Any, known: Mapping[str, Attended]) -> list[str]:
+    """Which attentions have no picture."""
+    if not known:
+        return [f"no attention maps: {type(model).__name__} has no attention whose weights are known"]
+    return [
+        f"no picture of {path}: it is neither between texts nor to the patches of an image"
+        for path, each in known.items()
+        if not (each.between_texts or each.keys.grid)
+    ]
 
 
 def chosen_of(

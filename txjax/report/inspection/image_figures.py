@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from txjax.nn import Grid
 from txjax.report.inspection.findings import Chosen, Seen
 from txjax.report.inspection.style import over_image, panels
+
+FRAME = "#2563d9"  # of the query
 
 
 def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
@@ -15,16 +18,28 @@ def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
     return row[grid.prefix :].reshape(grid.rows, grid.columns)
 
 
-def attention_picture(seen: Seen, path: str, chosen: Chosen, of: str, row: int = 0) -> bytes:
-    """One example's map of every chosen head over its picture: a row for each layer, a column for each head."""
+def attention_picture(seen: Seen, path: str, chosen: Chosen, query: tuple[float, float] | None) -> bytes:
+    """One example's map of every chosen head over its picture: a row for each layer, a column for each head.
+
+    Args:
+      query: the place of the query, whose patch is framed.
+    """
     layers, heads = chosen
+    queries = seen.attentions[path].queries.grid
     grid, image, weights = seen.attentions[path].keys.grid, seen.example.image, seen.kept[path].weights
     assert grid is not None and image is not None
 
     def draw(axes: Axes, i: int, j: int) -> None:
-        over_image(axes, image, patches(np.asarray(weights[i, row, j - 1]), grid) if j else None)
+        over_image(axes, image, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
+        if query is not None and queries is not None:
+            high, wide = (side / count for side, count in zip(image.shape, queries[:2], strict=False))
+            row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
+            axes.add_patch(Rectangle((column * wide, row * high), wide, high, fill=False, ec=FRAME, lw=1.5))
 
     rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
+    of = "all tokens of the text, in the mean"
+    if queries is not None:
+        of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
     title = f"{seen.example.title}: attention of {of}"
     return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
 

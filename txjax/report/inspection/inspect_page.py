@@ -7,14 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.eval.attention_summary import Attended
 from txjax.eval.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
-from txjax.report.inspection.findings import Findings, Seen
+from txjax.report.inspection.findings import SHOWN, Findings, Seen
 from txjax.report.inspection.style import short
-from txjax.report.inspection.token_page import text_paths
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
 from txjax.report.render import render
 from txjax.types import PyTree
@@ -52,19 +50,14 @@ def inspect_page(
     return render("inspect.html", visible(title), visible(subtitle), sections=sections, notes=notes, tokens=tokens)
 
 
-def pictures_of(found: Findings, model: Any, params: PyTree, names: Sequence[str] | None, query: str) -> list[Picture]:
-    """All pictures.
-
-    Args:
-      names: of the classes.
-      query: whose attention the maps over images are, for captions.
-    """
-    parts = _overviews(found, names), _maps(found, query), _distances(found), _weights(found, model, params)
+def pictures_of(found: Findings, model: Any, params: PyTree, names: Sequence[str] | None) -> list[Picture]:
+    """All pictures. `names`: of the classes."""
+    parts = _overviews(found, names), _maps(found), _distances(found), _weights(found, model, params)
     return [picture for part in parts for picture in part]
 
 
 def _overviews(found: Findings, names: Sequence[str] | None) -> Iterator[Picture]:
-    seen = [each for each in found.seen if each.example.image is not None]
+    seen = [each for each in found.seen[:SHOWN] if each.example.image is not None]
     if not seen:
         return
     paths = [path for path, kept in seen[0].kept.items() if kept.rollout is not None]
@@ -88,28 +81,22 @@ _METHODS = {
 }
 
 
-def _maps(found: Findings, query: str) -> Iterator[Picture]:
-    for number, seen in enumerate(found.seen):
+def _maps(found: Findings) -> Iterator[Picture]:
+    for number, seen in enumerate(found.seen[:SHOWN]):
         for path in seen.kept:
             own, name = seen.attentions[path], f"attention_{number}_{_file(path)}"
-            if path in text_paths(seen):
-                for row in range(seen.kept[path].weights.shape[1]):
-                    more = f"_{row}" if seen.kept[path].weights.shape[1] > 1 else ""
-                    args = seen, path, found.chosen[path], row
+            if own.between_texts:
+                rows = seen.kept[path].weights.shape[1]
+                for row in range(rows):
+                    more, args = f"_{row}" if rows > 1 else "", (seen, path, found.chosen[path], row)
                     caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
                     yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
                     yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
             elif own.keys.grid is not None and seen.example.image is not None:
-                of = query if own.queries.grid is not None else "all tokens of the text, in the mean"
-                of = "the class token" if not query and _reads_class_token(own) else of or "all patches, in the mean"
-                picture = image_figures.attention_picture(seen, path, found.chosen[path], of)
+                picture = image_figures.attention_picture(seen, path, found.chosen[path], found.query)
                 caption = f"{path}: from 0 to the map's largest weight."
-                caption += " A patch outside the query's window has none." if own.windows and query else ""
+                caption += " Patches outside the query's window have none." if own.windows and found.query else ""
                 yield Picture(name, "Attention", caption, picture)
-
-
-def _reads_class_token(own: Attended) -> bool:
-    return own.queries.grid is not None and own.queries.grid.prefix > 0
 
 
 def _distances(found: Findings) -> Iterator[Picture]:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from txjax.eval.attention_summary import TEXTS
-from txjax.report.inspection.findings import Findings, Seen
+from txjax.report.inspection.findings import SHOWN, Findings, Seen
 from txjax.report.inspection.style import short
 from txjax.report.render import render
 from txjax.visible import visible
@@ -21,17 +20,13 @@ def token_page(found: Findings, title: str, subtitle: str) -> str:
 
     Weights are stored as bytes, the square root of a weight times 255, so that small ones keep a difference.
     """
-    data = [part for seen in found.seen for part in _examples(seen, found)]
+    data = [part for seen in found.seen[:SHOWN] for part in _examples(seen, found)]
     return render("tokens.html", visible(title), visible(subtitle), examples=data)
 
 
 def text_paths(seen: Seen) -> list[str]:
     """The paths of the attentions between texts."""
-    return [
-        path
-        for path in seen.kept
-        if {seen.attentions[path].queries.name, seen.attentions[path].keys.name} <= set(TEXTS)
-    ]
+    return [path for path in seen.kept if seen.attentions[path].between_texts]
 
 
 def _examples(seen: Seen, found: Findings) -> list[dict[str, Any]]:
