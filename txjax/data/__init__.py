@@ -2,6 +2,7 @@
 
 from txjax.data.answers import Answers
 from txjax.data.choices import Choices
+from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
@@ -27,6 +28,7 @@ from txjax.data.transforms import (
     CenterCrop,
     Channels,
     Flip,
+    Multiply,
     PadCrop,
     RandomErasing,
     RandomResizedCrop,
@@ -46,9 +48,12 @@ __all__ = [
     "CenterCrop",
     "Channels",
     "Characters",
+    "ComputedLabel",
+    "Count",
     "CutMix",
     "Dataset",
     "Flip",
+    "Grouped",
     "Images",
     "LabelledText",
     "Limits",
@@ -56,6 +61,8 @@ __all__ = [
     "Mixing",
     "Mixture",
     "Mixup",
+    "Multiply",
+    "Nearest",
     "NextTokenPacked",
     "NextTokenWindows",
     "OneOf",
