@@ -202,7 +202,7 @@ def to_picture(image: np.ndarray, owner: str, channels: tuple[int, ...] = (1, 3)
     from PIL import Image
 
     if image.shape[2] not in channels:
-        hint = "put Channels(count) before it"
+        hint = "" if owner == "Channels" else "put Channels(count) before it"
         expected = f"images of {' or '.join(map(str, channels))} channels for {owner}"
         raise UserError("data.transforms", expected, f"{image.shape[2]} channels", hint=hint)
     return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
