@@ -33,6 +33,7 @@ from txjax.data.transforms import (
     RandomErasing,
     RandomResizedCrop,
     Resize,
+    Stretch,
     Transform,
 )
 
@@ -77,6 +78,7 @@ __all__ = [
     "SentencePieceFile",
     "Sentences",
     "Source",
+    "Stretch",
     "Subset",
     "TFDSDataset",
     "Tasks",

@@ -66,6 +66,19 @@ class Resize(Transform):
 
 
 @dataclasses.dataclass
+class Stretch(Transform):
+    """Resizes to `size` x `size` pixels, bicubic and antialiased, whatever the aspect ratio."""
+
+    size: int = config_field(224, at_least=1)
+
+    def check(self) -> None:
+        require("PIL", "pillow", "data.transforms")
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return resized(image, self.size, self.size)
+
+
+@dataclasses.dataclass
 class CenterCrop(Transform):
     """Crops the central `size` x `size` pixels."""
 
