@@ -26,6 +26,7 @@ from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling, PatchEmbedding, PatchMerging, merge_patches
 from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
+from txjax.nn.heads.batch_normed import BatchNormed
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
@@ -102,6 +103,7 @@ __all__ = [
     "Alibi",
     "Attention",
     "BatchNorm",
+    "BatchNormed",
     "Block",
     "CrossAttention",
     "MAPS",
