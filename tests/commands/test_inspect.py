@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from txjax.commands.inspect import without_pipeline
+from txjax.sharding import Mesh
+
 import runs
 
 VIT = """
@@ -112,3 +115,9 @@ def test_images(trained_vit):
 def test_mistakes(trained_vit, flags, message):
     code, out, err = runs.command("inspect", f"--workdir={trained_vit}", flags)
     assert (code, out) == (2, "") and message in err and len(err.splitlines()) == 1
+
+
+def test_a_pipeline_becomes_replicas():
+    for mesh in (Mesh(pipeline=4), Mesh(data=1, pipeline=2, tensor=2), Mesh(data=1, pipeline=4), Mesh(fsdp=-1, data=2)):
+        sizes = without_pipeline(mesh).sizes(4)
+        assert sizes["pipeline"] == 1 and sizes["tensor"] == mesh.tensor

@@ -81,6 +81,8 @@ def test_an_encoder_decoder() -> None:
     assert found.chosen["encoder/layers/block/attention"] == ((1,), (0, 1))
     kept = found.seen[0].kept["decoder/layers/block/cross"]
     assert kept.rollout is None and kept.distance is None
+    rollouts = {path for path, each in found.seen[0].kept.items() if each.rollout is not None}
+    assert rollouts == {"encoder/layers/block/attention"}
     assert {"attention_0_decoder_cross", "distance_tokens", "distance_source_tokens"} <= set(pictures)
     page = token_page(found, "a", "b")
     assert '"keys": ["e", "i", "n", "\\u2423", "H", "u"]' in page and '"queries": ["a", "\\u2423", "d"' in page

@@ -2,9 +2,13 @@
 
 import dataclasses
 import json
+from typing import TYPE_CHECKING
 
 from txjax.cli.load_run import opened, parser, read
 from txjax.types import UserError
+
+if TYPE_CHECKING:
+    from txjax.sharding import Mesh
 
 SUMMARY = "draw what a trained model reads: attention, rollout, class activation, filters"
 
@@ -36,7 +40,7 @@ def run(argv: list[str]) -> int:
     from txjax.visible import visible
 
     experiment = read(flags)
-    experiment.mesh = dataclasses.replace(experiment.mesh, pipeline=1)  # maps are not gathered from stages
+    experiment.mesh = without_pipeline(experiment.mesh)
     model, objective, data, field = part_named(experiment, flags.data)
     query = place_of(flags.query, data)
     with opened(flags, experiment) as loaded:
@@ -72,6 +76,14 @@ def run(argv: list[str]) -> int:
     table(title, ["file", "shows"], [[path.name, shows] for path, shows in written.items()])
     print("\n".join(map(visible, [*found.notes, str(out / "index.html")])))
     return 0
+
+
+def without_pipeline(mesh: "Mesh") -> "Mesh":
+    """The mesh with replicas in place of stages, from which maps are not gathered."""
+    if mesh.pipeline == 1:
+        return mesh
+    rest = -1 in (mesh.fsdp, mesh.tensor, mesh.sequence, mesh.expert)
+    return dataclasses.replace(mesh, pipeline=1, data=mesh.data if rest else -1)
 
 
 def numbers(flag: str, values: list[str] | None) -> list[int] | None:

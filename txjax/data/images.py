@@ -129,6 +129,10 @@ class ImageSource:
         first = self._decoded(0)[0]
         self._keeps = first is not None and len(self) * first.nbytes <= MEMORY
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For worker processes, each of which keeps its own decoded images."""
+        return vars(self) | {"_kept": {}}
+
     def __len__(self) -> int:
         return len(self._records) if self._numbers is None else len(self._numbers)
 

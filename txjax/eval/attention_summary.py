@@ -141,7 +141,7 @@ def summary(
         it is the class token's map, or without one the mean over all patches.
     """
     found = sown_maps(model, variables, inputs)
-    alone = [each.queries.name for each in known.values() if each.queries == each.keys]
+    reads = [each.queries.name for each in known.values()]  # rollout: one attention, to the sequence itself
     kept = {}
     for path, (layers, heads) in chosen.items():
         maps, own = found[path], known[path]
@@ -149,7 +149,7 @@ def summary(
         if own.keys.name == "image":
             inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]
             part = _one_map(own, part, inside, None if query is None else _patch(own.queries.grid, query))
-        through = _rollout(own, maps) if alone.count(own.queries.name) == 1 else None
+        through = _rollout(own, maps) if reads.count(own.queries.name) == 1 else None
         kept[path] = Kept(part, through, _distance(own, maps, inputs))
     return kept
 

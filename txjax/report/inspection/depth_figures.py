@@ -23,16 +23,20 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
     with rc_context(WORDS):
         figure = Figure(figsize=(6.4, 3.6), dpi=DPI, facecolor=LIGHT.paper, layout="constrained")
         axes = figure.subplots()
-        dress(axes, LIGHT, "Mean attention distance of each head")
+        names = [short(path) for path in distances]
+        alone = f": {names[0]}" if len(names) == 1 and "/" in names[0] else ""
+        dress(axes, LIGHT, f"Mean attention distance of each head{alone}")
         first, staged = 0, all(path.startswith("stages_") for path in distances)
-        for number, (path, rows) in enumerate(distances.items()):
+        for number, rows in enumerate(distances.values()):
             layers = np.arange(len(rows)) + (first if staged else 0)
             first += len(rows)
             color = LIGHT.lines[number % len(LIGHT.lines)]
-            label = short(path) if len(distances) > 1 else None
-            axes.plot(np.repeat(layers, rows.shape[1]), rows.ravel(), "o", color=color, alpha=0.65, ms=5, label=label)
+            axes.plot(
+                np.repeat(layers, rows.shape[1]), rows.ravel(), "o", color=color, alpha=0.65, ms=5, label=names[number]
+            )
             axes.plot(layers, rows.mean(1), color=color, lw=1.2, alpha=0.8)
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+        axes.set_xlim(-0.5, max(first if staged else len(rows) for rows in distances.values()) - 0.5)
         axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()))
         axes.set_xlabel("layer (the line is the mean of its heads)", fontsize=9, color=LIGHT.faint)
         axes.set_ylabel(unit, fontsize=9, color=LIGHT.faint)

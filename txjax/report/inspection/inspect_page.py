@@ -109,9 +109,7 @@ def _distances(found: Findings) -> Iterator[Picture]:
             unit = "pixels"
             grids = {path: found.seen[0].attentions[path].queries.grid for path in distances}
             distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
-        texts = [path for path in distances if name != "image"]
         caption = f"How far heads look, over {len(found.seen)} examples (Dosovitskiy et al. 2021, figure 7)."
-        caption += " In tokens; a causal head that looks everywhere alike has a third of the length." if texts else ""
         more = "" if len(by_name) == 1 else f"_{name}"
         yield Picture(f"distance{more}", "Attention distance", caption, distance_picture(distances, unit))
 
