@@ -114,7 +114,7 @@ def _over_grid(
 
 
 def _last_layer(tree: PyTree, encoded: Encoded) -> jax.Array:
-    """The last layer's array [B L D], of those of a collection that layers have and that fit the features."""
+    """The last layer's array [B L D], in a collection of the layers, of the shape of the features."""
     shape = encoded.features.shape
     found = [x for x in flat_paths(tree).values() if x.shape[1:] == shape]
     if not found:

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from txjax.report.curves import LIGHT, WORDS, dress
 from txjax.report.inspection.style import DPI, short
@@ -35,8 +34,9 @@ def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], uni
                 np.repeat(layers, rows.shape[1]), rows.ravel(), "o", color=color, alpha=0.65, ms=5, label=names[number]
             )
             axes.plot(layers, rows.mean(1), color=color, lw=1.2, alpha=0.8)
-        axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-        axes.set_xlim(-0.5, max(first if staged else len(rows) for rows in distances.values()) - 0.5)
+        count = first if staged else max(map(len, distances.values()))
+        axes.set_xticks(range(0, count, 1 + count // 16))
+        axes.set_xlim(-0.5, count - 0.5)
         axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()))
         axes.set_xlabel("layer (the line is the mean of its heads)", fontsize=9, color=LIGHT.faint)
         axes.set_ylabel(unit, fontsize=9, color=LIGHT.faint)

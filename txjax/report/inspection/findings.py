@@ -72,7 +72,7 @@ def findings(
     heads: Sequence[int] | None = None,
     query: tuple[float, float] | None = None,
 ) -> Findings:
-    """Runs the model on each example as an evaluation does; of the maps only those of the chosen layers are copied.
+    """Runs the model on each example as an evaluation does; only the maps of chosen layers are copied.
 
     Args:
       layers, heads: their numbers, negative ones from the end, in each stack that has them. If None, all, or twelve

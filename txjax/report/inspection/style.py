@@ -37,8 +37,8 @@ def panels(
       labels: of the ticks on the left, and of those at the bottom.
       gap: between panels, inside `inches`.
     """
-    beside, below = (0.075 * max(map(len, words), default=0) + 0.05 * bool(words) for words in labels)
-    left = 0.15 + 0.08 * max(map(len, rows), default=0) + beside
+    margin, below = (0.075 * max(map(len, words), default=0) + 0.05 * bool(words) for words in labels)
+    left = 0.15 + 0.08 * max(map(len, rows), default=0) + margin
     above = 0.3 + 0.14 * (any(columns) + max(name.count("\n") for name in columns))
     title = textwrap.fill(title, max(30, int((left + len(columns) * inches) / 0.084)))
     above += 0.17 * title.count("\n")
