@@ -73,9 +73,7 @@ def test_user_errors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"config\.model\.stem: .* and no class token, got 'ViT'"):
         shapes(hybrid(stem=ViT(patch=4, **SIZES)), IMAGE)
     fixed = hybrid(image_size=(8, 12), stem=SWIN)
-    with pytest.raises(
-        UserError, match=r"config\.model\.stem: expected None in a file of Hugging Face's, got 'Swin'"
-    ):
+    with pytest.raises(UserError, match=r"config\.model\.stem: expected None in a file of Hugging Face's, got 'Swin'"):
         huggingface.save(fixed, variables(fixed, IMAGE), tmp_path / "files")
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 7, got 6"):
         shapes(hybrid(positions=Learned(max_length=6)), IMAGE)
