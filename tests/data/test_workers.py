@@ -13,7 +13,7 @@ import pytest
 from made_photos import file, pixels
 
 from txjax.data import Flip, Images, Mixup, train_batches
-from txjax.types import UserError
+from txjax.types import RunError, UserError
 
 import runs
 
@@ -69,6 +69,22 @@ def alive(pid: int) -> bool:
         return False
 
 
+def workers_of(pid: int) -> list[int]:
+    return [child for child in children(pid) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_killed_worker_is_one_line(data_dir):
+    batches = train_batches(photos(data_dir, "train[:7]").open(), batch_size=4, seed=0, workers=1)
+    next(batches)
+    (worker,) = workers_of(os.getpid())
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(RunError, match="a worker of data_workers was killed"):
+        for _ in range(100):
+            next(batches)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_a_run_with_workers_is_killed_preempted_and_resumes_exactly(tmp_path, root):
@@ -82,7 +98,7 @@ def test_a_run_with_workers_is_killed_preempted_and_resumes_exactly(tmp_path, ro
     for number in (signal.SIGKILL, signal.SIGTERM):
         process = runs.start(config, workdir, *flags)
         runs.wait_for_step(process, workdir, 30 if number == signal.SIGKILL else 90)
-        workers = [pid for pid in children(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        workers = workers_of(process.pid)
         assert len(workers) >= 2
         for pid in [process.pid, *(workers if number == signal.SIGTERM else [])]:  # a scheduler signals all
             os.kill(pid, number)

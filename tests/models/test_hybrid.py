@@ -1,5 +1,6 @@
 """A ViT on the feature map of another encoder."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from txjax.interop import huggingface
 from txjax.models import MAE, ConvNet, Swin, ViT
 from txjax.models.hierarchical import Stage
 from txjax.nn import Classes, FirstToken, Learned, MeanTokens, PatchEmbedding, WindowAttention
@@ -17,6 +19,9 @@ from made import numbers, shapes, variables
 IMAGE = jnp.asarray(numbers(2, 8, 12, 3))
 SIZES: dict[str, Any] = dict(width=8, depth=1, heads=2)
 STEM = ConvNet(width=4, depth=1, stages=3)  # to 2 x 3 places of 16 channels
+
+STAGES = (Stage(4, 1, 1), Stage(8, 1, 2))
+SWIN = Swin(stages=STAGES, stem=PatchEmbedding(patch=2), attention=WindowAttention(side=2))
 
 
 def hybrid(**fields: Any) -> ViT:
@@ -53,21 +58,22 @@ def test_the_stem_is_trained_with_the_rest() -> None:
 
 
 def test_any_encoder_with_a_grid_is_a_stem() -> None:
-    stages = (Stage(4, 1, 1), Stage(8, 1, 2))
-    swin = Swin(stages=stages, stem=PatchEmbedding(patch=2), attention=WindowAttention(side=2))
     pooled = dict(class_token=None, head=Classes(3, MeanTokens()))
-    made = shapes(hybrid(stem=swin, positions=Learned(max_length=6), **pooled), IMAGE)["params"]
+    made = shapes(hybrid(stem=SWIN, positions=Learned(max_length=6), **pooled), IMAGE)["params"]
     assert made["positions"]["table"]["embedding"].shape == (6, 8)
     two = shapes(hybrid(stem=ConvNet(width=4, depth=1, stages=2), patch=2), IMAGE)["params"]
     assert two["patch_embed"]["kernel"].shape == (2 * 2 * 8, 8)
 
 
-def test_user_errors() -> None:
+def test_user_errors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"config\.model\.stem: expected None for an MAE, got 'ConvNet'"):
         shapes(MAE(**SIZES, patch=1, stem=STEM, decoder_width=8, decoder_depth=1, decoder_heads=2), IMAGE)
     with pytest.raises(UserError, match=r"config\.model\.stem: expected an encoder of images with head=None"):
         shapes(hybrid(stem=ConvNet(width=4, depth=1, head=Classes(3, MeanTokens()))), IMAGE)
     with pytest.raises(UserError, match=r"config\.model\.stem: .* and no class token, got 'ViT'"):
         shapes(hybrid(stem=ViT(patch=4, **SIZES)), IMAGE)
+    fixed = hybrid(image_size=(8, 12), stem=SWIN)
+    with pytest.raises(UserError, match=r"config\.model\.stem: expected None in a file of Hugging Face's, got 'Swin'"):
+        huggingface.save(fixed, variables(fixed, IMAGE), tmp_path / "files")
     with pytest.raises(UserError, match=r"config\.model\.positions\.max_length: expected at least .* 7, got 6"):
         shapes(hybrid(positions=Learned(max_length=6)), IMAGE)

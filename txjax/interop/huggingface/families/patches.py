@@ -42,7 +42,9 @@ def fields(options: Options) -> dict[str, Any]:
 
 
 def config(model: PatchEncoder, flat: Flat) -> dict[str, Any]:
-    """The entries of config.json for a PatchEncoder."""
+    """The entries of config.json for a PatchEncoder. Raises UserError for one with a stem."""
+    if model.stem is not None:
+        raise UserError("config.model.stem", "None in a file of Hugging Face's", type(model.stem).__name__)
     height, width = image_size(model)
     return {
         "hidden_size": model.width,
