@@ -118,6 +118,11 @@ RUNS = {
         "configs/text/deberta.py:v3-large",
         {"v5p:4x4x4": ["--config.mesh.data=2", "--config.mesh.fsdp=32", "--config.microbatches=8"]},
     ),
+    # Batch normalization takes its statistics of the whole batch, over all devices.
+    **{
+        name: (f"configs/vision/backbones_imagenet.py:{name}", {"v5e:16x16": ["--config.mesh.data=-1"]})
+        for name in ("swin-L", "convnext-XL", "poolformer-M48", "replknet-XL")
+    },
 }
 
 
