@@ -56,7 +56,7 @@ def get_config(variant: str = "imagenet2012") -> Experiment:
     part = "train1000" if few else "trainval" if name in SETS else "train"
     crops = (Stretch(pixels),) if few else (RandomResizedCrop(pixels, area=(0.05, 1.0)), Flip())
     train = image_set(name, part, *crops, size=pixels)
-    test = image_set(name, "test", Stretch(pixels), size=pixels)
+    test = image_set(name, "test", Stretch(pixels), size=pixels, name=None)
     return Experiment(
         model=presets.vit(
             size,

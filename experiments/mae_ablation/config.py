@@ -33,7 +33,7 @@ def get_config(variant: str = "") -> Experiment:
 
 def on_fashion() -> Experiment:
     """10,000 pictures of 28 x 28 pixels."""
-    pictures: dict[str, Any] = dict(name="fashion_mnist", shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    pictures: dict[str, Any] = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     steps, (depth, width) = 1000, BASE[""]
     sizes = dict(patch=4, width=64, depth=4, heads=4, class_token=None)
     known, test = Images(split="train[:5000]", **pictures), Images(split="test[:2000]", **pictures)
@@ -41,7 +41,7 @@ def on_fashion() -> Experiment:
     return Experiment(
         model=MAE(**sizes, decoder_width=width, decoder_depth=depth, decoder_heads=2),
         objective=MaskedPatch(rate=0.75),
-        data=Images(split="train[:10000]", transforms=(Flip(),), **pictures),
+        data=Images(name="fashion_mnist", split="train[:10000]", transforms=(Flip(),), **pictures),
         evals={
             "probe": LinearProbe(data=test, train=known, **often),
             "few": FewShot(data=test, train=known, seeds=(0, 1, 2), **often),
