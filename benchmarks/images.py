@@ -1,9 +1,9 @@
 """The cost of image input: decoding, transforms, normalisation, mixing, in one thread and by the loader.
 
-    python benchmarks/images.py [--examples=200]
+    python benchmarks/images.py [--examples=200] [--workers=2]
 
 The images are synthetic, about as large as ImageNet's, and replace the embedded digits. CPU time counts the whole
-process; the loader's throughput, with all its threads, is in wall time.
+process; the loader's throughput, by its threads and by worker processes (`data_workers`), is in wall time.
 """
 
 import io
@@ -23,6 +23,7 @@ from txjax.data import (
     RandomErasing,
     RandomResizedCrop,
     Resize,
+    Source,
     Transform,
     train_batches,
 )
@@ -62,10 +63,25 @@ def images(*transforms: Transform, size: int = 224, mix: OneOf | None = None) ->
     )
 
 
+def speed(source: Source, examples: int, workers: int) -> float:
+    """Images a second of the loader, in batches of 16; what is read ahead at the start doesn't count."""
+    batches = train_batches(source, batch_size=16, seed=0, workers=workers)
+    for _ in range(8):
+        next(batches)
+    started = time.perf_counter()
+    for _ in range(examples // 16):
+        next(batches)
+    found = examples // 16 * 16 / (time.perf_counter() - started)
+    batches.close()
+    return found
+
+
 def main() -> None:
     parser = Parser("benchmarks/images.py", __doc__)
     parser.add_argument("--examples", type=int, default=200)
-    examples = parser.parse_args(sys.argv[1:]).examples
+    parser.add_argument("--workers", type=int, default=2)
+    flags = parser.parse_args(sys.argv[1:])
+    examples = flags.examples
     crop, augment = RandomResizedCrop(224), RandAugment(magnitude=9, deviation=0.5, probability=0.5)
     recipes = {
         "decoded, evaluation": images(Resize(256), CenterCrop(224)),
@@ -81,16 +97,11 @@ def main() -> None:
         for i in range(examples):
             source.example(i, 1, example_rng(0, 1, i))
         cost = (time.process_time() - before) / examples
-        batches = train_batches(source, batch_size=16, seed=0)
-        next(batches)
-        started = time.perf_counter()
-        for _ in range(examples // 16):
-            next(batches)
-        speed = examples // 16 * 16 / (time.perf_counter() - started)
-        batches.close()
-        rows.append([name, f"{1e3 * cost:.1f}", f"{1 / cost:.0f}", f"{speed:.0f}"])
+        speeds = [speed(source, examples, workers) for workers in (0, flags.workers)]
+        rows.append([name, f"{1e3 * cost:.1f}", f"{1 / cost:.0f}", *(f"{each:.0f}" for each in speeds)])
     size = np.mean([len(p) for p in PHOTOS]) / 1e3
-    columns = ["recipe", "ms of CPU an image", "images a second of CPU", "loader, images/s"]
+    counted = "threads, images/s", f"{flags.workers} workers, images/s"
+    columns = ["recipe", "ms of CPU an image", "images a second of CPU", *counted]
     table(f"JPEGs of 500x375 pixels, {size:.0f} kB", columns, rows)
 
 

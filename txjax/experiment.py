@@ -29,6 +29,7 @@ class Experiment:
       mesh: how the run is sharded over devices.
       num_steps: updates of the whole run.
       batch_size: examples an update, over all devices and hosts.
+      data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
@@ -53,6 +54,7 @@ class Experiment:
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
     num_steps: int = config_field(1000, at_least=1)
     batch_size: int = config_field(32, at_least=1)
+    data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)

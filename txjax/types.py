@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import importlib.util
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -112,6 +113,11 @@ class UserError(ValueError):
         if hint:
             parts.append(hint)
         super().__init__("; ".join(parts))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles all arguments: the error of a worker process is raised again in the run's."""
+        given = {} if self.got is dataclasses.MISSING else {"got": self.got}
+        return functools.partial(UserError, self.field, self.expected, near=self.near, hint=self.hint, **given), ()
 
     def inside(self, place: str, root: str) -> UserError:
         """The same error with `root`, the component's own name in `field`, replaced by its path in the tree."""

@@ -105,8 +105,8 @@ def test_channels_repeat_grey_and_weigh_colour():
     luma = colour @ np.array([0.299, 0.587, 0.114])
     assert np.abs(Channels(1)(colour, None)[..., 0] - luma).max() <= 1
     assert Channels(3)(colour, None) is colour
-    with pytest.raises(UserError, match="1 or 3 channels for Channels, got '4 channels'"):
-        Channels(3)(pixels(channels=4), None)
+    with pytest.raises(UserError, match="1 or 2 or 3 or 4 channels for Channels, got '5 channels'"):
+        Channels(3)(pixels(channels=5), None)
     shape = (
         Images(name="txjax_digits", shape=(16, 16, 3), transforms=(RandomResizedCrop(16), Channels(3)))
         .open()

@@ -1,4 +1,4 @@
-"""Nearest neighbours and the linear probe: the papers' formulas and scikit-learn on the same features."""
+"""Nearest neighbours, linear probe, few-shot regression: the papers' formulas and scikit-learn on equal features."""
 
 import dataclasses
 
@@ -7,7 +7,8 @@ import pytest
 from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 from sklearn.linear_model import LogisticRegression
 
-from txjax.eval import LinearProbe, NearestNeighbours
+from txjax.eval import FewShot, LinearProbe, NearestNeighbours
+from txjax.eval.few_shot import draws
 from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check
@@ -55,7 +56,44 @@ def test_linear_probe():
     assert scores["train_accuracy"] == pytest.approx(probe.score(x[bank], LABELS[bank]))
 
 
-@pytest.mark.parametrize("kind", [LinearProbe, NearestNeighbours])
+def ridge(chosen: np.ndarray, penalty: float, bank: np.ndarray) -> np.ndarray:
+    """The classes of all examples by the normal equations of the chosen ones, with a bias that is not penalized."""
+    x = (FEATURES - FEATURES[bank].mean(0)) / FEATURES[bank].std(0)
+    x = np.hstack([x, np.ones((len(x), 1))])
+    targets = 2.0 * (LABELS[:, None] == np.arange(CLASSES)) - 1
+    penalties = penalty * np.diag([1.0] * (x.shape[1] - 1) + [0.0])
+    return x @ np.linalg.solve(x[chosen].T @ x[chosen] + penalties, x[chosen].T @ targets[chosen])
+
+
+@pytest.mark.parametrize("penalties", [(0.25,), (2.0**-6, 1.0, 64.0, 2.0**12)])
+def test_few_shot_regression_by_its_normal_equations(penalties):
+    known, real = np.flatnonzero(LABELS[:40] >= 0), LABELS >= 0
+    evaluation = FewShot(data=Pictures(), shots=(2, 6), seeds=(0, 3), penalties=penalties)
+    scores = measure(Net(), Classification(), evaluation, data=TRAIN)
+    targets = 2.0 * (LABELS[:, None] == np.arange(CLASSES)) - 1
+    expected = {"accuracy_2": [], "accuracy_6": []}
+    for seed in (0, 3):
+        for count, among in zip((2, 6), draws(LABELS[known], (2, 6), seed), strict=True):
+            bank = known[among]
+            assert (np.bincount(LABELS[bank]) == count).all()
+
+            def error(penalty, bank=bank):  # each example's, when the others are fitted
+                found = [ridge(bank[bank != i], penalty, bank)[i] - targets[i] for i in bank]
+                return np.square(found).mean()
+
+            guesses = ridge(bank, min(penalties, key=error), bank).argmax(1)
+            expected[f"accuracy_{count}"].append((guesses == LABELS)[real].mean())
+    assert scores == {name: pytest.approx(np.mean(each)) for name, each in expected.items()}
+
+
+def test_few_shot_draws_are_nested_and_a_small_class_gives_all():
+    labels = np.asarray([0] * 9 + [1] * 3 + [2] * 9)
+    few, more = draws(labels, (2, 5), seed=1)
+    assert set(few) < set(more) and list(np.bincount(labels[more])) == [5, 3, 5]
+    assert not np.array_equal(few, next(draws(labels, (2,), seed=2)))
+
+
+@pytest.mark.parametrize("kind", [LinearProbe, FewShot, NearestNeighbours])
 def test_user_errors_before_compilation(kind):
     class Silent(Net):
         def sow(self, *args, **kwargs):
@@ -73,3 +111,9 @@ def test_user_errors_before_compilation(kind):
     refuse('config.model: expected a model that sows "features"', model=Silent())
     refuse("config.evals.x.train.*the run trains on other", data=dataclasses.replace(TRAIN, name="other"))
     refuse("config.evals.x.train: expected examples with label", train=Pictures(classes=None))
+
+
+@pytest.mark.parametrize(("field", "value"), [("shots", (0,)), ("shots", ()), ("penalties", (0.0, 1.0))])
+def test_few_shot_user_errors(field, value):
+    with pytest.raises(UserError, match=rf"eval\.{field}: expected one or more numbers"):
+        FewShot(data=Pictures(), **{field: value}).check(Net(), Classification(), TRAIN)

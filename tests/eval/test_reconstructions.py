@@ -54,7 +54,7 @@ def test_masked_reconstructed_original(tmp_path, target):
     assert np.abs(painted - original).max() <= 1
     batch = {"id": jnp.arange(count), "image": jnp.asarray(IMAGES[:count])}
     seen = np.zeros((count, 4, 1), bool)
-    for i, kept in enumerate(np.asarray(objective.keep(jax.random.key(0), batch, 4))):
+    for i, kept in enumerate(np.asarray(objective.keep(jax.random.key(0), batch, 2, 2))):
         seen[i, kept] = True
     seen = seen.reshape(count, 2, 1, 2, 1).repeat(2, 2).repeat(2, 4).reshape(count, 4, 4)
     np.testing.assert_array_equal(masked[seen], original[seen])

@@ -111,7 +111,7 @@ PUBLISHED = {
     "poolformer S36": 30_862_760,
     "poolformer M36": 56_172_520,
     "poolformer M48": 73_473_448,
-    "replknet 31B": 79_864_168,  # with the small kernels and norms of training; by the formula below
+    "replknet 31B": 79_864_168,  # with the small kernels and norms of training
     "replknet 31L": 172_671_016,
     "replknet XL": 335_435_752,
     "max_vit T": 30_916_528,
@@ -134,6 +134,7 @@ PUBLISHED = {
 }
 
 
+NO_CLASS = ("max_vit", "replknet")  # of the reference: counted by their shapes below
 SECONDS = ("max_vit S", "max_vit B", "max_vit L")  # traces of the other two sizes have the same layers
 
 
@@ -202,6 +203,23 @@ def test_max_vit_by_its_shapes(size: str) -> None:
             total += conv + (i * d + d if i != d else 0) + 2 * block
         before = d
     assert total + 2 * d + d * d + d + 1000 * d + 1000 == PUBLISHED[f"max_vit {size}"]
+
+
+@pytest.mark.parametrize("size", vision.REPLKNET)
+def test_replknet_by_its_shapes(size: str) -> None:
+    """Without a reference class: every convolution with its norm (Ding et al. 2022, 4.1), as it is trained."""
+    widths, depths = vision.REPLKNET[size]
+    sides, small, ratio = ((27, 27, 27, 13), 0, 1.5) if size == "XL" else ((31, 29, 27, 13), 5, 1.0)
+    first = widths[0]
+    total = 27 * first + 9 * first + first * first + 9 * first + 4 * 2 * first
+    for i, (d, depth, side) in enumerate(zip(widths, depths, sides, strict=True)):
+        hidden = int(ratio * d)
+        kernels = hidden * side**2 + 2 * hidden + (hidden * small**2 + 2 * hidden if small else 0)
+        mixer = 2 * d + 2 * d * hidden + 2 * hidden + 2 * d + kernels
+        total += depth * (mixer + 2 * d + 8 * d * d + 2 * 4 * d + 2 * d)
+        if i:
+            total += widths[i - 1] * d + 2 * d + 9 * d + 2 * d
+    assert total + 2 * widths[-1] + 1000 * widths[-1] + 1000 == PUBLISHED[f"replknet {size}"]
 
 
 def names(width: int, depth: int, heads: int) -> dict[str, int]:
@@ -343,7 +361,7 @@ def encoder_decoder(t: Any, own: EncoderDecoder, version_1_1: bool) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # the reference has warnings of its own
-@pytest.mark.parametrize("name", [name for name in PUBLISHED if not name.startswith("max_vit")])
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if name.split()[0] not in NO_CLASS])
 def test_the_reference_counts_the_same(name: str) -> None:
     """Built from its own config, without weights."""
     torch, transformers = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))

@@ -129,17 +129,20 @@ def test_masked_patch_is_the_error_of_hidden_patches() -> None:
         np.put_along_axis(hidden, np.asarray(model.inputs["keep"]), 0, -1)
         assert loss.count == hidden.sum() == 6
         np.testing.assert_allclose(loss.total, (((painted - want) ** 2).mean(-1) * hidden).sum(), rtol=1e-4)
+    every = call(MaskedPatch(scored="all"), Echo(painted), {"params": {}}, batch, KEY, False).losses["masked_patch"]
+    assert every.count == 8
+    np.testing.assert_allclose(every.total, ((painted - normal) ** 2).mean(-1).sum(), rtol=1e-4)
 
 
 def test_kept_patches_are_drawn_by_example() -> None:
     objective, ids = MaskedPatch(), np.arange(400)
-    keep = np.asarray(call(objective.keep, KEY, {"id": ids}, 16))
+    keep = np.asarray(call(objective.keep, KEY, {"id": ids}, 4, 4))
     assert keep.shape == (400, 4) and keep.dtype == np.int32
     assert (np.diff(keep) > 0).all() and keep.min() == 0 and keep.max() == 15
     assert abs(np.bincount(keep.ravel()) - 100).max() < 45  # uniform: standard deviation 9
-    np.testing.assert_array_equal(call(objective.keep, KEY, {"id": ids[::-1].copy()}, 16)[::-1], keep)
+    np.testing.assert_array_equal(call(objective.keep, KEY, {"id": ids[::-1].copy()}, 4, 4)[::-1], keep)
     with pytest.raises(UserError, match=r"config\.objective\.rate"):
-        call(MaskedPatch(rate=0.99).keep, KEY, {"id": ids}, 16)
+        call(MaskedPatch(rate=0.99).keep, KEY, {"id": ids}, 4, 4)
 
 
 def test_classification() -> None:

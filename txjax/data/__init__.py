@@ -2,6 +2,7 @@
 
 from txjax.data.answers import Answers
 from txjax.data.choices import Choices
+from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.fingerprint import fingerprint
 from txjax.data.images import Images
@@ -27,10 +28,12 @@ from txjax.data.transforms import (
     CenterCrop,
     Channels,
     Flip,
+    Multiply,
     PadCrop,
     RandomErasing,
     RandomResizedCrop,
     Resize,
+    Stretch,
     Transform,
 )
 
@@ -46,9 +49,12 @@ __all__ = [
     "CenterCrop",
     "Channels",
     "Characters",
+    "ComputedLabel",
+    "Count",
     "CutMix",
     "Dataset",
     "Flip",
+    "Grouped",
     "Images",
     "LabelledText",
     "Limits",
@@ -56,6 +62,8 @@ __all__ = [
     "Mixing",
     "Mixture",
     "Mixup",
+    "Multiply",
+    "Nearest",
     "NextTokenPacked",
     "NextTokenWindows",
     "OneOf",
@@ -70,6 +78,7 @@ __all__ = [
     "SentencePieceFile",
     "Sentences",
     "Source",
+    "Stretch",
     "Subset",
     "TFDSDataset",
     "Tasks",

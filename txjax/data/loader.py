@@ -16,6 +16,7 @@ from txjax.data.buckets import Cut, Cuts, Shown, order
 from txjax.data.dataset import Example, Source
 from txjax.data.limits import Limits
 from txjax.data.rng import example_rng
+from txjax.data.workers import read_in_processes
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
@@ -33,6 +34,7 @@ def train_batches(
     limits: Limits | None = None,
     threads: int = THREADS,
     prefetch: int = 4,
+    workers: int = 0,
 ) -> Generator[Batch]:
     """Infinite batches from step `start_step`, shuffled anew each epoch.
 
@@ -45,6 +47,7 @@ def train_batches(
       limits: the allowed ids; a batch with others raises UserError. If None, all ids are allowed.
       threads: batches that are read in parallel.
       prefetch: batches that are read ahead, at least 1.
+      workers: processes that read, each with its threads; the batches are the same. If 0, this process reads.
 
     Returns:
       An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, including `id`. An error
@@ -57,7 +60,7 @@ def train_batches(
         return _example(source, example, epoch, seed)
 
     cuts = _cuts(source, lambda positions: [index(position) for position in positions])
-    return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch)
+    return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch, workers)
 
 
 def eval_batches(
@@ -131,12 +134,14 @@ def _batches(
     stop: int,
     threads: int,
     prefetch: int,
+    workers: int = 0,
 ) -> Generator[Batch]:
     import grain  # slow to import, and not needed by configs
 
     source = _Rows(row, cuts, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
     options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
-    batches = iter(grain.MapDataset.source(source).to_iter_dataset(options))
+    dataset = grain.MapDataset.source(source).to_iter_dataset(options)
+    batches = read_in_processes(dataset, workers) if workers else iter(dataset)
     try:
         yield from batches
     finally:

@@ -129,13 +129,26 @@ class Records:
         and distinguishes data well; array_record itself has a checksum of every record.
     """
 
-    def __init__(self, name: str | None, split: str, data_dir: str | None, features: Iterable[str]):
+    def __init__(
+        self,
+        name: str | None,
+        split: str,
+        data_dir: str | None,
+        features: Iterable[str],
+        encoded: Iterable[str] = (),
+    ):
+        """
+        Args:
+          features: the features of a record that are read; others are not decoded.
+          encoded: image features of which a record has the bytes of the file, too.
+        """
         tfds = _tfds()
         builder = _prepare(named(name), data_dir)
         _check_split(builder, split)
         self.name = builder.info.full_name
-        # Only the given features are decoded.
-        self._features = tfds.features.FeaturesDict({feature: builder.info.features[feature] for feature in features})
+        read = {feature: builder.info.features[feature] for feature in features}
+        read |= {feature: tfds.features.Text() for feature in encoded}  # bytes, as images are stored
+        self._features = tfds.features.FeaturesDict(read)
         self._records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
         self._shards = builder.info.splits[split].file_instructions
 

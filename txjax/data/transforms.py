@@ -66,6 +66,19 @@ class Resize(Transform):
 
 
 @dataclasses.dataclass
+class Stretch(Transform):
+    """Resizes to `size` x `size` pixels, bicubic and antialiased, whatever the aspect ratio."""
+
+    size: int = config_field(224, at_least=1)
+
+    def check(self) -> None:
+        require("PIL", "pillow", "data.transforms")
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return resized(image, self.size, self.size)
+
+
+@dataclasses.dataclass
 class CenterCrop(Transform):
     """Crops the central `size` x `size` pixels."""
 
@@ -137,7 +150,10 @@ class RandomErasing(Transform):
 
 @dataclasses.dataclass
 class Channels(Transform):
-    """Converts an image to `count` channels: grey to color by repetition, color to grey by ITU-R 601's luma."""
+    """Converts an image to `count` channels: grey to color by repetition, color to grey by ITU-R 601's luma.
+
+    An alpha channel (a second or fourth one) is dropped.
+    """
 
     count: int = config_field(3, choices=(1, 3))
 
@@ -147,8 +163,20 @@ class Channels(Transform):
     def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         if image.shape[2] == self.count:
             return image
-        picture = to_picture(image, "Channels")
+        picture = to_picture(image, "Channels", (1, 2, 3, 4))
         return to_array(picture.convert("L" if self.count == 1 else "RGB"))
+
+
+@dataclasses.dataclass
+class Multiply(Transform):
+    """Multiplies all values by `factor`: for images whose values are not 0 to 255."""
+
+    factor: int = config_field(255, at_least=1, at_most=255)
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if int(image.max(initial=0)) * self.factor > 255:
+            raise UserError("data.transforms", f"values of at most {255 // self.factor} for Multiply", int(image.max()))
+        return image * np.uint8(self.factor)
 
 
 def draw_box(
@@ -182,12 +210,14 @@ def check_box(owner: str, area: tuple[float, float], ratio: tuple[float, float])
         raise UserError("data.transforms", f"{owner}.ratio to be two ascending numbers above 0", ratio)
 
 
-def to_picture(image: np.ndarray, owner: str) -> Any:
-    """An image, uint8 [H W C] of one or three channels, as Pillow's. Raises UserError, naming `owner`, for others."""
+def to_picture(image: np.ndarray, owner: str, channels: tuple[int, ...] = (1, 3)) -> Any:
+    """An image, uint8 [H W C], as Pillow's. Raises UserError, naming `owner`, for other numbers of channels."""
     from PIL import Image
 
-    if image.shape[2] not in (1, 3):
-        raise UserError("data.transforms", f"images of 1 or 3 channels for {owner}", f"{image.shape[2]} channels")
+    if image.shape[2] not in channels:
+        hint = "" if owner == "Channels" else "put Channels(count) before it"
+        expected = f"images of {' or '.join(map(str, channels))} channels for {owner}"
+        raise UserError("data.transforms", expected, f"{image.shape[2]} channels", hint=hint)
     return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
 
 

@@ -5,6 +5,7 @@ from txjax.eval.entities import Entities
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.extracted_answers import ExtractedAnswers
+from txjax.eval.few_shot import FewShot
 from txjax.eval.generated_texts import GeneratedTexts
 from txjax.eval.linear_probe import LinearProbe
 from txjax.eval.nearest_neighbours import NearestNeighbours
@@ -22,6 +23,7 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "ExtractedAnswers",
+    "FewShot",
     "GeneratedTexts",
     "LinearProbe",
     "NearestNeighbours",

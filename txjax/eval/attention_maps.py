@@ -1,26 +1,52 @@
 """The weights of every attention of a model, for a batch."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxtyping import Array, Float
+import jax
+from jaxtyping import Array, Float, Int
 
 from txjax.nn import MAPS
 from txjax.types import PyTree, UserError, flat_paths
 
 
-def attention_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str, Float[Array, "layers B H L S"]]:
-    """The attention weights by the path of the attention's parameters, such as `decoder/layers/block/cross`.
+class Maps(NamedTuple):
+    """The weights of one attention in all layers.
+
+    Attributes:
+      weights: float32; of attention in windows [layers BW H S S], the windows of an example one after the other.
+      windows: the numbers of each window's tokens in their grid; -1 is padding. If None, a token sees whole sequences.
+    """
+
+    weights: Float[Array, "layers B H L S"]
+    windows: Int[Array, "layers W S"] | None = None
+
+
+def sown_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str, Maps]:
+    """The maps by the path of the attention's parameters, such as `decoder/layers/block/cross`; {} without any.
 
     Args:
       variables: as of `model.init`.
       inputs: the model's arguments, as of an objective's `inputs`.
+    """
+    _, seen = model.apply(variables, **inputs, train=False, mutable=[MAPS])
+    found = flat_paths(seen.get(MAPS, {}))
+
+    def windows(path: str) -> jax.Array | None:
+        tokens = found.get(f"{path}/windows")
+        return None if tokens is None else tokens.reshape(-1, *tokens.shape[-2:])
+
+    paths = {path.removesuffix("/weights"): x for path, x in found.items() if path.endswith("/weights")}
+    return {path: Maps(x.reshape(-1, *x.shape[-4:]), windows(path)) for path, x in paths.items()}
+
+
+def attention_maps(model: Any, variables: PyTree, inputs: dict[str, Any]) -> dict[str, Float[Array, "layers B H L S"]]:
+    """The attention weights alone; see `sown_maps`.
 
     Raises:
       UserError: the model has no attention, or none that follows `nn.Attention.attend`.
     """
-    _, seen = model.apply(variables, **inputs, train=False, mutable=[MAPS])
-    found = flat_paths(seen.get(MAPS, {}))
+    found = sown_maps(model, variables, inputs)
     if not found:
         expected = "a model whose attention is an nn.Attention, with its own attend() or one that sows its weights"
         raise UserError("config.model", expected, type(model).__name__)
-    return {path.removesuffix("/weights"): x.reshape(-1, *x.shape[-4:]) for path, x in found.items()}
+    return {path: maps.weights for path, maps in found.items()}

@@ -52,7 +52,9 @@ class Reconstructions(Evaluator):
         def paint(variables: PyTree, batch: Batch) -> PyTree:
             image = batch["image"]
             patches = patchify(image, model.patch)
-            keep = objective.keep(jax.random.key(context.seed), batch, patches.shape[1])
+            keep = objective.keep(
+                jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3])
+            )
             painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
             if objective.target == "normalised":
                 painted = unnormalised(painted, patches)

@@ -37,6 +37,7 @@ from txjax.nn.downsampling import (
 from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
 from txjax.nn.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling, neighbour_sums
+from txjax.nn.heads.batch_normed import BatchNormed
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
 from txjax.nn.heads.logits import Logits
@@ -126,6 +127,7 @@ __all__ = [
     "Alibi",
     "Attention",
     "BatchNorm",
+    "BatchNormed",
     "Block",
     "BottleneckConvs",
     "BottleneckDownsampling",

@@ -25,11 +25,12 @@ class Conv(nn.Module):
 
     Parameters (float32): `kernel` [*size, inputs/groups, features], `bias` [features].
 
-    It is XLA's convolution, which accelerators have kernels for; on a CPU, depthwise ones of images are `convolve` of
-    nn/depthwise.py. Measured on two CPU cores (32 images of 16 x 16, 32 or 64 channels, forward and backward): 3 x 3
-    in 6 ms, against 6.5 ms as one product with stacked shifts of the image, and 9 ms as a sum of nine products. XLA's
-    CPU backend is slow at the gradients of a few groups: 3 x 3 with four groups of 16 channels takes 180 ms (43 ms as a
-    batched product of stacked shifts).
+    It is XLA's convolution, which accelerators have kernels for. On a CPU, depthwise ones of images are sums of
+    shifts or products with matrices (nn/depthwise.py): 8 to 150 times faster with their gradients
+    (benchmarks/depthwise.py, table in docs/performance.md). Ungrouped ones, measured on two CPU cores (32 images of
+    16 x 16, 32 or 64 channels, forward and backward): 3 x 3 in 6 ms, against 6.5 ms as one product with stacked
+    shifts of the image, and 9 ms as a sum of nine products. XLA's CPU backend is slow at the gradients of a few
+    groups: 3 x 3 with four groups of 16 channels takes 180 ms (43 ms as a batched product of stacked shifts).
 
     Attributes:
       features: the output channels.

@@ -16,6 +16,7 @@ from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
 from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
+from txjax.objectives.patch_masks import BlockMask, GridMask, PatchMask, RandomMask
 from txjax.objectives.replaced_token import ReplacedToken
 from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
@@ -24,14 +25,18 @@ from txjax.objectives.token_classification import TokenClassification
 from txjax.objectives.with_next_token import WithNextToken
 
 __all__ = [
+    "BlockMask",
     "Classification",
     "CrossEntropy",
     "Distillation",
+    "GridMask",
     "MaskedPatch",
     "MaskedToken",
     "MultipleChoice",
     "NextToken",
     "Objective",
+    "PatchMask",
+    "RandomMask",
     "Regression",
     "ReplacedToken",
     "SpanCorruption",

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.nn import patchify
 from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
+from txjax.objectives.patch_masks import PatchMask, RandomMask
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
 
@@ -25,35 +26,42 @@ TARGETS = {"normalised": normalised, "pixels": lambda patches: patches}
 class MaskedPatch(Objective):
     """The loss of the masked autoencoder (He et al. 2022): squared error a masked patch, averaged over its pixels.
 
-    round(rate * N) patches of each example are masked, uniformly; the model is called with the image and `keep`, the
-    indices of the others. The model's field `patch` is the side of a patch.
+    round(rate * N) patches of each example are masked; the model is called with the image and `keep`, the indices of
+    the others. The model's field `patch` is the side of a patch.
 
     Attributes:
       rate: fraction of the patches that are masked.
+      mask: how they are chosen: `RandomMask`, `BlockMask`, `GridMask`.
       target: "normalised" by each patch's own mean and deviation, or the "pixels" as they are.
+      scored: the error is that of the "masked" patches, or of "all".
     """
 
     rate: float = config_field(0.75, above=0, below=1)
+    mask: PatchMask = config_field(factory=RandomMask)
     target: str = config_field("normalised", choices=tuple(TARGETS))
+    scored: str = config_field("masked", choices=("masked", "all"))
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image")
 
-    def keep(self, key: jax.Array, batch: Batch, patches: int) -> Int[Array, "B M"]:
-        """The indices of each example's visible patches, in increasing order."""
+    def keep(self, key: jax.Array, batch: Batch, rows: int, columns: int) -> Int[Array, "B M"]:
+        """The indices of each example's visible patches of rows x columns, in increasing order."""
+        patches = rows * columns
         count = patches - round(self.rate * patches)
         if not 0 < count < patches:
             raise UserError("config.objective.rate", f"a rate that hides some, not all of {patches} patches", self.rate)
-        order = jax.vmap(lambda k: jax.random.permutation(k, patches))(example_keys(key, batch))
+        order = jax.vmap(lambda k: self.mask(k, rows, columns))(example_keys(key, batch))
         return jnp.sort(order[:, :count], axis=-1).astype(jnp.int32)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
-        keep = self.keep(key, batch, target.shape[1])
+        keep = self.keep(key, batch, *(side // model.patch for side in batch["image"].shape[1:3]))
         painted, aux = apply_model(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
         hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
         error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)
+        if self.scored == "all":
+            hidden = jnp.ones_like(hidden)
         loss = Mean.of(error, hidden * batch["weights"][:, None])
         return aux.outcome({"masked_patch": loss}, {})

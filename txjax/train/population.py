@@ -190,8 +190,12 @@ class Population(Trainer):
         with contextlib.ExitStack() as stack:
             streams = []
             for number, seed in self.orders:
-                source = self.sources[number]
-                stream = train_batches(source, batch_size=size, seed=seed, start_step=self.start, limits=limits)
+                more: dict[str, Any] = {
+                    "start_step": self.start,
+                    "limits": limits,
+                    "workers": self.experiment.data_workers,
+                }
+                stream = train_batches(self.sources[number], batch_size=size, seed=seed, **more)
                 streams.append(stack.enter_context(contextlib.closing(stream)))
             while True:
                 batches = [next(stream) for stream in streams]

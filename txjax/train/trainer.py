@@ -163,6 +163,7 @@ class Trainer:
             start_step=self.start,
             rows=distributed.local_rows(self.layout.batch, experiment.batch_size),
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
+            workers=experiment.data_workers,
         )
 
     def shard_batch(self, batch: HostBatch) -> Batch:

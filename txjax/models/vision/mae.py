@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from txjax.models.transformer import Part
 from txjax.models.vision.patch_encoder import PatchEncoder, token_positions
 from txjax.nn import Grid, Linear, Positions, Sinusoidal2D, Window, align, parameter
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 class PatchDecoder(Part, kw_only=True):
@@ -72,6 +72,9 @@ class MAE(PatchEncoder, kw_only=True):
         Args:
           keep: indices of the visible patches. If None, all are visible.
         """
+        if self.stem is not None:
+            hint = "a stem would see the hidden patches"
+            raise UserError("config.model.stem", "None for an MAE", type(self.stem).__name__, hint=hint)
         encoded = self.encode(image, keep, train)
         self.read(encoded, None, train)
         assert encoded.grid is not None

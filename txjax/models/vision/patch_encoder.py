@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.nn import (
     Encoded,
@@ -43,18 +44,22 @@ def token_positions(grid: Grid, patches: Int[Array, "B N"]) -> Int[Array, "B L"]
 
 
 class PatchEncoder(Transformer, kw_only=True):
-    """The encoder of an image's patches.
+    """The encoder of an image's patches, or of patches of a stem's feature map (Dosovitskiy et al. 2021, 3.1).
 
-    Parameters: `patch_embed`, `positions`, `pool/token` (the class token), `layers`, `norm_final`. Sows `features`
-    [B D]: what a classifier reads; with other heads, the class token, or else the mean over the patches.
+    Parameters: `stem` if there is one, `patch_embed`, `positions`, `pool/token` (the class token), `layers`,
+    `norm_final`. Sows `features` [B D]: what a classifier reads; with other heads, the class token, or else the mean
+    over the patches.
 
     Attributes:
-      patch: side P of a patch in pixels.
+      patch: side P of a patch in pixels; with a stem, in places of its map: 1 projects each place.
+      stem: an encoder of images with `head=None`, such as a `ConvNet` or a `Swin`: its features on their grid are what
+        is cut into patches. If None, the pixels are.
       image_size: height and width that all images must have; () = any.
       class_token: the token before the patches. If None, there is none, and heads read the patches alone.
     """
 
     patch: int = config_field(at_least=1)
+    stem: Model | None = None
     image_size: tuple[int, ...] = ()
     class_token: ClassToken | None = dataclasses.field(default_factory=ClassToken)
     positions: Positions = dataclasses.field(default_factory=Learned)
@@ -76,6 +81,7 @@ class PatchEncoder(Transformer, kw_only=True):
         if self.image_size and image.shape[1:3] != tuple(self.image_size):
             got = f"{image.shape[1]} x {image.shape[2]} pixels"
             raise UserError("config.model.image_size", "the images' height and width, or ()", self.image_size, hint=got)
+        image = self.mapped(image, train)
         patches = patchify(image, self.patch).astype(self.dtype)
         if keep is not None:
             patches = jnp.take_along_axis(patches, keep[:, :, None], axis=1)
@@ -90,3 +96,14 @@ class PatchEncoder(Transformer, kw_only=True):
         window = Window(positions, positions, grid=grid if keep is None else None)
         x = self.layers(self.positions.add(x, positions, grid), window, train)
         return Encoded(x, grid=grid)
+
+    @nn.nowrap
+    def mapped(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:
+        """The stem's feature map; the image itself without a stem."""
+        if self.stem is None:
+            return image
+        encoded = self.stem(image, train=train)
+        if not isinstance(encoded, Encoded) or encoded.grid is None or encoded.prefix:
+            expected = "an encoder of images with head=None and no class token"
+            raise UserError("config.model.stem", expected, type(self.stem).__name__)
+        return encoded.features.reshape(len(image), encoded.grid.rows, encoded.grid.columns, -1)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.attention import MAPS, Attention, LayerContext
 from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.linear import parameter
@@ -22,7 +22,8 @@ class WindowAttention(Attention):
     as in the paper's code; a grid no larger than a window has one of its own size, which doesn't shift.
 
     Parameters: those of `Attention` and `table` [(2 side - 1)^2 H]. A window is a sequence by itself: attention maps
-    are [BW H S S] for BW = B * windows and S = side^2.
+    are [BW H S S] for BW = B * windows and S = side^2; with them `windows` [W S] is sown, the numbers of each window's
+    tokens (`Windows.tokens`).
 
     Attributes:
       side: of a window, in patches.
@@ -63,7 +64,10 @@ class WindowAttention(Attention):
 
     @nn.nowrap
     def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
-        return self.windows(context).join(attended)
+        windows = self.windows(context)
+        if self.is_mutable_collection(MAPS) and not self.is_initializing():
+            self.sow(MAPS, "windows", windows.tokens(), init_fn=lambda: None, reduce_fn=lambda _, new: new)
+        return windows.join(attended)
 
 
 class GridAttention(WindowAttention):

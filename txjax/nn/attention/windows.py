@@ -69,6 +69,11 @@ class Windows:
             image = jnp.roll(image, (self.shift, self.shift), (1, 2))
         return image[:, : self.grid.rows, : self.grid.columns].reshape(-1, self.grid.rows * self.grid.columns, *own)
 
+    def tokens(self) -> Int[Array, "W S"]:
+        """The numbers of every window's tokens in the grid, row by row; -1 is padding."""
+        rows, columns = self.grid[:2]
+        return self.cut(jnp.arange(1, 1 + rows * columns, dtype=jnp.int32)[None]) - 1
+
     def segments(self, batch: int) -> Int[Array, "BW S"] | None:
         """Numbers from 1, equal for tokens of a window that are neighbours in the grid. None if all are: no shift."""
         if not self.shift:

@@ -15,7 +15,13 @@ from txjax.nn.stack.remat import Policy
 from txjax.types import PyTree, UserError
 
 _STACKED = {nn.PARTITION_NAME: "layers"}
-_BY_LAYER = ("cache", "intermediates", "attention_maps", *AUX_COLLECTIONS)  # what each layer has for itself
+_BY_LAYER = (
+    "cache",
+    "intermediates",
+    "attention_maps",
+    "layer_inputs",
+    *AUX_COLLECTIONS,
+)  # what each layer has for itself
 
 
 def take_turns(

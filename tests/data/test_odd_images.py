@@ -1,0 +1,129 @@
+"""Damaged images, other channels, other depths: an example of weight 0 or one line, never other pixels."""
+
+import logging
+
+import made_photos
+import numpy as np
+import pytest
+from made_photos import file, pixels
+from PIL import Image
+
+from txjax.data import CenterCrop, Channels, Images, Mixup, Resize, Subset, eval_batches, train_batches
+from txjax.data.image_files import UnreadableImage, decode_image
+from txjax.types import UserError
+
+import runs
+
+JPEG = file(pixels(3), "jpeg")
+DAMAGED = {
+    "truncated JPEG": JPEG[: len(JPEG) // 2],
+    "truncated PNG": file(pixels(3))[:-40],
+    "empty": b"",
+    "text": b"no image at all",
+    "16 bits": file(Image.fromarray(pixels(3)[..., 0].astype(np.uint16) * 200)),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files_and_deep_pixels_are_unreadable(name):
+    with pytest.raises(UnreadableImage, match="more than 8 bits" if name == "16 bits" else "Error") as error:
+        decode_image(DAMAGED[name], 3)
+    assert "\n" not in str(error.value)
+
+
+def test_every_kind_of_file_has_the_pixels_that_it_shows():
+    image = pixels(0)
+    grey, alpha = image[..., 0], np.dstack([image, image[..., :1]])
+    np.testing.assert_array_equal(decode_image(file(image), 3), image)
+    np.testing.assert_array_equal(decode_image(file(grey), 3), np.repeat(grey[..., None], 3, -1))
+    np.testing.assert_array_equal(decode_image(file(grey), 1), grey[..., None])
+    np.testing.assert_array_equal(decode_image(file(alpha), 3), image)
+    np.testing.assert_array_equal(decode_image(file(alpha), 4), alpha)
+    few = Image.fromarray(image // 64 * 64).convert("P")  # a palette: numbers of colours are no greys
+    np.testing.assert_array_equal(decode_image(file(few), 3), np.asarray(few.convert("RGB")))
+    print_colours = Image.fromarray(np.full((4, 4, 3), (200, 30, 30), np.uint8)).convert("CMYK")
+    assert np.abs(decode_image(file(print_colours, "jpeg"), 3).astype(int) - (200, 30, 30)).max() < 8
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    files = [file(pixels(i), "jpeg") for i in range(8)]
+    files[3], files[5] = DAMAGED["truncated JPEG"], DAMAGED["text"]
+    return made_photos.prepare(tmp_path_factory.mktemp("tfds"), files)
+
+
+def photos(data_dir, **fields):
+    return Images("made_photos", data_dir=data_dir, **dict(shape=(10, 12, 3), classes=3) | fields)
+
+
+def test_a_damaged_image_is_a_line_that_names_its_record(data_dir):
+    source = photos(data_dir).open()
+    with pytest.raises(UserError) as error:
+        source.example(3, 0, None)
+    said = str(error.value)
+    assert "\n" not in said and said.startswith("data.corrupt: expected images that can be decoded")
+    assert "made_photos/1.0.0" in said and "record 3: OSError" in said and '"skip"' in said
+
+
+def test_skipped_images_weigh_nothing_and_are_counted_once(data_dir, caplog):
+    caplog.set_level(logging.WARNING)
+    source, whole = photos(data_dir, corrupt="skip").open(), photos(data_dir).open()
+    for _ in range(2):
+        (batch,) = eval_batches(source, batch_size=8)
+    np.testing.assert_array_equal(batch["weights"], [1, 1, 1, 0, 1, 0, 1, 1])
+    np.testing.assert_array_equal(batch["image"][[3, 5]], 0.0)
+    assert list(batch["label"]) == [i % 3 for i in range(8)]
+    for i in (0, 1, 2, 4, 6, 7):
+        np.testing.assert_array_equal(batch["image"][i], whole.example(i, 0, None)["image"])
+    lines = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(lines) == 2 and "(2 so far)" in lines[1] and "record 3" in "".join(lines)
+
+
+def test_an_image_that_is_mixed_with_a_damaged_one_weighs_nothing(data_dir):
+    batches = train_batches(photos(data_dir, corrupt="skip", mix=Mixup()).open(), batch_size=8, seed=0)
+    weights = [next(batches) for _ in range(4)]
+    batches.close()
+    assert all((batch["weights"][np.isin(batch["id"], (3, 5))] == 0).all() for batch in weights)
+    assert 0 < sum(batch["weights"].sum() for batch in weights) < 4 * 6
+    assert all(np.isfinite(batch["image"]).all() for batch in weights)
+
+
+def test_the_first_image_may_be_damaged_and_a_subset_may_hold_some(tmp_path):
+    files = [b"", *(file(pixels(i)) for i in range(5))]
+    data = photos(made_photos.prepare(tmp_path, files), corrupt="skip")
+    assert data.open().example(0, 0, None)["weights"] == 0
+    few = photos(str(tmp_path), corrupt="skip", subset=Subset(per_class=2)).open()
+    assert sum(float(few.example(i, 0, None)["weights"]) for i in range(6)) == 5
+
+
+def test_training_stops_with_the_line_or_skips(data_dir, tmp_path, root):
+    flags = ["--config.data.name=made_photos", f"--config.data.data_dir={data_dir}", "--config.model.width=8"]
+    flags += ["--config.data.shape=(8, 8, 3)", "--config.data.classes=3", "--config.model.head.classes=3"]
+    flags += ["--config.data.transforms=(Resize(8), CenterCrop(8))", "--config.evals={}", "--config.num_steps=2"]
+    flags += ["--config.batch_size=8", "--config.model.depth=1", "--config.checkpoint.best=None"]
+    flags += ["--config.log_every_steps=1", "--config.optimizer.schedule.warmup_steps=0"]
+    config = f"--config={root / 'configs/vision/vit_digits.py'}"
+    code, _, errors = runs.command("train", config, f"--workdir={tmp_path / 'a'}", *flags)
+    assert code == 2 and "cannot be decoded" not in errors and "Traceback" not in errors, errors
+    assert "data.corrupt: expected images that can be decoded, got 'made_photos/1.0.0: " in errors
+    code, _, errors = runs.command("train", config, f"--workdir={tmp_path / 'b'}", *flags, "--config.data.corrupt=skip")
+    assert code == 0 and "is left out (2 so far)" in errors, errors
+    assert all(np.isfinite(row["train/loss"]) for row in runs.rows(tmp_path / "b"))
+
+
+def test_images_of_other_channels_are_a_line_that_names_the_transform(data_dir):
+    with pytest.raises(
+        UserError, match=r"data.shape: expected \(10, 12, 3\) as of .*record 0, got .*Channels\(count\)"
+    ):
+        photos(data_dir, shape=(10, 12, 1)).open()
+    seen = photos(data_dir, shape=(10, 12, 1), transforms=(Channels(1),)).open().example(0, 0, None)
+    assert seen["image"].shape == (10, 12, 1)
+
+
+def test_an_alpha_channel_is_dropped_by_channels_and_named_by_resize():
+    image = np.dstack([pixels(0), pixels(1)[..., :1]])
+    np.testing.assert_array_equal(Channels(3)(image, None), image[..., :3])
+    np.testing.assert_array_equal(Channels(1)(image[..., :2], None), image[..., :1])
+    with pytest.raises(UserError, match=r"1 or 3 channels for resizing, got '4 channels'; put Channels\(count\)"):
+        Resize(4)(image, None)
+    assert CenterCrop(4)(image, None).shape == (4, 4, 4)

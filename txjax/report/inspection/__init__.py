@@ -1,0 +1,1 @@
+"""Pictures and pages of what a model's attention reads, for `txjax inspect`."""

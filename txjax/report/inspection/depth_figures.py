@@ -1,0 +1,45 @@
+"""The picture of how far heads look, by depth."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from txjax.report.curves import LIGHT, WORDS, dress
+from txjax.report.inspection.style import DPI, short
+from txjax.report.png import png
+
+
+def distance_picture(distances: Mapping[str, Float[np.ndarray, "layers H"]], unit: str) -> bytes:
+    """A point for every head over its layer (Dosovitskiy et al. 2021, figure 7 on the right).
+
+    Args:
+      distances: by path of the attention; the stages of a hierarchical model follow each other.
+      unit: of the distances.
+    """
+    with rc_context(WORDS):
+        figure = Figure(figsize=(6.4, 3.6), dpi=DPI, facecolor=LIGHT.paper, layout="constrained")
+        axes = figure.subplots()
+        names = [short(path) for path in distances]
+        alone = f": {names[0]}" if len(names) == 1 and "/" in names[0] else ""
+        dress(axes, LIGHT, f"Mean attention distance of each head{alone}")
+        first, staged = 0, all(path.startswith("stages_") for path in distances)
+        for number, rows in enumerate(distances.values()):
+            layers = np.arange(len(rows)) + (first if staged else 0)
+            first += len(rows)
+            color = LIGHT.lines[number % len(LIGHT.lines)]
+            axes.plot(
+                np.repeat(layers, rows.shape[1]), rows.ravel(), "o", color=color, alpha=0.65, ms=5, label=names[number]
+            )
+            axes.plot(layers, rows.mean(1), color=color, lw=1.2, alpha=0.8)
+        axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+        axes.set_xlim(-0.5, max(first if staged else len(rows) for rows in distances.values()) - 0.5)
+        axes.set_ylim(0, 1.08 * max(rows.max() for rows in distances.values()))
+        axes.set_xlabel("layer (the line is the mean of its heads)", fontsize=9, color=LIGHT.faint)
+        axes.set_ylabel(unit, fontsize=9, color=LIGHT.faint)
+        if len(distances) > 1:
+            axes.legend(fontsize=8, frameon=False, labelcolor=LIGHT.ink)
+        return png(figure)

@@ -1,0 +1,169 @@
+"""Examples that are inspected: the model's arguments, and how they are shown."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from txjax import backend
+from txjax.data import Dataset, Limits, Tokenizer, eval_batches
+from txjax.decoding import Sampling, generator_for, prompts_for, until
+from txjax.decoding.prompts import Sources
+from txjax.eval.attention_summary import SEGMENTS, TEXTS
+from txjax.experiment import Experiment
+from txjax.objectives import Objective, Several
+from txjax.tree import walk
+from txjax.types import PyTree, UserError, near_misses
+from txjax.visible import visible
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One example.
+
+    Attributes:
+      title: its name in pictures.
+      inputs: the model's arguments, numpy arrays of one row (several of a multiple choice).
+      image: its pixels from 0 to 1, of one or three channels; None without an image.
+      tokenizers: of the texts, by argument; None where there is none.
+    """
+
+    title: str
+    inputs: dict[str, np.ndarray]
+    image: Float[np.ndarray, "H W C"] | None
+    tokenizers: Mapping[str, Tokenizer | None]
+
+    def real(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
+        """The indices of the first tokens of a text that are not padding."""
+        segments = self.inputs.get(SEGMENTS[name])
+        length = self.inputs[name].shape[1]
+        return (np.arange(length) if segments is None else np.flatnonzero(segments[row] > 0))[:most]
+
+    def words(self, name: str, row: int, most: int) -> list[str]:
+        """These tokens as texts; control characters, which a text may have, are escaped."""
+        ids, tokenizer = self.inputs[name][row][self.real(name, row, most)], self.tokenizers.get(name)
+        return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
+
+
+def word(tokenizer: Tokenizer, number: int) -> str:
+    """A token as a text of its own, spaces visible; `<226>` if it is a part of a character, or has no text."""
+    text = tokenizer.decode([number])
+    if text in ("", "\ufffd"):
+        return f"<{number}>"
+    return visible(text).replace(" ", "\u2423")
+
+
+def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective, Dataset, str]:
+    """The model, the objective and the data of an evaluation of this name, of the first one if None, or of "train".
+
+    Raises:
+      UserError: there is no such evaluation, or the run trains on several tasks and "train" is none of them.
+    """
+    names = list(experiment.evals)
+    name = name or (names[0] if names else "train")
+    if name in experiment.evals:
+        each = experiment.evals[name]
+        model, objective, _ = each.part(experiment.model, experiment.objective, experiment.data)
+        return model, objective, each.data, f"config.evals.{name}.data"
+    if name != "train" or isinstance(experiment.objective, Several):
+        known = names if isinstance(experiment.objective, Several) else [*names, "train"]
+        raise UserError("--data", "one of " + ", ".join(known), name, near_misses(name, known))
+    return experiment.model, experiment.objective, experiment.data, "config.data"
+
+
+def examples_of(model: Any, objective: Objective, data: Dataset, field: str, count: int) -> Iterator[Example]:
+    """The first examples of a data set, as an evaluation reads them."""
+    limits = Limits.of(field, model, objective.required_keys)
+    names, tokenizers = data.class_names(), tokenizers_of(data)
+    batches = eval_batches(data.open(), batch_size=1, limits=limits, threads=1, prefetch=1)
+    try:
+        for batch in itertools.islice(batches, count):
+            title = f"example {int(batch['id'].ravel()[0])}"
+            label = int(batch["label"].ravel()[0]) if "label" in batch else -1
+            if label >= 0:
+                title += f" (label {names[label] if names else label})"
+            given = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
+            inputs = {name: np.asarray(x) for name, x in given.items()}
+            image = _shown(inputs["image"][0], data) if "image" in inputs else None
+            yield Example(title, inputs, image, tokenizers)
+    finally:
+        batches.close()
+
+
+def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dataset) -> Iterator[Example]:
+    """Texts as examples: of a decoder, the text; of an encoder-decoder, a source, whose target is the model's own
+    likeliest continuation; of an encoder whose tokenizer has [CLS] and [SEP], the text between these.
+
+    Raises:
+      UserError: the data have no texts of one of these kinds.
+    """
+    tokenizers = tokenizers_of(data)
+    tokenizer = tokenizers["tokens"]
+    for text in texts:
+        if tokenizer is None:
+            raise UserError("--input", "a run on texts", type(data).__name__)
+        if "source_tokens" in data.spec() or "targets" in data.spec():
+            form = prompts_for(data, "--input")
+            inputs = {name: np.asarray(x) for name, x in form.inputs([text], "--input").items()}
+            if isinstance(form, Sources):
+                inputs["tokens"] = _translated(model, variables, inputs, data, form.end)
+        else:
+            marks = [tokenizer.special(name) for name in ("[CLS]", "[SEP]")]
+            ids = np.concatenate([marks[:1], tokenizer.encode(text), marks[1:]]).astype(np.int32)[None]
+            inputs = {"tokens": ids, "segments": np.ones_like(ids)}
+        shown = visible(text)
+        yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
+
+
+def _translated(
+    model: Any, variables: PyTree, inputs: dict[str, np.ndarray], data: Dataset, end: int | None
+) -> Int[np.ndarray, "1 L"]:
+    """The start token and the greedy continuation, up to its end token."""
+    (window,) = data.spec()["tokens"].shape
+    generator = generator_for(model, variables, inputs, window)
+    search = Sampling(temperature=0.0, end=end)
+    program = backend.jit(lambda v, given: search(generator, v, given, window - 1, jax.random.key(0)))
+    written = until(np.asarray(program(variables, {k: jnp.asarray(x) for k, x in inputs.items()}))[0], end)
+    return np.concatenate([inputs["tokens"], written[None].astype(np.int32)], axis=1)
+
+
+def tokenizers_of(data: Dataset) -> dict[str, Tokenizer | None]:
+    """The tokenizers of a data set's texts, by argument of the model: of the first of several data sets."""
+    for _, node in walk(data, "data"):
+        own = getattr(node, "tokenizer", None)
+        if isinstance(own, Tokenizer):
+            source = getattr(node, "source_tokenizer", None)
+            return {"tokens": own, "source_tokens": source or own}
+    return dict.fromkeys(TEXTS)
+
+
+def _shown(image: Float[np.ndarray, "H W C"], data: Dataset) -> Float[np.ndarray, "H W c"]:
+    """The pixels as they were before normalization; of other than one or three channels, the first."""
+    mean, std = (np.asarray(getattr(data, name, default), np.float32) for name, default in (("mean", 0), ("std", 1)))
+    pixels = np.clip(image * std + mean, 0, 1)
+    return pixels if pixels.shape[2] in (1, 3) else pixels[:, :, :1]
+
+
+def place_of(query: str | None, data: Dataset) -> tuple[float, float] | None:
+    """The place of a pixel `ROW,COLUMN` as fractions of the height and the width of the data's images.
+
+    Raises:
+      UserError: it is no pixel of them, or the data have no images.
+    """
+    if query is None:
+        return None
+    image = data.spec().get("image")
+    if image is None:
+        raise UserError("--query", "a run on images", type(data).__name__)
+    sides = image.shape[:2]
+    parts = query.split(",")
+    if len(parts) != 2 or not all(
+        part.isdecimal() and int(part) < side for part, side in zip(parts, sides, strict=True)
+    ):
+        raise UserError("--query", f"ROW,COLUMN of a pixel, below {sides[0]},{sides[1]}", query)
+    return (int(parts[0]) + 0.5) / sides[0], (int(parts[1]) + 0.5) / sides[1]

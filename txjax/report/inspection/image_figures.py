@@ -1,0 +1,91 @@
+"""Pictures of what a model of images reads."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from txjax.nn import Grid
+from txjax.report.inspection.findings import Chosen, Seen
+from txjax.report.inspection.style import over_image, panels
+
+FRAME = "#2563d9"  # of the query
+
+
+def patches(row: np.ndarray, grid: Grid) -> np.ndarray:
+    """The patches of a row of weights [S] as an array [rows columns]; tokens before the patches are left out."""
+    return row[grid.prefix :].reshape(grid.rows, grid.columns)
+
+
+def attention_picture(seen: Seen, path: str, chosen: Chosen, query: tuple[float, float] | None) -> bytes:
+    """One example's map of every chosen head over its picture: a row for each layer, a column for each head.
+
+    Args:
+      query: the place of the query, whose patch is framed.
+    """
+    layers, heads = chosen
+    queries = seen.attentions[path].queries.grid
+    grid, image, weights = seen.attentions[path].keys.grid, seen.example.image, seen.kept[path].weights
+    assert grid is not None and image is not None
+
+    def draw(axes: Axes, i: int, j: int) -> None:
+        over_image(axes, image, patches(np.asarray(weights[i, 0, j - 1]), grid) if j else None)
+        if query is not None and queries is not None:
+            high, wide = (side / count for side, count in zip(image.shape, queries[:2], strict=False))
+            row, column = (int(part * count) for part, count in zip(query, queries[:2], strict=True))
+            axes.add_patch(Rectangle((column * wide, row * high), wide, high, fill=False, ec=FRAME, lw=1.5))
+
+    rows, columns = [f"layer {i}" for i in layers], ["image", *(f"head {i}" for i in heads)]
+    of = "all tokens of the text, in the mean"
+    if queries is not None:
+        of = "the framed patch" if query else "the class token" if queries.prefix else "all patches, in the mean"
+    title = f"{seen.example.title}: attention of {of}"
+    return panels(rows, columns, draw, 1.0 if len(heads) > 6 else 1.25, title)
+
+
+def overview(seen: Sequence[Seen], rollouts: str | None, method: str | None, names: Sequence[str] | None) -> bytes:
+    """All examples: the picture, attention rollout and class activation.
+
+    Args:
+      rollouts: the path of the attention whose rollout is drawn. If None, none is.
+      method: how class activation is found. If None, there is none.
+      names: of the classes.
+    """
+    rows = ["image", *(["rollout"] if rollouts else []), *([method.split()[0]] if method else [])]
+    columns = []
+    for each in seen:
+        title = each.example.title.replace(" (", "\n").rstrip(")")
+        if method and each.activation is not None:
+            found = int(np.argmax(each.activation.logits[0]))
+            title += f"\npredicted {names[found] if names else found}"
+        columns.append(title)
+
+    def draw(axes: Axes, i: int, j: int) -> None:
+        image, heat = seen[j].example.image, None
+        assert image is not None
+        if rows[i] == "rollout":
+            heat = rolled_out(seen[j], str(rollouts))
+        elif i and (activation := seen[j].activation) is not None:
+            heat = np.asarray(activation.maps[0])
+        over_image(axes, image, heat, 0.0 if heat is None else float(heat.min()))
+
+    return panels(
+        rows,
+        columns,
+        draw,
+        1.35,
+        "Rollout and class activation"
+        if rollouts and method
+        else "Attention rollout"
+        if rollouts
+        else "Class activation",
+    )
+
+
+def rolled_out(seen: Seen, path: str) -> np.ndarray:
+    """The rollout to the class token, or without one in the mean over the patches, as [rows columns]."""
+    grid, through = seen.attentions[path].keys.grid, seen.kept[path].rollout
+    assert grid is not None and through is not None
+    whole = np.asarray(through[0])
+    return patches(whole[0] if grid.prefix else whole.mean(0), grid)

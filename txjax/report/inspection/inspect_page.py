@@ -1,0 +1,174 @@
+"""All pictures of an inspection, by file name, and the page that shows them."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from txjax.eval.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
+from txjax.nn import Grid
+from txjax.report.inspection import image_figures, text_figures
+from txjax.report.inspection.depth_figures import distance_picture
+from txjax.report.inspection.findings import SHOWN, Findings, Seen
+from txjax.report.inspection.style import short
+from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
+from txjax.report.render import render
+from txjax.types import PyTree
+from txjax.visible import visible
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Attributes:
+      name: of its file, without `.png`.
+      section: the heading that it is under.
+      caption: what it shows.
+      content: the PNG.
+    """
+
+    name: str
+    section: str
+    caption: str
+    content: bytes
+
+
+def inspect_page(
+    title: str, subtitle: str, pictures: Sequence[Picture], notes: Sequence[str], tokens: str | None
+) -> str:
+    """The page; pictures are inside it.
+
+    Args:
+      tokens: the file of the page of tokens. If None, there is none.
+    """
+    sections: dict[str, list[Picture]] = {}
+    for picture in pictures:
+        sections.setdefault(picture.section, []).append(picture)
+    return render("inspect.html", visible(title), visible(subtitle), sections=sections, notes=notes, tokens=tokens)
+
+
+def pictures_of(found: Findings, model: Any, params: PyTree, names: Sequence[str] | None) -> list[Picture]:
+    """All pictures. `names`: of the classes."""
+    parts = _overviews(found, names), _maps(found), _distances(found), _weights(found, model, params)
+    return [picture for part in parts for picture in part]
+
+
+def _overviews(found: Findings, names: Sequence[str] | None) -> Iterator[Picture]:
+    seen = [each for each in found.seen[:SHOWN] if each.example.image is not None]
+    if not seen:
+        return
+    paths = [path for path, kept in seen[0].kept.items() if kept.rollout is not None]
+    path = next((path for path in paths if seen[0].attentions[path].keys.grid is not None), None)
+    if path is None and found.method is None:
+        return
+    parts = [
+        "Attention rollout (Abnar and Zuidema 2020) to the class token, or to the mean of all patches." if path else "",
+        _METHODS[found.method.split()[0]] if found.method else "",
+    ]
+    caption = " ".join(part for part in parts if part)
+    if found.method and "before" in found.method:
+        caption += " The features are the last layer's input."
+    caption += " Colours are from the map's smallest to its largest value."
+    yield Picture("overview", "Examples", caption, image_figures.overview(seen, path, found.method, names))
+
+
+_METHODS = {
+    "CAM": "Class activation map of the predicted class (Zhou et al. 2016): the class's logit at each place.",
+    "Grad-CAM": "Grad-CAM of the predicted class (Selvaraju et al. 2017).",
+}
+
+
+def _maps(found: Findings) -> Iterator[Picture]:
+    for number, seen in enumerate(found.seen[:SHOWN]):
+        for path in seen.kept:
+            own, name = seen.attentions[path], f"attention_{number}_{_file(path)}"
+            if own.between_texts:
+                rows = seen.kept[path].weights.shape[1]
+                for row in range(rows):
+                    more, args = f"_{row}" if rows > 1 else "", (seen, path, found.chosen[path], row)
+                    caption = f"The first {text_figures.TOKENS} tokens; the colour is by the square root of the weight."
+                    yield Picture(f"{name}{more}_mean", "Attention", caption, text_figures.mean_picture(*args))
+                    yield Picture(f"{name}{more}", "Attention", "", text_figures.heads_picture(*args))
+            elif own.keys.grid is not None and seen.example.image is not None:
+                picture = image_figures.attention_picture(seen, path, found.chosen[path], found.query)
+                caption = f"{path}: from 0 to the map's largest weight."
+                caption += " Patches outside the query's window have none." if own.windows and found.query else ""
+                yield Picture(name, "Attention", caption, picture)
+
+
+def _distances(found: Findings) -> Iterator[Picture]:
+    by_name: dict[str, dict[str, Any]] = {}
+    for path, rows in found.distances().items():
+        by_name.setdefault(found.seen[0].attentions[path].queries.name, {})[path] = rows
+    for name, distances in by_name.items():
+        unit, image = "tokens", found.seen[0].example.image
+        if name == "image" and image is not None:
+            unit = "pixels"
+            grids = {path: found.seen[0].attentions[path].queries.grid for path in distances}
+            distances = {path: rows * image.shape[1] / _columns(grids[path]) for path, rows in distances.items()}
+        caption = f"How far heads look, over {len(found.seen)} examples (Dosovitskiy et al. 2021, figure 7)."
+        more = "" if len(by_name) == 1 else f"_{name}"
+        yield Picture(f"distance{more}", "Attention distance", caption, distance_picture(distances, unit))
+
+
+def _columns(grid: Grid | None) -> int:
+    assert grid is not None
+    return grid.columns
+
+
+def _weights(found: Findings, model: Any, params: PyTree) -> Iterator[Picture]:
+    seen = found.seen[0]
+    inputs, image = seen.example.inputs, seen.example.image
+    lengths, grids = _lengths(seen)
+    name = "image" if image is not None else "tokens"
+    length = lengths.get(name, inputs[name].shape[1] if name in inputs and name != "image" else 0)
+    if length:
+        vectors = position_vectors(model, params, length, grids.get(name), lengths)
+        for path, table in vectors.items():
+            cosines = np.asarray(jax.device_get(cosine_similarity(table)))
+            grid = grids.get(path.split("/")[0], grids.get(name))
+            grid = grid if grid is not None and grid.prefix + grid.rows * grid.columns == len(cosines) else None
+            caption = (
+                "Cosines between the vectors that are added for positions (Dosovitskiy et al. 2021, figure 7), from -1 "
+            )
+            caption += "(blue) to 1 (red)." + (" Each panel is one patch with all patches." if grid else "")
+            picture = similarity_picture(cosines, grid, path)
+            yield Picture(_file(path), "Position embeddings", caption, picture)
+    filters = None if image is None else first_filters(params, inputs["image"].shape[-1])
+    if filters is not None:
+        path, kernels = filters
+        yield _filters(path, kernels)
+
+
+def _filters(path: str, kernels: Any) -> Picture:
+    """The kernels of a convolution, or principal components of a linear projection with many features."""
+    if min(kernels.shape[1:3]) > 1 and "stem" not in path:
+        components, shares = (np.asarray(x) for x in principal_filters(kernels))
+        names = [f"{share:.1%}" for share in shares]
+        caption = (
+            f"Principal components of {path} (Dosovitskiy et al. 2021, figure 7), and their share of the variance."
+        )
+        picture = filters_picture(components, "Principal components of the first projection", names)
+        return Picture("filters", "First projection", caption, picture)
+    names = [str(i) for i in range(len(kernels))]
+    picture = filters_picture(np.asarray(kernels), "Filters of the first projection", names)
+    return Picture("filters", "First projection", f"Kernels of {path}, each scaled to its own range.", picture)
+
+
+def _lengths(seen: Seen) -> tuple[dict[str, int], dict[str, Grid]]:
+    """Tokens and grids by name of the input, and by the first name of an attention's path (of a stage, an encoder)."""
+    lengths: dict[str, int] = {}
+    grids: dict[str, Grid] = {}
+    for path, own in seen.attentions.items():
+        for key in (own.queries.name, path.split("/")[0]):
+            lengths.setdefault(key, own.queries.length)
+            if own.queries.grid is not None:
+                grids.setdefault(key, own.queries.grid)
+    return lengths, grids
+
+
+def _file(path: str) -> str:
+    return short(path).replace("/", "_")
