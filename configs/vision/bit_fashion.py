@@ -27,9 +27,9 @@ def get_config() -> Experiment:
         ),
         objective=Classification(),
         data=Images(name="fashion_mnist", split="train", transforms=(PadCrop(2), Flip()), **fashion),
-        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=1000, batch_size=256)},
         optimizer=SGD(peak_lr=0.1, weight_decay=1e-3, schedule=Cosine(warmup_steps=100, final=0.0)),
-        num_steps=4000,
+        num_steps=8000,
         batch_size=64,
         log_every_steps=50,
     )

@@ -30,9 +30,9 @@ def get_config() -> Experiment:
         ),
         objective=Classification(),
         data=Images(name="fashion_mnist", split="train", transforms=(PadCrop(2), Flip()), **fashion),
-        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
+        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=1000, batch_size=256)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
-        num_steps=4000,
+        num_steps=6000,
         batch_size=64,
         log_every_steps=50,
     )
