@@ -121,7 +121,7 @@ RUNS = {
     # Batch normalization takes its statistics of the whole batch, over all devices.
     **{
         name: (f"configs/vision/backbones_imagenet.py:{name}", {"v5e:16x16": ["--config.mesh.data=-1"]})
-        for name in ("swin-L", "convnext-XL", "poolformer-M48", "replknet-XL")
+        for name in ("swin-L", "convnext-XL", "poolformer-M48", "replknet-XL", "cvt-W24")
     },
 }
 
