@@ -34,7 +34,7 @@ def get_config() -> Experiment:
         evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
         optimizer=AdamW(peak_lr=3e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
         checkpoint=Checkpoints(every_steps=500, best="eval/test/accuracy", best_mode="max"),
-        num_steps=1000,
+        num_steps=1500,
         batch_size=64,
-        log_every_steps=20,
+        log_every_steps=50,
     )
