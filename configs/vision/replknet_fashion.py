@@ -13,18 +13,22 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
 from txjax.models.vision.rep_lk_net import RepLKNet
-from txjax.nn import Classes, ConvEmbedding, Init, MeanTokens
+from txjax.nn import BatchNorm, Classes, ConvEmbedding, Init, LargeKernelMixer, MeanTokens, NormedMLP
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
     fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    norm = BatchNorm(group=16)  # groups of 16 examples suit up to four microbatches
     return Experiment(
         model=RepLKNet(
             stages=(Stage(width=48, depth=2), Stage(width=96, depth=1)),
             sides=(13, 7),
             stem=ConvEmbedding(side=3, stride=2, padding=1),
+            norm=norm,
+            attention=LargeKernelMixer(norm=norm.clone()),
+            mlp=NormedMLP(norm=norm.clone()),
             initial=Init(),
             head=Classes(10, MeanTokens()),
         ),
