@@ -132,6 +132,9 @@ def small(model: Any) -> Any:
     """The model in small, and those that it trains together."""
     sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
     sizes |= {name: small(getattr(model, name)) for name in ("generator", "discriminator") if hasattr(model, name)}
+    if isinstance(stages := getattr(model, "stages", None), tuple):
+        depths = len(model.attentions()), 2
+        sizes["stages"] = tuple(map(lambda stage, depth: dataclasses.replace(stage, depth=depth), stages, depths))
     if getattr(getattr(model, "block", None), "drop_path", 0.0):
         sizes["block"] = model.block.clone(drop_path=0.0)
     return model.clone(**sizes)
