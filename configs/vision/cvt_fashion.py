@@ -3,6 +3,9 @@
     txjax train --config=configs/vision/cvt_fashion.py --workdir=runs/cvt_fashion
 
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder.
+
+Cost: about 9 minutes of a busy CPU core.
+Score: eval/test/accuracy 0.874 of `test`.
 """
 
 from txjax.data import Flip, Images, PadCrop
