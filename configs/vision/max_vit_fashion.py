@@ -7,13 +7,13 @@ the pixels of 10,000 images reaches 0.830.
 """
 
 from txjax.checkpoint import Checkpoints
-from txjax.data import Flip, Images, PadCrop
+from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
 from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.nn import BatchNorm, Classes, MultiAxis, NormedPool, Pooler, Xavier
-from txjax.objectives import Classification, CrossEntropy
+from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 
 
@@ -29,12 +29,12 @@ def get_config() -> Experiment:
             initial=Xavier(),
             head=Classes(10, Pooler(pool=NormedPool())),
         ),
-        objective=Classification(loss=CrossEntropy(label_smoothing=0.1)),
-        data=Images(name="fashion_mnist", split="train", transforms=(PadCrop(2), Flip()), **fashion),
+        objective=Classification(),
+        data=Images(name="fashion_mnist", split="train", transforms=(Flip(),), **fashion),
         evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=500, batch_size=256)},
-        optimizer=AdamW(peak_lr=3e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
+        optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=100, final=0.0)),
         checkpoint=Checkpoints(every_steps=500, best="eval/test/accuracy", best_mode="max"),
-        num_steps=1500,
+        num_steps=2500,
         batch_size=64,
         log_every_steps=50,
     )
