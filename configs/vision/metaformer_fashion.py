@@ -54,5 +54,5 @@ def get_config(variant: str = "pooling") -> Experiment:
 
 
 def sweep() -> list[dict]:
-    """Each mixer with three seeds, the study of `experiments/metaformer`."""
+    """Each mixer with three seeds."""
     return grid({"model.attention": [MIXERS[name]() for name in VARIANTS], "seed": range(3)})

@@ -5,6 +5,9 @@
 
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder. Logistic regression on
 the pixels of 10,000 images reaches 0.830.
+
+Cost: about 11 minutes of a busy CPU core.
+Score: eval/test/accuracy 0.875 of `test`.
 """
 
 from txjax.checkpoint import Checkpoints
