@@ -5,8 +5,8 @@
 The data is TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR gives its folder. Logistic regression on
 the pixels of 10,000 images reaches 0.830.
 
-Cost: about 9 minutes of a busy CPU core.
-Score: eval/test/accuracy 0.840 of `test`.
+Cost: about 6 minutes of a busy CPU core.
+Score: eval/test/accuracy 0.866 of `test`.
 """
 
 from txjax.checkpoint import Checkpoints
