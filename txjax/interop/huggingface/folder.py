@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -216,12 +216,18 @@ def _resolved_fields(model: Any) -> Any:
             fields[name] = fields[other]
     sizes = model.stages if isinstance(model, Hierarchical) else (model,)
     for found, attention in _attentions(model, fields):
-        found["head_size"] = [attention.head_size or size.width // size.heads for size in sizes]
+        found["head_size"] = _of_stages(attention.head_size or size.width // size.heads for size in sizes)
         found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
         del found["biases"]
     fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
-    fields["mlp"]["hidden"] = [model.mlp.hidden_size(size.width) for size in sizes]
+    fields["mlp"]["hidden"] = _of_stages(model.mlp.hidden_size(size.width) for size in sizes)
     return fields
+
+
+def _of_stages(numbers: Iterable[int]) -> int | list[int]:
+    """The numbers of the stages; of a model without stages, its own."""
+    found = list(numbers)
+    return found if len(found) > 1 else found[0]
 
 
 def _attentions(model: Any, fields: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Attention]]:

@@ -10,7 +10,7 @@ from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Flat, Names, Rule, convolution, kernel, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.conv_next import ConvNeXt as Model
-from txjax.nn import MLP, LayerNorm, NormedPool, PatchEmbedding, SingleBranch
+from txjax.nn import MLP, DepthwiseConv, LayerNorm, NormedPatches, NormedPool, PatchEmbedding, SingleBranch
 
 
 class ConvNeXt(Stages):
@@ -18,7 +18,8 @@ class ConvNeXt(Stages):
     architectures = ("ConvNextForImageClassification", "ConvNextModel")
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)
+        usual = isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)
+        return usual and isinstance(model.downsample, NormedPatches) and isinstance(model.attention, DepthwiseConv)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         last = LayerNorm(eps=options.get("layer_norm_eps", 1e-12))

@@ -27,9 +27,10 @@ class CvT(Stages):
     not_written = ("attention.norm.group", "attention.norm.momentum")
 
     def matches(self, model: Any) -> bool:
-        embeds = isinstance(model, Model) and isinstance(model.stem, NormedConvEmbedding)
-        convolves = isinstance(model.attention, ConvAttention) and isinstance(model.attention.norm, BatchNorm)
-        return embeds and convolves and model.class_token is not None
+        if not isinstance(model, Model) or not isinstance(model.attention, ConvAttention):
+            return False
+        usual = isinstance(model.stem, NormedConvEmbedding) and isinstance(model.attention.norm, BatchNorm)
+        return usual and model.class_token is not None
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         widths = numbers(options, "embed_dim", [64, 192, 384])

@@ -12,7 +12,7 @@ from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, convolution
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.swin import Swin as Model
 from txjax.models.vision.swin import shifted_windows
-from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PreNorm
+from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PreNorm, WindowAttention
 from txjax.nn.attention.attention import PROJECTIONS
 
 
@@ -21,7 +21,9 @@ class Swin(Stages):
     architectures = ("SwinForImageClassification", "SwinModel")
 
     def matches(self, model: Any) -> bool:
-        return isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)
+        if not isinstance(model, Model) or not isinstance(model.stem, PatchEmbedding):
+            return False
+        return all(isinstance(attention, WindowAttention) for attention in model.attentions())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         options.fixed(use_absolute_embeddings=False, layer_norm_eps=1e-5)
