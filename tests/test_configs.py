@@ -40,6 +40,7 @@ def variants(path: Path) -> list[str]:
 ALL = [source for path in CONFIGS + STUDIES for source in variants(path)]
 # A file's variants differ in sizes: the first of them is traced by the fast tests, the others by the slow ones.
 FIRST = [name(path) for path in CONFIGS + STUDIES]
+EACH = [source if source in FIRST else pytest.param(source, marks=pytest.mark.slow) for source in ALL]
 
 
 @pytest.fixture
@@ -48,11 +49,7 @@ def experiment(request, monkeypatch):
     return config.load(request.param, [])
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    [source if source in FIRST else pytest.param(source, marks=pytest.mark.slow) for source in ALL],
-    indirect=True,
-)
+@pytest.mark.parametrize("experiment", EACH, indirect=True)
 def test_the_whole_step_traces(experiment, monkeypatch):
     monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
     for evaluation in experiment.evals.values():
@@ -76,7 +73,7 @@ def test_the_whole_step_traces(experiment, monkeypatch):
             jax.eval_shape(sums, variables(layout.abstract), batch_spec(evaluation.data, 8))
 
 
-@pytest.mark.parametrize("experiment", ALL, indirect=True)
+@pytest.mark.parametrize("experiment", EACH, indirect=True)
 def test_json_round_trip_and_flags_that_can_type_every_field(experiment):
     """ml_collections reads the annotations themselves: `from __future__ import annotations` makes them texts."""
     written = json.dumps(tree.to_json(experiment))
