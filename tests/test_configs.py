@@ -13,6 +13,7 @@ from txjax import config, sharding, tree
 from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
+from txjax.models import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
@@ -103,7 +104,7 @@ def test_the_docstring_gives_command_cost_and_score(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", ALL, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
-    """At four times the base's width the layout is built, or an error names the optimizer."""
+    """At four times the base's width the layout is built, or an error names the optimizer or the kernels."""
     model = experiment.model
     stages = getattr(model, "stages", None)
     first = stages[0] if isinstance(stages, tuple) else getattr(model, "discriminator", model)
@@ -112,7 +113,10 @@ def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     experiment.model = model.clone(parametrization=made)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
-        if experiment.optimizer.rule is None:
+        if isinstance(model, BiT):
+            with pytest.raises(UserError, match=r"expected Standard\(\) for standardised kernels"):
+                build_layout(experiment, built)
+        elif experiment.optimizer.rule is None:
             with pytest.raises(UserError, match="config.optimizer"):
                 build_layout(experiment, built)
         else:
