@@ -49,8 +49,9 @@ SMALL = {
 SMALL_TEACHER = {"width": 16, "depth": 3, "heads": 4}
 B = 32
 STEPS = 4
-LR = 3e-4  # with larger ones rounding grows over the steps, most of all under batch normalization
+LR = 3e-5  # with larger ones rounding grows over the steps, most of all under batch normalization
 SUMS = {"rtol": 1e-4, "atol": 1e-6}  # of a few updates: sums in another order
+NORMS = {"rtol": 1e-3, "atol": 1e-6}  # of gradients, which large kernels under batch normalization carry further apart
 
 
 def data_sets(experiment: Experiment) -> set[str]:
@@ -152,8 +153,8 @@ def rows(workdir: Path) -> list[dict[str, Any]]:
 def assert_close(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     """Losses and gradient norms are equal to rounding; the examples are the same."""
     assert [row["train/batch_hash"] for row in found] == [row["train/batch_hash"] for row in wanted]
-    for name in ("train/loss", "train/grad_norm"):
-        np.testing.assert_allclose([row[name] for row in found], [row[name] for row in wanted], **SUMS, err_msg=name)
+    for name, limits in (("train/loss", SUMS), ("train/grad_norm", NORMS)):
+        np.testing.assert_allclose([row[name] for row in found], [row[name] for row in wanted], **limits, err_msg=name)
 
 
 @pytest.fixture
