@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import torch_electra as electra
-import torch_encoder_decoder as encoder_decoder  # beside this file, as the next four
+import torch_encoder_decoder as encoder_decoder  # in this folder, as the next four
 import torch_vision as vision
 from torch import nn
 from torch_block import Block

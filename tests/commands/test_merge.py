@@ -70,6 +70,22 @@ def test_the_merged_run_scores_the_same_and_can_be_trained(trained, tmp_path, ca
     assert code == 2 and "expected ParallelKernels(), to be merged" in err
 
 
+def test_an_adapter_is_merged_into_the_kernels_that_it_adapts(tmp_path, capsys) -> None:
+    adapted = runs.CONFIG.replace("heads=2)", "heads=2, adapter=LoRA(rank=2))").replace("num_steps=40", "num_steps=10")
+    (tmp_path / "config.py").write_text("from txjax.nn.adapters import LoRA\n" + adapted)
+    code, _, err = runs.train_here(tmp_path / "config.py", tmp_path / "run")
+    assert code == 0, err
+    code, _, err = ask(capsys, "merge", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'merged'}")
+    assert code == 0, err
+    scores = []
+    for name in ("run", "merged"):
+        code, out, err = ask(capsys, "evaluate", f"--workdir={tmp_path / name}", "--json")
+        assert code == 0, err
+        scores.append(json.loads(out)["eval/valid/loss"])
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)
+    assert "LoRA" not in (tmp_path / "merged" / "config.json").read_text()
+
+
 def test_a_run_with_nothing_to_merge_is_a_user_error(straight_run, tmp_path, capsys) -> None:
     code, _, err = ask(capsys, "merge", f"--workdir={straight_run}", f"--to={tmp_path / 'x'}")
     assert code == 2 and "expected a run of a model with parallel branches or an adapter, got 'Decoder'" in err

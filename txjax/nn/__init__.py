@@ -36,7 +36,7 @@ from txjax.nn.downsampling import (
 )
 from txjax.nn.embed import EMBED_WIDTH, Embed, ScaledEmbed
 from txjax.nn.experts import Capacity, Dropless, Experts, GatedExperts, Routing
-from txjax.nn.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling, neighbour_sums
+from txjax.nn.grid_mixers import DepthwiseConv, GridMixer, Identity, Pooling
 from txjax.nn.heads.batch_normed import BatchNormed
 from txjax.nn.heads.class_heads import Classes, Pooled, StartEnd, TokenClasses
 from txjax.nn.heads.head import Encoded, Head, HeadContext, WithEncoded
@@ -66,7 +66,7 @@ from txjax.nn.large_kernels import (
     Transition,
 )
 from txjax.nn.linear import Linear, align, parameter, project
-from txjax.nn.mb_conv import MBConv, SqueezeExcite, mean_pooled
+from txjax.nn.mb_conv import MBConv, SqueezeExcite
 from txjax.nn.mlp import ACTIVATIONS, MLP, GatedMLP
 from txjax.nn.normed_conv import NormedConv
 from txjax.nn.norms import GroupNorm, GroupNormRelu, LayerNorm, Norm, RMSNorm
@@ -209,14 +209,12 @@ __all__ = [
     "GridMixer",
     "Identity",
     "Pooling",
-    "neighbour_sums",
     "Downsampling",
     "GridAttention",
     "MBConv",
     "MultiAxis",
     "SqueezeExcite",
     "StridedWindows",
-    "mean_pooled",
     "padded_image",
     "Positions",
     "PostNorm",

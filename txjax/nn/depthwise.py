@@ -82,7 +82,7 @@ def convolve(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def gradients(window: Window, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The gradients of x and of the kernel from that of the outputs of `convolve`."""
+    """The gradients of x and of the kernel from the gradient of the outputs of `convolve`."""
     form, each = choose(x, kernel), 2 * _taps(kernel)
     of_x = _stated(form.of_x, window, each * x.size // math.prod(window.strides), x.size)
     of_kernel = _stated(form.of_kernel, window, each * gradient.size, kernel.size)

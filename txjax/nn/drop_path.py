@@ -13,7 +13,7 @@ def drop_path(
     depth_fraction: float | Float[Array, ""],
     train: bool,
 ) -> Float[Array, "B *positions D"]:
-    """A branch's output without those of some examples, the others scaled up to keep the mean (Huang et al. 2016).
+    """A branch's output, zero for some examples, the others scaled up to keep the mean (Huang et al. 2016).
 
     Args:
       module: whose random numbers "dropout" are drawn.

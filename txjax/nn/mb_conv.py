@@ -40,7 +40,7 @@ class SqueezeExcite(nn.Module):
 
 
 def mean_pooled(x: Float[Array, "B L D"], grid: Grid, side: int) -> Float[Array, "B l D"]:
-    """The means of side x side tokens; at the ends of the grid, of those that there are."""
+    """The means of side x side tokens; at the ends of the grid, of fewer."""
     windows = Windows(grid, side)
     count = windows.cut(jnp.ones((1, x.shape[1], 1), x.dtype)).sum(1)
     return windows.cut(x).sum(1).reshape(len(x), windows.count, -1) / count[None]

@@ -16,7 +16,7 @@ class CvT(Hierarchical, kw_only=True):
     CvT(stages=(Stage(64, 1, 1), Stage(192, 2, 3), Stage(384, 10, 6)), head=Classes(1000, FirstToken()))  # CvT-13
 
     No layer has positions. In training the batch's statistics are used: `attention.norm.group` for microbatches.
-    Stochastic depth is that of the last stage's layers alone, as in the authors' configs.
+    Stochastic depth drops layers of the last stage alone, as in the authors' configs.
 
     Parameters: those of `Hierarchical`, `pool/token` (the class token) and those of the head.
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from txjax.interop.huggingface.families.stages import Stages, embedding_entries, embeddings, numbers, stages
+from txjax.interop.huggingface.families.stages import (
+    Stages,
+    embedded_by,
+    embedding_entries,
+    embeddings,
+    numbers,
+    stages,
+)
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import STATISTICS, TOKEN, Flat, Names, Rule, batch_norm, kernel, linear, norm
 from txjax.interop.huggingface.rules import projections as projected
@@ -29,7 +36,7 @@ class CvT(Stages):
     def matches(self, model: Any) -> bool:
         if not isinstance(model, Model) or not isinstance(model.attention, ConvAttention):
             return False
-        usual = isinstance(model.stem, NormedConvEmbedding) and isinstance(model.attention.norm, BatchNorm)
+        usual = embedded_by(model, NormedConvEmbedding) and isinstance(model.attention.norm, BatchNorm)
         return usual and model.class_token is not None
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from txjax.interop.huggingface.families.stages import Stages, embedding_entries, embeddings, numbers, scale, stages
+from txjax.interop.huggingface.families.stages import (
+    Stages,
+    embedded_by,
+    embedding_entries,
+    embeddings,
+    numbers,
+    scale,
+    stages,
+)
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Flat, Form, Names, Rule, kernel, linear, norm
 from txjax.interop.huggingface.weights import Tensor
@@ -22,8 +30,7 @@ class PoolFormer(Stages):
     architectures = ("PoolFormerForImageClassification",)
 
     def matches(self, model: Any) -> bool:
-        embeds = isinstance(model, Model) and isinstance(model.stem, ConvEmbedding)
-        return embeds and isinstance(model.attention, Pooling)
+        return isinstance(model, Model) and isinstance(model.attention, Pooling) and embedded_by(model, ConvEmbedding)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         widths = numbers(options, "hidden_sizes", [64, 128, 320, 512])

@@ -85,6 +85,11 @@ def embeddings(options: Options, count: int, keys: tuple[str, str, str], kind: t
     return {name: kind(**dict(zip(_SIZES, sizes, strict=True))) for name, sizes in made.items()}
 
 
+def embedded_by(model: Hierarchical, kind: type[ConvEmbedding]) -> bool:
+    """Whether the stem and the downsampling are of this kind."""
+    return isinstance(model.stem, kind) and isinstance(model.downsample, kind)
+
+
 def embedding_entries(model: Hierarchical, keys: tuple[str, str, str]) -> dict[str, list[int]]:
     """The entries of config.json for these embeddings, a list of one number a stage each."""
     made = [model.stem, *[model.downsample] * (len(model.stages) - 1)]

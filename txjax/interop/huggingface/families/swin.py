@@ -12,7 +12,7 @@ from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, convolution
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.swin import Swin as Model
 from txjax.models.vision.swin import shifted_windows
-from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PreNorm, WindowAttention
+from txjax.nn import MLP, LayerNorm, MeanTokens, PatchEmbedding, PatchMerging, PreNorm, WindowAttention
 from txjax.nn.attention.attention import PROJECTIONS
 
 
@@ -22,6 +22,8 @@ class Swin(Stages):
 
     def matches(self, model: Any) -> bool:
         if not isinstance(model, Model) or not isinstance(model.stem, PatchEmbedding):
+            return False
+        if not isinstance(model.downsample, PatchMerging):
             return False
         return all(isinstance(attention, WindowAttention) for attention in model.attentions())
 
