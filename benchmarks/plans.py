@@ -123,6 +123,11 @@ RUNS = {
         name: (f"configs/vision/backbones_imagenet.py:{name}", {"v5e:16x16": ["--config.mesh.data=-1"]})
         for name in ("swin-L", "convnext-XL", "poolformer-M48", "replknet-XL", "cvt-W24")
     },
+    "maxvit-XL": ("configs/vision/backbones_imagenet.py:maxvit-XL", {"v5p:4x4x4": ["--config.mesh.data=-1"]}),
+    "bit-R152x4": (
+        "configs/vision/bit_imagenet.py:R152x4",
+        {"v5p:4x4x4": ["--config.mesh.data=-1", "--config.microbatches=4"]},
+    ),
 }
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import json
 import re
 from pathlib import Path
@@ -31,17 +32,30 @@ def name(path: Path) -> str:
 
 
 def variants(path: Path) -> list[str]:
-    """The variants of a config, by its `VARIANTS`."""
+    """A config and its other variants, by its `VARIANTS`."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return [name(path), *(f"{name(path)}:{variant}" for variant in getattr(module, "VARIANTS", ()))]
+    default = [parameter.default for parameter in inspect.signature(module.get_config).parameters.values()]
+    others = [variant for variant in getattr(module, "VARIANTS", ()) if variant not in default]
+    return [name(path), *(f"{name(path)}:{variant}" for variant in others)]
 
 
 ALL = [source for path in CONFIGS + STUDIES for source in variants(path)]
-# A file's variants differ in sizes: the first of them is traced by the fast tests, the others by the slow ones.
+
+
+def family(source: str) -> str:
+    """A config without the size in variants that are called FAMILY-SIZE."""
+    file, colon, variant = source.partition(":")
+    return file + colon + (variant.rpartition("-")[0] or variant)
+
+
+# A file's variants differ in sizes: the first of them is traced by the fast tests, the others by the slow ones. Of the
+# sizes of a family one is: tests/models/test_counts.py builds them all.
 FIRST = [name(path) for path in CONFIGS + STUDIES]
 EACH = [source if source in FIRST else pytest.param(source, marks=pytest.mark.slow) for source in ALL]
+BY_FAMILY = list({family(source): source for source in reversed(ALL)}.values())[::-1]
+TRACED = [each for each in EACH if (each if isinstance(each, str) else each.values[0]) in BY_FAMILY]
 
 
 @pytest.fixture
@@ -50,7 +64,7 @@ def experiment(request, monkeypatch):
     return config.load(request.param, [])
 
 
-@pytest.mark.parametrize("experiment", EACH, indirect=True)
+@pytest.mark.parametrize("experiment", TRACED, indirect=True)
 def test_the_whole_step_traces(experiment, monkeypatch):
     monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
     for evaluation in experiment.evals.values():
@@ -102,7 +116,7 @@ def test_the_docstring_gives_command_cost_and_score(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", ALL, indirect=True)
+@pytest.mark.parametrize("experiment", BY_FAMILY, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the layout is built, or an error names the optimizer or the kernels."""
     model = experiment.model

@@ -136,7 +136,13 @@ def small(model: Any) -> Any:
     sizes |= {name: small(getattr(model, name)) for name in ("generator", "discriminator") if hasattr(model, name)}
     if isinstance(stages := getattr(model, "stages", None), tuple):
         depths = len(model.attentions()), 2
-        sizes["stages"] = tuple(map(lambda stage, depth: dataclasses.replace(stage, depth=depth), stages, depths))
+        sizes["stages"] = tuple(
+            dataclasses.replace(stage, width=32, depth=depth) for stage, depth in zip(stages, depths, strict=False)
+        )
+    if hasattr(model, "stack"):
+        sizes["stack"] = model.stack.clone(unroll=1)  # compiles one layer where it may
+    if hasattr(model, "sides"):
+        sizes["sides"] = tuple(7 for _ in sizes["stages"])
     if getattr(getattr(model, "block", None), "drop_path", 0.0):
         sizes["block"] = model.block.clone(drop_path=0.0)
     return model.clone(**sizes)

@@ -12,10 +12,11 @@ from txjax.checkpoint import Store
 from txjax.data import Source
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
+from txjax.nn import one_of
 from txjax.train.check import check, open_data
+from txjax.train.counting import forward_of
 from txjax.train.init_from import InitSource, find_init_source
 from txjax.train.state import Layout, batch_spec, build_layout
-from txjax.train.step import make_step
 from txjax.types import RunError
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
@@ -77,9 +78,11 @@ def checked_layout(experiment: Experiment) -> Layout:
     check(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh:
         layout = build_layout(experiment, mesh)
-        if layout.abstract.model_state:  # its groups may not suit the batch: the step's trace finds that
-            spec = batch_spec(experiment.data, experiment.batch_size)
-            jax.eval_shape(make_step(experiment, layout), layout.abstract, spec)
+        if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
+            spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
+            params, others = layout.variables["params"], layout.abstract.model_state
+            with one_of(experiment.microbatches):
+                jax.eval_shape(forward_of(experiment), params, others, spec)
         return layout
 
 
