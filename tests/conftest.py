@@ -7,6 +7,7 @@
 Tests marked `slow` or `score` run only where `-m` names them, too: `-m slow`, `-m "slow and mesh"`, `-m score`.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -24,6 +25,8 @@ import tiers
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
 os.environ["JAX_PLATFORMS"] = "cpu"
 jax.config.update("jax_numpy_rank_promotion", "raise")
+# Traces are many objects that live long: by default a fifth of the time went into looking for garbage among them.
+gc.set_threshold(50_000, 20, 50)
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
@@ -45,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if any(item.get_closest_marker(tier) for tier in others)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_sessionfinish() -> None:
+    """One search for garbage, whose finalisers may warn, and not the five that pytest makes at its end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
