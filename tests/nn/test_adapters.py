@@ -69,7 +69,8 @@ def test_an_adapted_model_starts_as_the_model() -> None:
 )
 def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
     """LoRA on every Linear and Conv of every model, under a parametrization whose products have factors."""
-    model, objective = pairs(kind)[0]
+    pair = pairs(kind)[0]
+    model, objective = pair.model, pair.objective
     if isinstance(objective, Several):
         (task, objective), *_ = objective.tasks.items()
         model = model.for_task(task)
