@@ -121,9 +121,16 @@ RUNS = {
     # Batch normalization takes its statistics of the whole batch, over all devices.
     **{
         name: (f"configs/vision/backbones_imagenet.py:{name}", {"v5e:16x16": ["--config.mesh.data=-1"]})
-        for name in ("swin-L", "convnext-XL", "poolformer-M48", "replknet-XL", "cvt-W24")
+        for name in ("swin-L", "convnext-XL", "poolformer-M48", "cvt-W24")
     },
-    "maxvit-XL": ("configs/vision/backbones_imagenet.py:maxvit-XL", {"v5p:4x4x4": ["--config.mesh.data=-1"]}),
+    "replknet-XL": (
+        "configs/vision/backbones_imagenet.py:replknet-XL",
+        {"v5e:16x16": ["--config.mesh.data=64", "--config.mesh.fsdp=4"]},
+    ),
+    "maxvit-XL": (
+        "configs/vision/backbones_imagenet.py:maxvit-XL",
+        {"v5p:4x4x4": ["--config.mesh.data=-1", "--config.microbatches=2"]},
+    ),
     "bit-R152x4": (
         "configs/vision/bit_imagenet.py:R152x4",
         {"v5p:4x4x4": ["--config.mesh.data=-1", "--config.microbatches=4"]},
