@@ -26,7 +26,7 @@ def main(report: Path) -> None:
     order = sorted(scores, key=lambda mixer: statistics.mean(scores[mixer]))
     figure = Figure(figsize=(6.4, 2.6), dpi=160, facecolor=LIGHT.paper, layout="constrained")
     axes = figure.add_subplot()
-    dress(axes, LIGHT, "a MetaFormer of fashion_mnist by its mixer, each seed and their mean")
+    dress(axes, LIGHT, "accuracy by mixer: each seed, and the mean")
     for row, mixer in enumerate(order):
         runs = scores[mixer]
         mean, error = statistics.mean(runs), statistics.stdev(runs) / len(runs) ** 0.5
