@@ -36,7 +36,7 @@ def command(config: Path, workdir: Path, *flags: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0", "PYTHONPATH": os.pathsep.join(runs.PATHS)}
+    return os.environ | {"XLA_FLAGS": runs.xla_flags(1), "PYTHONPATH": os.pathsep.join(runs.PATHS)}
 
 
 def sweep(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:

@@ -28,7 +28,7 @@ def test_a_run_on_a_terminal(config, tmp_path):
     words = [sys.executable, "-c", start]
     words += [sys.executable, "-m", "txjax", "train", f"--config={config}", f"--workdir={tmp_path / 'run'}"]
     words += ["--config.num_steps=100000", "--config.model.width=64", "--config.log_every_steps=2"]
-    quick = {"XLA_FLAGS": "--xla_backend_optimization_level=0", "TERM": "xterm", "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    quick = {"XLA_FLAGS": runs.xla_flags(1), "TERM": "xterm", "JAX_ENABLE_COMPILATION_CACHE": "0"}
     variables = os.environ | quick | {"PYTHONPATH": os.pathsep.join(runs.PATHS)}
     process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables, start_new_session=True)
     os.close(theirs)

@@ -32,7 +32,7 @@ def long_run(config, tmp_path_factory) -> Path:
 def submit(cluster: Cluster, config: Path, workdir: Path, *flags: str) -> str:
     """Submits a job and returns its number."""
     words = [sys.executable, LAUNCHER, f"--config={config}", f"--workdir={workdir}", *flags]
-    environment = cluster.environment | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment = cluster.environment | {"XLA_FLAGS": runs.xla_flags(1)}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=workdir.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()[1].rstrip(":")
@@ -140,7 +140,7 @@ def test_a_sweep_submits_the_remaining_points(cluster, long_run, tmp_path):
     config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 4000}]\n")
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}", "--executor=slurm"]
     words += [f"--slurm=--python={sys.executable}", *LONG[1:]]
-    environment = cluster.environment | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment = cluster.environment | {"XLA_FLAGS": runs.xla_flags(1)}
 
     def sweep(code: int = 0) -> str:
         done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path)

@@ -112,7 +112,7 @@ def test_a_killed_workers_trial_resumes_and_counts_once(tmp_path):
     config, workdir = write(tmp_path, "1e-3", "1e-2"), tmp_path / "out"
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}"]
     words += ["--trials=3", "--heartbeat=1", "--no_prune"]
-    environment = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment = os.environ | {"XLA_FLAGS": runs.xla_flags(1)}
     environment |= {"PYTHONPATH": os.pathsep.join(runs.PATHS)}
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL)
     log, deadline = workdir / "trial-0000" / "metrics.jsonl", time.monotonic() + 600

@@ -260,7 +260,7 @@ sys.exit(train_together(points, [Path(folder) / str(i) for i in range(3)]).code)
 
 
 def start(config: Path, folder: Path) -> subprocess.Popen:
-    environment = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment = os.environ | {"XLA_FLAGS": runs.xla_flags(1)}
     environment |= {"PYTHONPATH": os.pathsep.join(runs.PATHS)}
     words = [sys.executable, "-c", KILLED, str(config), str(folder)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
