@@ -4,7 +4,9 @@ from txjax.data.answers import Answers
 from txjax.data.choices import Choices
 from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
+from txjax.data.detections import Detections
 from txjax.data.fingerprint import fingerprint
+from txjax.data.geometric import CenterCrop, Flip, PadCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
 from txjax.data.images import Images
 from txjax.data.languages import Bitext, InLanguage
 from txjax.data.limits import Limits
@@ -24,18 +26,7 @@ from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.token_labels import TokenLabels
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
-from txjax.data.transforms import (
-    CenterCrop,
-    Channels,
-    Flip,
-    Multiply,
-    PadCrop,
-    RandomErasing,
-    RandomResizedCrop,
-    Resize,
-    Stretch,
-    Transform,
-)
+from txjax.data.transforms import Channels, Multiply, RandomErasing, Transform
 
 __all__ = [
     "BPE",
@@ -53,6 +44,7 @@ __all__ = [
     "Count",
     "CutMix",
     "Dataset",
+    "Detections",
     "Flip",
     "Grouped",
     "Images",
@@ -74,6 +66,7 @@ __all__ = [
     "RandomErasing",
     "RandomResizedCrop",
     "Resize",
+    "ResizeWithin",
     "SentencePairs",
     "SentencePieceFile",
     "Sentences",

@@ -20,7 +20,7 @@ FILES = ("features.json", "dataset_info.json")  # the second also has a field `f
 NAMED_BY = ("pythonClassName", "python_class_name")  # protobuf reads both
 EXPECTED = "features of TFDS's own"
 
-_patching = threading.Lock()
+_patching = threading.RLock()  # a builder may find another set
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import logging
 from typing import Any
 
 import jax
@@ -11,13 +10,11 @@ import numpy as np
 from txjax.data import records
 from txjax.data.computed_labels import ComputedLabel
 from txjax.data.dataset import Example, Source, TFDSDataset
-from txjax.data.image_files import MODES, UnreadableImage, decode_image
+from txjax.data.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.mixing import Mixing
 from txjax.data.subset import Subset
 from txjax.data.transforms import Transform
 from txjax.types import UserError, config_field, require, spec
-
-logger = logging.getLogger(__name__)
 
 MEMORY = 256 << 20  # bytes of decoded images; a data set that fits is decoded once
 
@@ -65,17 +62,11 @@ class Images(TFDSDataset):
 
     def check(self) -> None:
         features = records.check(self.name, self.split, self.data_dir)
-        image = records.check_feature("data.image_feature", self.image_feature, features, ("Image",))
-        if np.dtype(image.np_dtype) != np.uint8:
-            raise UserError("data.image_feature", "images of uint8", f"images of {np.dtype(image.np_dtype)}")
+        check_pixels(self.image_feature, features)
         require("PIL", "pillow", "data.name")
         if (classes := self._classes(features)) != self.classes:
             raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
-        for field in ("mean", "std"):
-            if len(getattr(self, field)) not in (1, self.shape[2]):
-                raise UserError(f"data.{field}", f"1 or {self.shape[2]} numbers, one per channel", getattr(self, field))
-        if min(self.std) <= 0:
-            raise UserError("data.std", "numbers above 0", self.std)
+        check_normalisation(self.mean, self.std, self.shape[2])
         for transform in self.transforms:
             transform.check()
         if self.mix is not None:
@@ -108,23 +99,17 @@ class ImageSource:
         self._images = images
         self._feature = images.label_feature if images.label is None else images.label.feature
         where = images.name, images.split, images.data_dir
-        self._records = records.Records(*where, [self._feature], encoded=[images.image_feature])
-        stored = records.check(*where)[images.image_feature].shape[-1]
-        self._channels = stored if stored in MODES else 3
+        self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
+        self._normalised = Normaliser(images.mean, images.std, *images.shape[1:])
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
         self.fingerprint = self._records.fingerprint
-        self._left_out: set[int] = set()  # numbers of records that could not be decoded
         if images.subset is not None:
             labels = records.Records(*where, [self._feature])
             self._numbers = images.subset.choose(
-                lambda number: self._label(labels, number, labels[number]), len(labels), images.classes
+                lambda number: self._label(number, labels[number]), len(labels), images.classes
             )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
-        # (pixel / 255 - mean) / std as one product and one sum over whole rows, which is faster than over channels.
-        _, width, channels = images.shape
-        std, mean = (np.tile(np.broadcast_to(x, channels), width) for x in (images.std, images.mean))
-        self._scale, self._shift = (1 / (255 * std)).astype(np.float32), (-mean / std).astype(np.float32)
         self._kept: dict[int, tuple[np.ndarray | None, np.ndarray]] = {}
         first = self._decoded(0)[0]
         self._keeps = first is not None and len(self) * first.nbytes <= MEMORY
@@ -151,7 +136,7 @@ class ImageSource:
         }
 
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
-        """An image, transformed and normalized; its label, int32 []; whether it has both. Zeros for one left out."""
+        """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
         pixels, label = self._kept.get(index) or self._decoded(index)
         if self._keeps:
             self._kept[index] = pixels, label
@@ -163,10 +148,7 @@ class ImageSource:
             hint = "set data.shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"
             expected = f"{pixels.shape} as of {self._records.place(self._number(index))}"
             raise UserError("data.shape", expected, tuple(self._images.shape), hint=hint)
-        image = pixels.reshape(len(pixels), -1).astype(np.float32)
-        image *= self._scale
-        image += self._shift
-        return image.reshape(pixels.shape), label, bool(label >= 0)
+        return self._normalised(pixels), label, bool(label >= 0)
 
     def _number(self, index: int) -> int:
         """The number of an example's record."""
@@ -174,33 +156,15 @@ class ImageSource:
 
     def _decoded(self, index: int) -> tuple[np.ndarray | None, np.ndarray]:
         """An image as stored in the set, uint8 [H W C], and its label, int32 []. If None, it is left out."""
-        number, label = self._number(index), -1
-        try:
-            record = self._records[number]
-            label = self._label(self._records, number, record)
-            pixels = decode_image(record[self._images.image_feature], self._channels)
-        except (records.CorruptData, UnreadableImage) as error:
-            self._leave_out(number, error)
-            pixels = None
-        return pixels, np.array(label, np.int32)
+        number = self._number(index)
+        pixels, record = self._records[number]
+        return pixels, np.array(self._label(number, record) if record else -1, np.int32)
 
-    def _leave_out(self, number: int, error: Exception) -> None:
-        """Counts a record that cannot be decoded. Raises UserError, naming it, unless such records are skipped."""
-        place = f"{self._records.name}: {self._records.place(number)}"
-        if self._images.corrupt == "refuse":
-            if isinstance(error, records.CorruptData):  # no file inside the record, but the record itself
-                raise error
-            hint = '"skip" as data.corrupt leaves such images out'
-            raise UserError("data.corrupt", "images that can be decoded", f"{place}: {error}", hint=hint) from error
-        if number not in self._left_out:
-            self._left_out.add(number)
-            logger.warning("%s cannot be decoded and is left out (%d so far): %s", place, len(self._left_out), error)
-
-    def _label(self, source: records.Records, number: int, record: Example) -> int:
+    def _label(self, number: int, record: Example) -> int:
         """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
         value, compute = record[self._feature], self._images.label
         label = int(value) if compute is None else compute(value)
         if not -1 <= label < self._images.classes:
-            expected = f"labels from 0 to {self._images.classes - 1} in {source.name}, or -1 for none"
-            raise UserError("data.label_feature", expected, f"{label} in {source.place(number)}")
+            expected = f"labels from 0 to {self._images.classes - 1} in {self._records.name}, or -1 for none"
+            raise UserError("data.label_feature", expected, f"{label} in {self._records.place(number)}")
         return label

@@ -34,6 +34,7 @@ BATCH_KEYS: dict[str, Key] = {
     "start": ("B", "int32", "index in `tokens` of an answer's first token"),
     "end": ("B", "int32", "index in `tokens` of an answer's last token"),
     "image": ("B H W C", "float32", "pixels, normalised by the dataset"),
+    "extent": ("B 2", "int32", "rows and columns of `image` that are not padding, which is below and to the right"),
     "boxes": ("B N 4", "float32", "top, left, bottom, right of each box, as fractions of the image's height and width"),
     "box_labels": ("B N", "int32", "class of each box; -1 = padding"),
     "masks": ("B N H W | B H W", "int32", "1 inside each object, else 0; or the class of each pixel, -1 = ignore"),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.transforms import Transform, to_array, to_picture
+from txjax.data.pixels import to_array, to_picture
+from txjax.data.transforms import Transform
 from txjax.types import config_field, require
 
 GREY = 128  # fills pixels from outside the image

@@ -22,7 +22,7 @@ from txjax.data import feature_classes
 from txjax.data.disk_cache import cache_dir, lock
 from txjax.types import RunError, UserError, near_misses
 
-EMBEDDED = ("txjax_python_text", "txjax_digits")
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
@@ -68,7 +68,9 @@ def find(name: str, data_dir: str | None) -> Any:
     tfds = _tfds()
     root = folder(name, data_dir)
     if _base(name) in EMBEDDED:  # importing a builder registers it
-        importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
+        module = importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
+        if (config := re.match("[^/:]*/([^:]*)", name)) and hasattr(module.Builder, "add_config"):
+            module.Builder.add_config(config[1], data_dir)
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
     try:

@@ -1,0 +1,162 @@
+"""Images with boxes and masks: padded, transformed together, refused or left out; the canvases that ship."""
+
+import logging
+
+import made_scenes
+import numpy as np
+import pytest
+from made_photos import file
+from scipy import ndimage
+
+from txjax.data import Detections, Flip, Images, ResizeWithin, eval_batches, records
+from txjax.types import UserError
+
+INSIDE = (0.25, 0.125, 0.75, 0.5)
+
+
+def scene(boxes, height=8, width=16, masks=None, content=None):
+    """A record: grey pixels, and in `instances` the boxes' own numbers."""
+    instances = np.zeros((height, width), np.uint8)
+    for number, (top, left, bottom, right) in enumerate(boxes, 1):
+        instances[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = number
+    pixels = file(np.full((height, width), 51, np.uint8)) if content is None else content
+    return {"image": pixels, "instances": file(instances if masks is None else masks), "boxes": boxes}
+
+
+GOOD = [scene([INSIDE]), scene([]), scene([INSIDE, (0, 0.5, 1, 1)], 12, 8)]
+BAD = {
+    "outside": (scene([(0.5, 0.5, 1.25, 1)]), "a box that is not inside it"),
+    "inverted": (scene([(0.5, 0.75, 1, 0.25)]), "a box that is not inside it"),
+    "no area": (scene([(0.5, 0.25, 0.5, 0.75)]), "a box that is not inside it"),
+    "not a number": (scene([INSIDE]) | {"boxes": [(float("nan"), 0, 1, 1)]}, "a box that is not inside it"),
+    "too many": (scene([INSIDE] * 4), "too many objects"),
+    "masks of another size": (scene([INSIDE], masks=np.zeros((4, 4), np.uint8)), "masks of another size"),
+    "damaged": (scene([INSIDE], content=b"nothing"), "cannot be decoded"),
+}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    return made_scenes.prepare(tmp_path_factory.mktemp("good"), GOOD)
+
+
+@pytest.fixture(scope="module")
+def bad_dir(tmp_path_factory):
+    return made_scenes.prepare(tmp_path_factory.mktemp("bad"), [GOOD[0], *(record for record, _ in BAD.values())])
+
+
+def scenes(data_dir, **fields):
+    sizes = dict(shape=(12, 20, 1), classes=3, objects=3, masks_feature="instances", mean=(0.0,), std=(1.0,))
+    return Detections("made_scenes", data_dir=data_dir, **sizes | fields)
+
+
+def test_an_example_is_padded_below_and_to_the_right(data_dir):
+    data = scenes(data_dir)
+    source = data.open()
+    for index, (height, width, count) in enumerate([(8, 16, 1), (8, 16, 0), (12, 8, 2)]):
+        example = source.example(index, 0, np.random.default_rng(0))
+        assert {key: (x.shape, x.dtype) for key, x in example.items()} == {
+            key: (x.shape, x.dtype) for key, x in data.spec().items() if key != "id"
+        }
+        assert list(example["extent"]) == [height, width] and example["weights"] == 1
+        pixels = np.zeros((12, 20))
+        pixels[:height, :width] = 0.2
+        np.testing.assert_allclose(example["image"][..., 0], pixels, atol=1e-6)
+        assert list(example["box_labels"]) == [*range(count), *[-1] * (3 - count)]
+        assert not example["boxes"][count:].any() and not example["masks"][count:].any()
+        for box, mask in zip(example["boxes"][:count], example["masks"], strict=False):
+            top, left, bottom, right = (box * [12, 20, 12, 20]).round().astype(int)
+            wanted = np.zeros((12, 20))
+            wanted[top:bottom, left:right] = 1
+            np.testing.assert_array_equal(mask, wanted)
+
+
+def test_transforms_move_boxes_and_masks(data_dir):
+    flipped = scenes(data_dir, transforms=(Flip(),)).open()
+    boxes = [flipped.example(0, 0, np.random.default_rng(i))["boxes"][0] * [12, 20, 12, 20] for i in range(20)]
+    found = {tuple(box.round(4)) for box in boxes}
+    assert found == {(2, 2, 6, 8), (2, 8, 6, 14)}
+    twice = scenes(data_dir, transforms=(ResizeWithin((16,), 32),), shape=(32, 32, 1)).open()
+    example = twice.example(0, 0, np.random.default_rng(0))
+    np.testing.assert_allclose(example["boxes"][0] * 32, (4, 4, 12, 16))
+    assert list(example["extent"]) == [16, 32] and example["masks"][0].sum() == 8 * 12
+
+
+@pytest.mark.parametrize("index", range(1, len(BAD) + 1), ids=list(BAD))
+def test_a_record_that_cannot_be_used_is_a_line_or_left_out(index, bad_dir, caplog):
+    _, why = list(BAD.values())[index - 1]
+    with pytest.raises(UserError) as error:
+        scenes(bad_dir).open().example(index, 0, np.random.default_rng(0))
+    said = str(error.value)
+    assert "\n" not in said and said.startswith("data.corrupt: expected") and f"record {index}" in said, said
+    caplog.set_level(logging.WARNING)
+    example = scenes(bad_dir, corrupt="skip").open().example(index, 0, np.random.default_rng(0))
+    assert example["weights"] == 0 and not example["image"].any() and (example["box_labels"] == -1).all()
+    assert why in caplog.text and "(1 so far)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        (dict(classes=4), "data.classes", "the 3 classes"),
+        (dict(boxes_feature="instances"), "data.boxes_feature", "Sequence"),
+        (dict(boxes_feature="places"), "data.boxes_feature", "bbox"),
+        (dict(masks_feature="objects"), "data.masks_feature", "Image"),
+        (dict(shape=(7, 20, 1)), "data.shape", "at least (8, 16, 1)"),
+        (dict(shape=(12, 20, 3)), "data.shape", "Channels(count)"),
+        (dict(mean=(0.1, 0.2)), "data.mean", "1 or 1 numbers"),
+        (dict(objects=2, split="test"), "data.split", "train"),
+    ],
+)
+def test_mistakes_are_one_line(fields, field, said, data_dir):
+    with pytest.raises(UserError) as error:
+        scenes(data_dir, **fields).open()
+    assert str(error.value).startswith(field) and said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_canvases_have_the_boxes_masks_and_counts_of_what_they_show():
+    data = Detections("txjax_canvases", split="test", masks_feature="instances", std=(1.0,), mean=(0.0,))
+    source = data.open()
+    counts = records.Records("txjax_canvases", "test", None, ["count"])
+    assert len(source) == 500 and data.class_names() == tuple("0123456789")
+    seen, noise = np.zeros(4, int), []
+    for batch in eval_batches(source, batch_size=100):
+        for row in range(100):
+            number = int(batch["id"][row])
+            labels, masks = batch["box_labels"][row], batch["masks"][row].astype(bool)
+            count = (labels >= 0).sum()
+            seen[count] += 1
+            assert counts[number]["count"] == count and masks.sum(0).max() <= 1
+            for box, mask in zip(batch["boxes"][row][:count] * 64, masks, strict=False):
+                rows, columns = ndimage.find_objects(mask.astype(int))[0]
+                np.testing.assert_allclose(box, [rows.start, columns.start, rows.stop, columns.stop], atol=1e-4)
+                assert max(box[2] - box[0], box[3] - box[1]) <= 24
+            noise.append(batch["image"][row][~masks.any(0)].std())
+    assert seen[0] == 0 and seen[1:].min() > 130
+    assert 0.07 < np.mean(noise) < 0.11  # |normal| of deviation 0.15 deviates by 0.6 of that
+
+
+def test_canvases_of_another_set_and_as_counting(tfds_dir, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
+    name = "txjax_canvases/fashion_mnist"
+    assert Detections(name).class_names()[8] == "Bag"
+    counting = Images(name, split="test", shape=(64, 64, 1), classes=4, label_feature="count").open()
+    assert {int(counting.example(i, 0, np.random.default_rng(0))["label"]) for i in range(30)} == {1, 2, 3}
+    with pytest.raises(UserError, match=r"data\.name: expected .*fashion_mnists"):
+        Detections("txjax_canvases/fashion_mnists").check()
+    with pytest.raises(UserError, match=r"data\.name: expected a feature of kind Image"):
+        Detections("txjax_canvases/tiny_shakespeare").check()
+
+
+def test_a_set_of_photographs(tfds_dir):
+    data = Detections(
+        "bccd",
+        data_dir=str(tfds_dir),
+        split="test",
+        shape=(96, 128, 3),
+        classes=3,
+        objects=40,
+        transforms=(ResizeWithin((96,), 128),),
+    )
+    batch = next(eval_batches(data.open(), batch_size=4))
+    assert (batch["extent"] == [96, 128]).all() and (batch["box_labels"] >= 0).sum(1).min() > 0
