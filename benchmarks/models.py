@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.data import Bytes, Dataset, Images, NextTokenWindows, Pairs, TextWindows
+from txjax.data import Bytes, Dataset, Detections, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import ConvNeXt, Model, Stage, Swin, shifted_windows
+from txjax.models import DETR, ConvNeXt, Model, ResNet, Stage, Swin, shifted_windows
 from txjax.models.text.bert import Bert
 from txjax.models.text.deberta import deberta_v3
 from txjax.models.text.decoder import gpt, llama
@@ -18,14 +18,25 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import (
     Classes,
     FirstToken,
+    FrozenBatchNorm,
     LayerNorm,
     Learned,
     MeanTokens,
     NormedPool,
+    ObjectBoxes,
     PatchEmbedding,
     ReplacedTokens,
+    ResidualStem,
 )
-from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Objective, ReplacedToken
+from txjax.objectives import (
+    Classification,
+    CrossEntropy,
+    MaskedToken,
+    NextToken,
+    Objective,
+    ReplacedToken,
+    SetPrediction,
+)
 from txjax.optim import AdamW
 from txjax.train.state import batch_spec
 
@@ -39,6 +50,17 @@ SIZES: dict[str, dict[str, Any]] = {
     "deberta": dict(vocab=8192, length=256, width=384, depth=6, heads=6, batch=8),
     "swin": dict(image=112, patch=4, side=7, classes=10, width=64, depths=(2, 2, 6, 2), heads=2, batch=8),
     "convnext": dict(image=112, patch=4, classes=10, width=64, depths=(3, 3, 9, 3), batch=8),
+    "detr": dict(
+        image=128,
+        stages=((64, 2), (128, 2), (256, 2)),
+        queries=20,
+        objects=8,
+        classes=10,
+        width=128,
+        depth=3,
+        heads=4,
+        batch=8,
+    ),
 }
 
 
@@ -46,6 +68,14 @@ def experiment(name: str, size: dict[str, Any], dtype: str) -> Experiment:
     """One of `SIZES` or `llama` in this size; DeBERTa is version 3."""
     size = dict(size)
     batch, optimizer = size.pop("batch"), AdamW(weight_decay=0.1)
+    if name == "detr":
+        image, classes, objects = (size.pop(field) for field in ("image", "classes", "objects"))
+        stages = tuple(Stage(*stage) for stage in size.pop("stages"))
+        stem = ResidualStem(channels=stages[0].width // 4)
+        backbone = ResNet(stages=stages, stem=stem, norm=FrozenBatchNorm(), dtype=dtype)
+        model = DETR(backbone=backbone, **size, head=ObjectBoxes(classes), dtype=dtype)
+        data = Detections(name="txjax_canvases", shape=(image, image, 3), classes=classes, objects=objects)
+        return Experiment(model=model, objective=SetPrediction(), data=data, optimizer=optimizer, batch_size=batch)
     if "image" in size:
         image = size.pop("image")
         model = of_images(name, image, size, dtype)
@@ -117,6 +147,12 @@ def noise(
     def fill(key: str, x: jax.ShapeDtypeStruct) -> np.ndarray:
         if key == "id":
             return np.arange(x.size, dtype=x.dtype).reshape(x.shape)
+        if key == "boxes":
+            return np.sort(rng.uniform(size=(*x.shape[:-1], 2, 2)), -2).reshape(x.shape).astype(x.dtype)
+        if key == "box_labels":
+            return rng.integers(-1, classes, x.shape, x.dtype)
+        if key == "extent":
+            return np.broadcast_to(np.array(spec["image"].shape[-3:-1], x.dtype), x.shape)
         if key in ("weights", "segments", "source_segments"):
             return np.ones(x.shape, x.dtype)
         if key in limits and np.issubdtype(x.dtype, np.integer):

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch_detr as detr  # in this folder, as the next five
 import torch_electra as electra
-import torch_encoder_decoder as encoder_decoder  # in this folder, as the next four
+import torch_encoder_decoder as encoder_decoder
 import torch_vision as vision
 from torch import nn
 from torch_block import Block
@@ -133,6 +134,7 @@ KINDS: dict[str, type[nn.Module]] = {
     "deberta": Deberta,
     "swin": vision.Swin,
     "convnext": vision.ConvNeXt,
+    "detr": detr.DETR,
 }
 
 
@@ -141,6 +143,8 @@ def made_up(kind: str, size: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     batch = size["batch"]
     if "source" in size:
         return encoder_decoder.made_up(size)
+    if kind == "detr":
+        return detr.made_up(size)
     if "image" in size:
         return torch.randn(batch, 3, size["image"], size["image"]), torch.randint(0, size["classes"], (batch,))
     vocab = min(size["vocab"], 1000)

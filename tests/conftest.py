@@ -20,6 +20,7 @@ from filelock import FileLock
 import programs
 import runs
 import tiers
+import typed
 
 # Workers of one test run share the cache: data sets are prepared once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
@@ -34,6 +35,8 @@ TFDS = ROOT.parent / "shared" / "tfds"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the number of devices, before JAX counts them."""
+    if "slow" not in tiers.named(config.option.markexpr):
+        typed.install()
     several = "mesh" in tiers.named(config.option.markexpr)
     os.environ["XLA_FLAGS"] = runs.xla_flags(8 if several else 1)
     if not several:

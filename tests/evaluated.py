@@ -68,6 +68,28 @@ class PictureSource:
         return found | {"label": np.int32(LABELS[index] % self.data.classes)}
 
 
+@dataclasses.dataclass
+class Scenes(Pictures):
+    """The same images with two objects each: the left half, and padding."""
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        objects = {"boxes": spec((2, 4), "float32"), "box_labels": spec((2,), "int32")}
+        image = {"image": spec((4, 4, 1), "float32"), "masks": spec((2, 4, 4), "int32")}
+        return {"id": spec((), "int32"), "weights": spec((), "float32")} | image | objects
+
+    def open(self) -> "SceneSource":
+        return SceneSource(self)
+
+
+class SceneSource(PictureSource):
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        masks = np.zeros((2, 4, 4), np.int32)
+        masks[0, :, :2] = 1
+        boxes = np.array([[0, 0, 1, 0.5], [0, 0, 0, 0]], np.float32)
+        objects = {"boxes": boxes, "box_labels": np.asarray([0, -1], np.int32)}
+        return {"image": IMAGES[index], "weights": np.ones((), np.float32), "masks": masks} | objects
+
+
 TAGS = ("O", "B-name", "I-name", "B-place", "I-place")
 TAGGED = np.random.default_rng(3).integers(0, len(TAGS), (N, 6)).astype(np.int32)
 WEIGHED = (np.random.default_rng(4).uniform(size=(N, 6)) < 0.8).astype(np.float32)

@@ -22,15 +22,21 @@ from txjax.models.model import Model
 from txjax.models.text.bert import Bert
 from txjax.models.transformer import Part
 from txjax.models.vision.max_vit import MaxViTStem
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.vit import ViT
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import (
+    MLP,
     Classes,
     ConvEmbedding,
     DepthwiseConv,
+    GroupNorm,
     GroupNormRelu,
     Head,
     Heads,
     MeanTokens,
     NormedConvEmbedding,
+    ObjectBoxes,
     PatchEmbedding,
     ReplacedTokens,
     StartEnd,
@@ -45,6 +51,15 @@ from made import filled, on_jax
 V = 13
 B = 3
 L = 5
+TOKENIZER: dict[str, Any] = {
+    "width": 4,
+    "depth": 1,
+    "multipliers": (1, 2),
+    "codes": 5,
+    "code_size": 3,
+    "channels": 1,
+    "norm": GroupNorm(groups=2),
+}
 # Values for fields without a default, and for parts that are None by default but that some objective needs.
 FIELDS: dict[str, Any] = {
     "vocab": V,
@@ -58,10 +73,16 @@ FIELDS: dict[str, Any] = {
     "decoder_depth": 1,
     "decoder_heads": 2,
     "stages": (Stage(8, 1, 2), Stage(16, 1, 4)),
+    "backbone": MetaFormer(stages=(Stage(8, 1),), stem=ConvEmbedding()),
+    "queries": 4,
+    "encoder": ViT(patch=2, width=8, depth=2, heads=2),
     "teacher": Bert(vocab=V, width=8, depth=1, heads=2),
     "objective": MaskedToken(mask_id=0, vocab=V),
     "generator": Bert(vocab=V, width=8, depth=2, heads=2),
     "discriminator": Bert(vocab=V, width=8, depth=2, heads=2, head=ReplacedTokens()),
+    "codes": 5,
+    "tokenizer": VQTokenizer(**TOKENIZER),
+    "classes": 3,
     "tasks": {"images": Classes(3, MeanTokens()), "texts": Classes(3, MeanTokens())},
 }
 # What some need instead or too; and which keys a task's rows have.
@@ -74,6 +95,10 @@ OWN: dict[str, Any] = {
     "MetaFormer": {"stem": ConvEmbedding(stride=1)},
     "CvT": {"stem": NormedConvEmbedding(side=3, stride=1, padding=1)},
     "RepLKNet": {"stem": ConvEmbedding(stride=1), "sides": (3, 3)},
+    "ResNet": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNorm(groups=2)},
+    "VQTokenizer": TOKENIZER,
+    "SAM": {"mlp": MLP(activation="relu")},
+    "PromptedMasks": {"clicks": 2, "refinements": 1},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}
@@ -86,6 +111,7 @@ HEADS: dict[str, Head] = {
     "TokenClassification": TokenClasses(V),
     "Spans": StartEnd(),
     "MultipleChoice": Classes(1, MeanTokens()),
+    "SetPrediction": ObjectBoxes(3),
     "WithNextToken": Heads({"task": Classes(3, MeanTokens()), "text": Tied()}),
 }
 
@@ -135,6 +161,10 @@ def batch(*examples: int) -> dict[str, jax.Array]:
         "start": np.asarray([r.integers(0, 3) for r in rng], np.int32),
         "end": np.asarray([r.integers(3, L) for r in rng], np.int32),
         "value": np.asarray([r.normal() for r in rng], np.float32),
+        "extent": np.stack([r.integers(1, 5, 2) for r in rng]).astype(np.int32),
+        "boxes": np.stack([np.sort(r.uniform(size=(3, 2, 2)), 1).reshape(3, 4) for r in rng]).astype(np.float32),
+        "box_labels": np.stack([np.append(r.integers(0, 3, 2), -1) for r in rng]).astype(np.int32),
+        "masks": np.stack([r.integers(0, 2, (3, 4, 4)) for r in rng]).astype(np.int32),
     }
     return on_jax(whole | {"weights": real, "weights_by_token": np.tile(real[:, None], (1, L))})
 
@@ -146,8 +176,8 @@ def fitted(model: Any, objective: Objective, *examples: int) -> dict[str, jax.Ar
         rows = {task: {"id", "label", "weights"} | keys for task, keys in OF_TASK.items()}
         return {"id": whole["id"]} | {f"{task}/{k}": whole[k][:, None] for task, keys in rows.items() for k in keys}
     by_token = whole.pop("weights_by_token")
-    whole = {key: x for key, x in whole.items() if key in takes(model) or key not in takes(*MODELS)}
     needs = set(objective.required_keys)
+    whole = {key: x for key, x in whole.items() if key in takes(model) | needs or key not in takes(*MODELS)}
     return whole | {"weights": by_token} if "tokens" in needs and not needs & BY_EXAMPLE else whole
 
 
@@ -206,6 +236,7 @@ def pairs(kind: type) -> list[Pair]:
 SUITED = {
     "Bert Distillation",
     "Bert MaskedToken",
+    "Bert MaskedVisualTokens",
     "Bert Classification",
     "Bert Regression",
     "Bert MultipleChoice",
@@ -216,11 +247,16 @@ SUITED = {
     "BiT Regression",
     "ConvNet Classification",
     "ConvNet Regression",
+    "ConvNet SetPrediction",
     "ConvNeXt Classification",
     "ConvNeXt Regression",
     "CvT Classification",
     "CvT Regression",
+    "DETR Classification",
+    "DETR Regression",
+    "DETR SetPrediction",
     "Deberta MaskedToken",
+    "Deberta MaskedVisualTokens",
     "Deberta Classification",
     "Deberta Distillation",
     "Deberta Regression",
@@ -247,6 +283,8 @@ SUITED = {
     "RecurrentEncoderDecoder SpanCorruption",
     "RepLKNet Classification",
     "RepLKNet Regression",
+    "ResNet Classification",
+    "ResNet Regression",
     "ReversibleDecoder Classification",
     "ReversibleDecoder NextToken",
     "ReversibleDecoder Regression",
@@ -254,11 +292,14 @@ SUITED = {
     "ReversibleDecoder Spans",
     "ReversibleDecoder TokenClassification",
     "ReversibleDecoder WithNextToken",
+    "SAM PromptedMasks",
     "SharedTrunk Several",
     "Swin Classification",
     "Swin Regression",
     "ViT Classification",
     "ViT Regression",
+    "ViT SetPrediction",
+    "VQTokenizer VQReconstruction",
 }
 
 
@@ -275,7 +316,8 @@ def test_objective_states_its_needs(kind: type[Objective]) -> None:
     for keys in itertools.product(*(need.split(" | ") for need in needs)):
         assert {part_of(key)[1] for key in keys} <= set(BATCH_KEYS) and not missing_keys(needs, keys)
         if not isinstance(objective, Several):
-            assert objective.inputs(dict.fromkeys(keys, jnp.zeros((1, 8))))
+            given = {"image": jnp.zeros((1, 4, 4, 1)), "label": jnp.zeros(1, jnp.int32)}
+            assert objective.inputs({key: given.get(key, jnp.zeros((1, 8))) for key in keys})
 
 
 @pytest.mark.parametrize("kind", MODELS)

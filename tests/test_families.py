@@ -21,7 +21,9 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.nn import Attention, Mixer
+from txjax.models.model import models_inside
+from txjax.nn import Attention, DepthwiseConv, Mixer, ParallelKernels, Periods
+from txjax.objectives import PromptedMasks
 from txjax.optim import Constant
 from txjax.plan.minimum import least
 from txjax.sharding import Mesh
@@ -36,7 +38,7 @@ from txjax.tree import walk
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
-EMBEDDED = {"txjax_python_text", "txjax_digits"}
+EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases"}
 SMALL = {
     "width": 16,
     "depth": 2,
@@ -46,6 +48,7 @@ SMALL = {
     "decoder_heads": 2,
     "dropout": 0.0,
 }
+INSIDE = ("generator", "discriminator", "encoder")
 SMALL_TEACHER = {"width": 16, "depth": 3, "heads": 4}
 B = 32
 STEPS = 4
@@ -90,11 +93,7 @@ def sources() -> list[str]:
 def family_of(experiment: Experiment) -> str:
     """The family of a config, as text."""
     model = experiment.model
-    words = [
-        type(part).__name__
-        for part in (model, experiment.objective, model.adapter, getattr(model, "head", None))
-        if part
-    ]
+    words = [type(part).__name__ for part in (model, experiment.objective, model.adapter) if part]
     attention = getattr(model, "attention", None)
     words += ["in turn"] * isinstance(attention, tuple)
     words += [type(attention).__name__] * (isinstance(attention, Mixer) and not isinstance(attention, Attention))
@@ -114,6 +113,8 @@ def tiny(family: str) -> Experiment:
     objective = experiment.objective
     if (teacher := getattr(objective, "teacher", None)) is not None:
         objective = dataclasses.replace(objective, teacher=teacher.clone(**SMALL_TEACHER))
+    if isinstance(objective, PromptedMasks):
+        objective = dataclasses.replace(objective, clicks=1, refinements=1)
     return dataclasses.replace(
         experiment,
         model=small(model),
@@ -133,7 +134,11 @@ def tiny(family: str) -> Experiment:
 def small(model: Any) -> Any:
     """The model in small, and those that it trains together."""
     sizes: dict[str, Any] = {name: value for name, value in SMALL.items() if hasattr(model, name)}
-    sizes |= {name: small(getattr(model, name)) for name in ("generator", "discriminator") if hasattr(model, name)}
+    sizes |= {name: small(inner) for name, inner in models_inside(model) if name in INSIDE}
+    if "encoder" in sizes:
+        sizes["encoder"] = sizes["encoder"].clone(patch=2 * sizes["encoder"].patch)  # a quarter of the patches
+    if isinstance(getattr(model, "stack", None), Periods):
+        sizes["depth"] = len(model.attentions())
     if isinstance(stages := getattr(model, "stages", None), tuple):
         depths = len(model.attentions()), 2
         sizes["stages"] = tuple(
@@ -142,7 +147,10 @@ def small(model: Any) -> Any:
     if hasattr(model, "stack"):
         sizes["stack"] = model.stack.clone(unroll=1)  # compiles one layer where it may
     if hasattr(model, "sides"):
-        sizes["sides"] = tuple(7 for _ in sizes["stages"])
+        sizes["sides"] = tuple(5 for _ in sizes["stages"])
+        sizes["attention"] = model.attention.clone(kernel=ParallelKernels(small=3))
+    if isinstance(getattr(model, "attention", None), DepthwiseConv):
+        sizes["attention"] = model.attention.clone(side=3)  # a program on CPUs grows with the kernel
     if getattr(getattr(model, "block", None), "drop_path", 0.0):
         sizes["block"] = model.block.clone(drop_path=0.0)
     return model.clone(**sizes)

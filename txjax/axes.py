@@ -6,6 +6,7 @@ from typing import Any
 Names = tuple[str | None, ...]
 
 STACKED = "layers"
+KIND = "kind_"  # and a number: the layers of a period, in paths (`nn.Periods`)
 COPIES = (STACKED, "experts")  # axes along which parameters of equal modules are stacked
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from txjax.data import CenterCrop, Flip, PadCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
+from txjax.data import CenterCrop, Either, Flip, PadCrop, RandomCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
 from txjax.data.detections import Scene
 from txjax.data.views import View
 from txjax.types import UserError
@@ -16,6 +16,8 @@ TRANSFORMS = [
     CenterCrop(28),
     RandomResizedCrop(32, area=(0.2, 0.8)),
     ResizeWithin((24, 50), longest=60),
+    RandomCrop(20, 45),
+    Either((Flip(),), (RandomCrop(20, 45), Flip())),
 ]
 
 

@@ -13,17 +13,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import HELD, Net, Pictures, Tagged, Tagger, measure
+from evaluated import HELD, Net, Pictures, Scenes, Tagged, Tagger, measure
 
 import txjax.eval
 from txjax import tree
 from txjax.data import NextTokenWindows, Pairs
 from txjax.eval import Context, Evaluator
 from txjax.experiment import Experiment
+from txjax.models import DETR, MetaFormer, Stage
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.models.vision.mae import MAE
-from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification
+from txjax.models.vision.mask_git import mask_git
+from txjax.models.vision.sam import SAM
+from txjax.models.vision.vit import ViT
+from txjax.models.vision.vq_tokenizer import VQTokenizer
+from txjax.nn import MLP, ConvEmbedding, GroupNorm, ObjectBoxes
+from txjax.objectives import (
+    Classification,
+    MaskedPatch,
+    MaskedVisualTokens,
+    NextToken,
+    PromptedMasks,
+    SetPrediction,
+    TokenClassification,
+    VQReconstruction,
+)
+from txjax.optim import AdamW, train_all_but
 from txjax.sharding import Mesh
 from txjax.train.check import check
 from txjax.train.traced import with_values
@@ -38,8 +54,23 @@ WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)
 PATHS = Pairs("txjax_python_text", "validation", None, "{path}", "{path}", source_length=8, length=6)
 TRANSLATOR = EncoderDecoder(vocab=258, width=8, depth=1, heads=1)
 PAINTER = MAE(patch=2, width=8, depth=1, heads=2, decoder_width=8, decoder_depth=1, decoder_heads=2)
+TOKENIZER = VQTokenizer(
+    width=4, depth=1, multipliers=(1, 2), codes=5, code_size=3, channels=1, norm=GroupNorm(groups=2)
+)
+VISUAL = MaskedVisualTokens(tokenizer=TOKENIZER, classes=3)
+DETECTOR = DETR(
+    backbone=MetaFormer(stages=(Stage(8, 1),), stem=ConvEmbedding()),
+    queries=2,
+    width=8,
+    depth=1,
+    heads=2,
+    head=ObjectBoxes(3),
+)
+SEGMENTER = SAM(
+    encoder=ViT(patch=2, width=8, depth=1, heads=2), width=8, depth=1, heads=2, mlp=MLP(hidden=8, activation="relu")
+)
 # Values for the fields of an evaluator that make it fast.
-FIELDS = {"length": 3, "max_train": 30, "count": 4, "translations": Pictures()}
+FIELDS = {"length": 3, "max_train": 30, "count": 4, "clicks": 2, "translations": Pictures()}
 # Without their package, and on data that no embedded set has: each has a test file of its own.
 ELSEWHERE = {"ExtractedAnswers"} | ({"Entities"} if importlib.util.find_spec("seqeval") is None else set())
 RUNS = {
@@ -47,17 +78,46 @@ RUNS = {
     "pairs": Experiment(model=TRANSLATOR, objective=NextToken(), data=PATHS, batch_size=16),
     "classes": Experiment(model=Net(), objective=Classification(), data=Pictures(split="train"), batch_size=16),
     "words": Experiment(model=Tagger(), objective=TokenClassification(), data=Tagged(), batch_size=16),
+    "objects": Experiment(model=SEGMENTER, objective=PromptedMasks(1, 0), data=Scenes(), batch_size=16),
+    "boxes": Experiment(model=DETECTOR, objective=SetPrediction(), data=Scenes(), batch_size=16),
     "patches": Experiment(model=PAINTER, objective=MaskedPatch(), data=Pictures(), batch_size=16),
+    "codes": Experiment(model=TOKENIZER, objective=VQReconstruction(), data=Pictures(), batch_size=16),
+    "visual": Experiment(
+        model=mask_git(5, 3, 4, width=8, depth=1, heads=2),
+        objective=VISUAL,
+        data=Pictures(),
+        optimizer=AdamW(groups=train_all_but("tokenizer/.*")),
+        batch_size=16,
+    ),
 }
-EXAMPLES = {"text": TEXT, "pairs": PATHS, "classes": Pictures(), "words": Tagged(), "patches": Pictures()}
+# Runs that are for these evaluators alone, to save time.
+ALONE = {
+    "boxes": {"AveragePrecision", "DetectedObjects"},
+    "codes": {"CodebookUsage", "Reconstructions"},
+    "visual": {"ClassSamples"},
+}
+EXAMPLES = {
+    "text": TEXT,
+    "pairs": PATHS,
+    "classes": Pictures(),
+    "words": Tagged(),
+    "objects": Scenes(),
+    "boxes": Scenes(),
+} | dict.fromkeys(("patches", "codes", "visual"), Pictures())
 
 
 def variables_of(name: str):
     if name in ("classes", "words"):
         return HELD
     tokens, image = np.zeros((1, 4), np.int32), np.zeros((1, 4, 4, 1), np.float32)
-    given = {"text": [tokens], "pairs": [tokens, tokens], "patches": [image]}[name]
-    return jax.tree.map(jnp.asarray, variables(RUNS[name].model, *given))
+    given = {"text": [tokens], "pairs": [tokens, tokens], "visual": [tokens]} | dict.fromkeys(
+        ("patches", "codes", "objects", "boxes"), [image]
+    )
+    more = {"mask": np.zeros((1, 1, 8, 8), np.float32)} if name == "objects" else {}
+    made = jax.tree.map(jnp.asarray, variables(RUNS[name].model, *given[name], **more))
+    if name == "visual":
+        made["params"]["tokenizer"] = variables_of("codes")["params"]
+    return made
 
 
 def kinds() -> list[type[Evaluator]]:
@@ -77,6 +137,8 @@ def build(kind: type[Evaluator], name: str, **fields) -> Evaluator:
 
 def suits(kind: type[Evaluator], name: str) -> bool:
     """Whether the run passes with it. Pairs are for evaluators that read sources; the others have the other text."""
+    if kind.__name__ not in ALONE.get(name, {kind.__name__}):
+        return False
     evaluator = build(kind, name)
     if name == "pairs" and "source_tokens" not in evaluator.required_keys(RUNS[name].objective):
         return False

@@ -13,7 +13,8 @@ from txjax.eval import Reconstructions
 from txjax.eval.pictures import GAP, SIDE, grid
 from txjax.eval.reconstructions import GREY, unnormalised
 from txjax.experiment import Experiment
-from txjax.objectives import Classification, MaskedPatch
+from txjax.nn import Quantised
+from txjax.objectives import Classification, MaskedPatch, VQReconstruction
 from txjax.objectives.masked_patch import normalised
 from txjax.train.check import check
 from txjax.types import UserError
@@ -68,6 +69,21 @@ def test_masked_reconstructed_original(tmp_path, target):
     assert np.abs(painted - expected)[~seen].max() <= 1
 
 
+class Halved:
+    """An autoencoder whose images are half the originals."""
+
+    def apply(self, variables, image, train):
+        return Quantised(image / 2, image, image, image)
+
+
+def test_decoded_original(tmp_path):
+    evaluation = Reconstructions(data=Pictures(), count=3)
+    assert measure(Halved(), VQReconstruction(), evaluation, folder=tmp_path) == {}
+    painted, original = tiles((tmp_path / "pictures" / "x" / "7.png").read_bytes(), 2, 3)
+    np.testing.assert_array_equal(original, bytes_of(IMAGES[:3]))
+    assert np.abs(painted - bytes_of(IMAGES[:3] / 2)).max() <= 1
+
+
 def test_unnormalised_undoes_normalised():
     patches = numbers(3, 4, 12)
     np.testing.assert_allclose(call(unnormalised, normalised(jnp.asarray(patches)), patches), patches, atol=1e-5)
@@ -81,5 +97,5 @@ def test_large_and_coloured_images_keep_their_pixels():
 
 def test_user_errors():
     evals = {"x": Reconstructions(data=Pictures())}
-    with pytest.raises(UserError, match=r"config.evals.x: expected a run whose objective is MaskedPatch"):
+    with pytest.raises(UserError, match=r"config.evals.x: expected a run whose objective is MaskedPatch or VQRec"):
         check(Experiment(model=Net(), objective=Classification(), data=Pictures(), evals=evals, batch_size=16))

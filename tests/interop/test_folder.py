@@ -19,6 +19,7 @@ from txjax.interop import huggingface
 from txjax.interop.huggingface.folder import FAMILIES
 from txjax.models import (
     MAE,
+    SAM,
     Bert,
     BiT,
     CvT,
@@ -34,6 +35,7 @@ from txjax.models import (
     t5,
     t5_v1_1,
     transformer,
+    windows_then_all,
 )
 from txjax.nn import (
     MLP,
@@ -57,11 +59,14 @@ from txjax.nn import (
     MaskedTokens,
     MeanTokens,
     NextSentence,
+    Periods,
     PlainMaskedTokens,
     Pooled,
     Pooler,
+    PositionedCrossAttention,
     PostNorm,
     PreNorm,
+    PreNormWithoutFinal,
     RelativeEmbeddings,
     ReplacedTokens,
     RMSNorm,
@@ -103,6 +108,16 @@ BIT: dict[str, Any] = {
     "norm": GroupNormRelu(groups=4),
     "attention": BottleneckConvs(eps=1e-8),
 }
+ENCODER = ViT(
+    **SMALL | {"norm": LayerNorm(), "depth": 4},
+    class_token=None,
+    positions=Learned(max_length=4),
+    attention=windows_then_all(2, window=1, side=2),
+    block=PreNormWithoutFinal(drop_path=0.1),
+    stack=Periods(remat="full"),
+)
+CROSS = PositionedCrossAttention(head_size=2)
+SEGMENTER = SAM(encoder=ENCODER, width=8, heads=2, cross=CROSS, mlp=MLP(hidden=6, activation="relu"), masks=2)
 BUCKETS = RelativeEmbeddings(max_distance=9, buckets=4, norm=LayerNorm(eps=1e-7))
 
 
@@ -181,6 +196,7 @@ MODELS = {
     "electra-alone": (Bert(**BERT, head=None), {"tokens": TOKENS}),
     "electra-masked": (Bert(**BERT, embed_width=4), {"tokens": TOKENS}),
     "cvt": (CvT(stages=CVT, attention=ConvAttention(norm=BatchNorm(group=2)), head=CLASSES), {"image": IMAGE}),
+    "sam": (SEGMENTER, {"image": SQUARE, "mask": jnp.asarray(numbers(2, 1, 8, 8))}),
     "bit": (BiT(**BIT, head=Classes(3, MeanTokens())), {"image": IMAGE}),
     "bit-features": (BiT(**BIT, head=Pooled(MeanTokens())), {"image": IMAGE}),
     "deberta": (Deberta(**TRANSLATED, positions=RelativeEmbeddings(max_distance=7)), {"tokens": TOKENS}),

@@ -123,6 +123,46 @@ def bit(**options: Any) -> Any:
     return transformers.BitConfig(**(sizes | options))
 
 
+def resnet(**options: Any) -> Any:
+    sizes = {"embedding_size": 6, "hidden_sizes": [8, 16, 28], "depths": [1, 3, 2], "num_labels": 5}
+    return transformers.ResNetConfig(**(sizes | options))
+
+
+def detr(**options: Any) -> Any:
+    sizes = {"d_model": 24, "encoder_layers": 1, "decoder_layers": 2, "num_queries": 5, "num_labels": 3}
+    inner = {"encoder_ffn_dim": 37, "decoder_ffn_dim": 37}
+    heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+    backbone = resnet(out_features=["stage3"], num_labels=2)
+    return transformers.DetrConfig(**(sizes | inner | heads | {"backbone_config": backbone} | options))
+
+
+def scenes(config: Any) -> dict[str, np.ndarray]:
+    """Two images of 45 x 70 pixels, of which the second has fewer rows and columns."""
+    mask = np.ones((2, 45, 70), np.int64)
+    mask[1, 29:] = mask[1, :, 41:] = 0
+    pixels = np.random.default_rng(2).normal(size=(2, config.num_channels, 45, 70))
+    return {"pixel_values": (pixels * mask[:, None]).astype(np.float32), "pixel_mask": mask}
+
+
+def sam(depth: int = 4, image: int = 80, **vision: Any) -> Any:
+    """An encoder of windows that do not divide the grid; all sizes differ."""
+    sizes = {"hidden_size": 24, "num_hidden_layers": depth, "num_attention_heads": 3, "mlp_dim": 31}
+    own = {"global_attn_indexes": [1, 3], "window_size": 4, "output_channels": 16, "num_pos_feats": 8}
+    both = {"image_size": image, "patch_size": 8}
+    return transformers.SamConfig(
+        vision_config=sizes | own | both | vision,
+        prompt_encoder_config={"hidden_size": 16, "mask_input_channels": 8} | both,
+        mask_decoder_config={"hidden_size": 16, "mlp_dim": 23, "num_attention_heads": 2, "iou_head_hidden_dim": 14},
+    )
+
+
+def clicks(*labels: list[int], image: int = 80) -> dict[str, np.ndarray]:
+    """An image's clicks on two objects, with these labels on the first and their reverse on the second."""
+    both = np.array([[row, row[::-1]] for row in labels])
+    points = np.random.default_rng(4).integers(0, image, (*both.shape, 2)).astype(np.float32)
+    return {"input_points": points, "input_labels": both}
+
+
 def bert(**options: Any) -> Any:
     sizes = {"vocab_size": V, "hidden_size": 20, "intermediate_size": 33, "num_hidden_layers": 2}
     more = {"num_attention_heads": 4, "max_position_embeddings": 13, "type_vocab_size": 3}
@@ -526,6 +566,37 @@ CASES = {
     "bit-bare": Case(
         "BitModel", bit(num_channels=1), {"pixel_values": image(convnext(num_channels=1))}, ("pooler_output",)
     ),
+    "resnet": Case(
+        "ResNetForImageClassification", resnet(), {"pixel_values": image(convnext(image_size=[45, 40]))}, ("logits",)
+    ),
+    "resnet-bare": Case(
+        "ResNetModel", resnet(num_channels=1), {"pixel_values": image(convnext(num_channels=1))}, ("pooler_output",)
+    ),
+    "detr": Case("DetrForObjectDetection", detr(), scenes(detr()), ("logits", "pred_boxes")),
+    "detr-learned": Case(
+        "DetrForObjectDetection",
+        detr(encoder_layers=2, position_embedding_type="learned", activation_function="gelu"),
+        {"pixel_values": scenes(detr())["pixel_values"]},
+        ("logits", "pred_boxes"),
+    ),
+    "sam": Case(
+        "SamModel",
+        sam(),
+        {"pixel_values": image(sam().vision_config)} | clicks([1, 0, 1], [0, 1, -10]),
+        ("pred_masks", "iou_scores"),
+    ),
+    "sam-boxes": Case(
+        "SamModel",
+        sam(depth=3, image=72, global_attn_indexes=[1], qkv_bias=False, num_channels=1),
+        {
+            "pixel_values": image(sam(image=72, num_channels=1).vision_config),
+            "input_boxes": np.random.default_rng(5).uniform(0, 72, (2, 2, 4)).astype(np.float32),
+            "input_masks": np.random.default_rng(6).normal(size=(2, 1, 36, 36)).astype(np.float32),
+        }
+        | clicks([1], [0], image=72),
+        ("pred_masks", "iou_scores"),
+        {},
+    ),
     "xlm": Case("XLMWithLMHeadModel", xlm(), spoken(2, 17), ("logits",)),
     "xlm-no-languages": Case(
         "XLMWithLMHeadModel",
@@ -557,11 +628,14 @@ def random(case: Case) -> Any:
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.copy_(0.1 + 0.3 * torch.randn(parameter.shape, generator=generator))
-        for name, buffer in model.named_buffers():
-            if name.endswith("running_mean"):
-                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
-            if name.endswith("running_var"):
-                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
+        for module in model.modules():
+            buffers = dict(module.named_buffers(recurse=False))
+            if "running_var" not in buffers:
+                continue
+            for name in sorted(buffers.keys() & {"weight", "bias", "running_mean"}):  # weight, bias: constants of DETR's
+                buffers[name].copy_(0.2 * torch.randn(buffers[name].shape, generator=generator))
+            variance = buffers["running_var"]
+            variance.copy_(0.5 + torch.rand(variance.shape, generator=generator))
     return model
 
 

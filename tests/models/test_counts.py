@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import MAE, Decoder, EncoderDecoder
+from txjax.models import MAE, Decoder, EncoderDecoder, ViT
 from txjax.models.text import presets as text
 from txjax.models.vision import presets as vision
 from txjax.nn import Sinusoidal
@@ -128,13 +128,24 @@ PUBLISHED = {
     "bit R101x3": 387_934_888,
     "bit R152x2": 236_335_208,
     "bit R152x4": 936_533_224,
+    "resnet 50": 25_557_032,  # statistics of batches are not among them
+    "resnet 101": 44_549_160,
+    "resnet 152": 60_192_808,
+    "detr R50": 41_524_768,
+    "detr R101": 60_464_672,
     "cvt 13": 19_997_480,  # statistics of batches are not among them
     "cvt 21": 31_622_696,
     "cvt W24": 277_196_392,
+    "vq_tokenizer": 54_433_667,
+    "mask_git 256": 172_457_193,
+    "mask_git 512": 173_047_017,
+    "sam B": 93_735_472,  # the random frequencies are not among them
+    "sam L": 312_342_832,
+    "sam H": 641_090_608,
 }
 
 
-NO_CLASS = ("max_vit", "replknet")  # of the reference: counted by their shapes below
+NO_CLASS = ("max_vit", "replknet", "vq_tokenizer", "mask_git")  # of the reference: counted by their shapes below
 SECONDS = ("max_vit S", "max_vit B", "max_vit L")  # traces of the other two sizes have the same layers
 
 
@@ -143,8 +154,12 @@ def test_published_counts(name: str) -> None:
     family, *size = name.split()
     of_text = hasattr(text, family)
     model = getattr(text if of_text else vision, family)(*size)
-    given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if of_text else [IMAGE]
+    reads_tokens = of_text or family == "mask_git"
+    given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if reads_tokens else [IMAGE]
     named = {"languages": TOKENS} if family == "xlm" else {}
+    if family == "sam":
+        given, mask = [jax.ShapeDtypeStruct((1, 1024, 1024, 3), jnp.float32)], (1, 1, 256, 256)
+        named = {"mask": jax.ShapeDtypeStruct(mask, jnp.float32)}
     assert count(model, *given, **named) == PUBLISHED[name]
 
 
@@ -222,6 +237,30 @@ def test_replknet_by_its_shapes(size: str) -> None:
     assert total + 2 * widths[-1] + 1000 * widths[-1] + 1000 == PUBLISHED[f"replknet {size}"]
 
 
+def test_mask_git_by_its_shapes() -> None:
+    """BERT's layers, its head with a bias for each token, and no token types (Chang et al. 2022, 4.1)."""
+    d, vocab = 768, 1024 + 1000 + 1
+    for size, tokens in (("256", 257), ("512", 1025)):
+        total = vocab * d + tokens * d + 2 * d + 24 * (12 * d * d + 13 * d) + d * d + d + 2 * d + vocab
+        assert total == PUBLISHED[f"mask_git {size}"]
+
+
+def test_vq_tokenizer_by_its_shapes() -> None:
+    """Encoder, codebook and decoder; a block of other channels projects its input (Esser et al. 2021)."""
+
+    def block(i: int, o: int) -> int:
+        return 2 * i + 9 * i * o + 2 * o + 9 * o * o + (i * o if i != o else 0)
+
+    widths = [128, 128, 256, 256, 512]
+    encoder = 27 * 128 + sum(block(i, o) + block(o, o) for i, o in zip([128, *widths], widths, strict=False))
+    encoder += 2 * block(512, 512) + 2 * 512 + 512 * 256 + 256
+    decoder = 9 * 256 * 512 + 512 + 2 * block(512, 512) + 2 * 128 + 27 * 128 + 3
+    decoder += sum(block(i, o) + block(o, o) for i, o in zip([512, *widths[::-1]], widths[::-1], strict=False))
+    decoder += sum(9 * o * o + o for o in widths[1:])
+    assert (encoder, decoder) == (23_611_264, 30_560_259)
+    assert encoder + decoder + 1024 * 256 == PUBLISHED["vq_tokenizer"]
+
+
 def names(width: int, depth: int, heads: int) -> dict[str, int]:
     return {"hidden_size": width, "num_hidden_layers": depth, "num_attention_heads": heads}
 
@@ -250,6 +289,10 @@ def reference(t: Any, family: str, size: str = "") -> Any:
         model = text.roformer(size)
         fields = names(*text.ROFORMER[size]) | {"intermediate_size": 4 * model.width, "vocab_size": model.vocab}
         return t.RoFormerForMaskedLM(t.RoFormerConfig(**fields, embedding_size=model.width))
+    if family == "detr":
+        return detr(t, size)
+    if family == "sam":
+        return sam(t, vision.sam_encoder(size))
     if family in STAGES:
         return STAGES[family](t, *map(list, getattr(vision, family.upper())[size]))
     sizes = text.BERT[size] if family == "bert" else vision.VIT[size]
@@ -288,7 +331,27 @@ def bit(t: Any, widths: list[int], depths: list[int]) -> Any:
     return t.BitForImageClassification(config)
 
 
-STAGES = {"swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt, "bit": bit}
+def resnet(t: Any, widths: list[int], depths: list[int]) -> Any:
+    return t.ResNetForImageClassification(t.ResNetConfig(hidden_sizes=widths, depths=depths, num_labels=1000))
+
+
+def detr(t: Any, size: str) -> Any:
+    widths, depths = map(list, vision.RESNET[size.removeprefix("R")])
+    backbone = t.ResNetConfig(hidden_sizes=widths, depths=depths, out_features=["stage4"])
+    model = t.DetrForObjectDetection(t.DetrConfig(backbone_config=backbone, num_labels=91))
+    return model.requires_grad_(True)  # its constructor freezes the backbone
+
+
+def sam(t: Any, own: ViT) -> Any:
+    every = len(own.attentions())
+    everywhere = list(range(every - 1, own.depth, every))
+    encoder = names(own.width, own.depth, own.heads) | {"mlp_dim": 4 * own.width, "global_attn_indexes": everywhere}
+    model = t.SamModel(t.SamConfig(vision_config=encoder))
+    model.shared_image_embedding.positional_embedding.requires_grad_(False)  # no weight: random and constant
+    return model
+
+
+STAGES = {"resnet": resnet, "swin": swin, "convnext": convnext, "poolformer": poolformer, "cvt": cvt, "bit": bit}
 
 
 def encoder(t: Any, family: str, size: str) -> Any:

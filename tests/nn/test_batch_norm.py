@@ -7,11 +7,11 @@ import pytest
 from test_stack import parts
 
 from txjax import sharding
-from txjax.nn import BatchNorm, LayerContext, PreNorm, Stack, one_of
+from txjax.nn import BatchNorm, FrozenBatchNorm, LayerContext, PreNorm, Stack, one_of
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from made import call, numbers, shapes, variables
 
 X = numbers(8, 3, 2, 5, seed=1) * 2 + 1
 
@@ -35,6 +35,17 @@ def test_the_whole_batch_or_groups_and_the_averages() -> None:
         stats = made["batch_stats"]
         wanted = (X - stats["mean"]) / np.sqrt(stats["var"] + 1e-5) * own["scale"] + own["bias"]
         np.testing.assert_allclose(call(norm.apply, made, X, False), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_frozen_one_is_that_of_evaluation() -> None:
+    """With the same numbers, all of them state: no parameter, no change in training."""
+    norm, frozen = BatchNorm(), FrozenBatchNorm()
+    made = variables(norm, X, False)
+    state = {"batch_stats": {**made["batch_stats"], **made["params"]}}
+    assert shapes(frozen, X).keys() == {"batch_stats"}
+    found, changed = call(frozen.apply, state, X, mutable=["batch_stats"])
+    np.testing.assert_allclose(found, call(norm.apply, made, X, False), rtol=1e-5, atol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, changed, state)
 
 
 def test_bfloat16_is_normalised_in_float32() -> None:

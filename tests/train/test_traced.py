@@ -15,9 +15,9 @@ from evaluated import Pictures
 
 import txjax
 from txjax import sharding, tree
-from txjax.data import NextTokenWindows, TextWindows
+from txjax.data import Detections, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, ConvNet, Decoder, Electra, ViT
+from txjax.models import DETR, MAE, Bert, ConvNet, Decoder, Electra, MetaFormer, Stage, ViT, VQTokenizer
 from txjax.nn import (
     GPT2,
     Classes,
@@ -29,6 +29,7 @@ from txjax.nn import (
     LayerNorm,
     MeanTokens,
     Normal,
+    ObjectBoxes,
     ReplacedTokens,
     RMSNorm,
     Rotary,
@@ -44,6 +45,8 @@ from txjax.objectives import (
     MaskedToken,
     NextToken,
     ReplacedToken,
+    SetPrediction,
+    VQReconstruction,
     WithNextToken,
 )
 from txjax.objectives.losses import CrossEntropy
@@ -152,6 +155,20 @@ CASES: dict[str, Experiment] = {
         AdamW(),
         model=ConvNet(width=8, depth=1, head=Classes(3, MeanTokens())),
         objective=Classification(),
+        data=Pictures(split="train"),
+    ),
+    "DETR": experiment(
+        AdamW(),
+        model=DETR(**SIZES, backbone=MetaFormer(stages=(Stage(8, 1),)), queries=3, head=ObjectBoxes(10)),
+        objective=SetPrediction(),
+        data=Detections(name="txjax_canvases", shape=(16, 16, 1)),
+    ),
+    "VQTokenizer": experiment(
+        AdamW(),
+        model=VQTokenizer(
+            width=4, depth=1, multipliers=(1, 2), codes=5, code_size=3, channels=1, norm=GroupNorm(groups=2)
+        ),
+        objective=VQReconstruction(),
         data=Pictures(split="train"),
     ),
 }

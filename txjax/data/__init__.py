@@ -6,7 +6,7 @@ from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.detections import Detections
 from txjax.data.fingerprint import fingerprint
-from txjax.data.geometric import CenterCrop, Flip, PadCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
+from txjax.data.geometric import CenterCrop, Flip, PadCrop, RandomCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
 from txjax.data.images import Images
 from txjax.data.languages import Bitext, InLanguage
 from txjax.data.limits import Limits
@@ -26,7 +26,7 @@ from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.token_labels import TokenLabels
 from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
-from txjax.data.transforms import Channels, Multiply, RandomErasing, Transform
+from txjax.data.transforms import Channels, Either, Multiply, RandomErasing, Transform
 
 __all__ = [
     "BPE",
@@ -45,6 +45,7 @@ __all__ = [
     "CutMix",
     "Dataset",
     "Detections",
+    "Either",
     "Flip",
     "Grouped",
     "Images",
@@ -63,6 +64,7 @@ __all__ = [
     "PadCrop",
     "Pairs",
     "RandAugment",
+    "RandomCrop",
     "RandomErasing",
     "RandomResizedCrop",
     "Resize",

@@ -1,6 +1,7 @@
 """Images with boxes: transformed together, padded to one size, with as many rows as the most objects of an image."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -30,7 +31,8 @@ class Detections(TFDSDataset):
       classes: the number of classes.
       objects: N, the most objects of an image.
       image_feature: the name of the set's image feature.
-      boxes_feature: the name of its sequence of objects, with `bbox` and `label`.
+      boxes_feature: the name of its sequence of objects, with `bbox` and `label`; where it has `is_crowd`, as COCO's,
+        boxes of crowds are not used.
       masks_feature: the name of an image feature whose pixels are the number of the object there, from 1, or 0. If
         None, examples have no masks.
       corrupt: what happens to an image that cannot be decoded, has more than `objects`, or a box that is not inside
@@ -108,6 +110,8 @@ class Scene:
 
     def transformed(self, transform: Transform, rng: np.random.Generator) -> "Scene":
         """The scene after a transform; boxes and masks follow a geometric one."""
+        if (drawn := transform.drawn(rng)) != (transform,):
+            return functools.reduce(lambda scene, part: scene.transformed(part, rng), drawn, self)
         if not isinstance(transform, Geometric):
             return dataclasses.replace(self, image=transform(self.image, rng))
         height, width = self.image.shape[:2]
@@ -148,6 +152,9 @@ class DetectionSource:
         if image is None:
             return None
         objects = record[data.boxes_feature]
+        if "is_crowd" in objects:
+            single = ~np.asarray(objects["is_crowd"], bool)
+            objects = {name: np.asarray(objects[name])[single] for name in ("bbox", "label")}
         boxes = np.asarray(objects["bbox"], np.float32).reshape(-1, 4)
         labels = np.asarray(objects["label"], np.int32)
         if len(boxes) > data.objects:

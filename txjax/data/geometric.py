@@ -104,6 +104,29 @@ class CenterCrop(Geometric):
 
 
 @dataclasses.dataclass
+class RandomCrop(Geometric):
+    """Crops a random box whose sides are uniform from `smallest` to `largest` pixels, or the image's if smaller.
+
+    As DETR's training does (Carion et al. 2020, appendix A.4).
+    """
+
+    smallest: int = config_field(384, at_least=1)
+    largest: int = config_field(600, at_least=1)
+
+    def check(self) -> None:
+        if self.largest < self.smallest:
+            raise UserError("data.transforms", f"RandomCrop.largest of at least {self.smallest}", self.largest)
+
+    def view(self, height: int, width: int, rng: np.random.Generator) -> View:
+        rows, columns = (
+            int(rng.integers(min(self.smallest, side), min(self.largest, side), endpoint=True))
+            for side in (height, width)
+        )
+        top, left = (int(rng.integers(most, endpoint=True)) for most in (height - rows, width - columns))
+        return View.crop(top, left, rows, columns)
+
+
+@dataclasses.dataclass
 class RandomResizedCrop(Geometric):
     """Crops a random box and resizes it to `size` x `size` pixels, bicubic and antialiased (Szegedy et al. 2015, 6).
 

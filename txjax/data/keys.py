@@ -39,7 +39,7 @@ BATCH_KEYS: dict[str, Key] = {
     "box_labels": ("B N", "int32", "class of each box; -1 = padding"),
     "masks": ("B N H W | B H W", "int32", "1 inside each object, else 0; or the class of each pixel, -1 = ignore"),
     "points": ("B N 2", "float32", "row and column of each point, as fractions of the image's height and width"),
-    "point_labels": ("B N", "int32", "1 for a point on the object, 0 for one off it; -1 = padding"),
+    "point_labels": ("B N", "int32", "1 for a point on the object, 0 off it; 2, 3 corners of its box; -1 = padding"),
     "audio": ("B T", "float32", "samples at 16 kHz in [-1, 1]; 0 = padding"),
     "audio_length": ("B", "int32", "samples of `audio` that are not padding"),
     "features": ("B T C", "float32", "frames of features, such as log mels; 0 = padding"),

@@ -20,6 +20,35 @@ class Transform:
     def check(self) -> None:
         """Raises UserError if this transform cannot be used."""
 
+    def drawn(self, rng: np.random.Generator) -> "tuple[Transform, ...]":
+        """The transforms that are applied: itself, unless it is a choice among others."""
+        return (self,)
+
+
+@dataclasses.dataclass
+class Either(Transform):
+    """One of two sequences of transforms, each with probability 1/2.
+
+    Attributes:
+      first, second: the sequences, such as (RandomCrop(), Resize(64)).
+    """
+
+    first: tuple[Transform, ...] = ()
+    second: tuple[Transform, ...] = ()
+
+    def check(self) -> None:
+        for transform in (*self.first, *self.second):
+            transform.check()
+
+    def drawn(self, rng: np.random.Generator) -> tuple[Transform, ...]:
+        chosen = (self.first, self.second)[int(rng.integers(2))]
+        return tuple(part for transform in chosen for part in transform.drawn(rng))
+
+    def __call__(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        for transform in self.drawn(rng):
+            image = transform(image, rng)
+        return image
+
 
 @dataclasses.dataclass
 class RandomErasing(Transform):

@@ -6,6 +6,7 @@ See `docs/generation.md`.
 from txjax.decoding.beam import Beam, Hypotheses
 from txjax.decoding.generator import Cached, Generator, Inputs, Recomputed, empty_cache, generator_for
 from txjax.decoding.normalized_beam import NormalizedBeam
+from txjax.decoding.parallel_decoding import ParallelDecoding
 from txjax.decoding.prompts import Beginnings, Prompts, Sources, padded, prompts_for, until
 from txjax.decoding.sampling import Sampling, stream
 from txjax.decoding.text_search import Search
@@ -18,6 +19,7 @@ __all__ = [
     "Hypotheses",
     "Inputs",
     "NormalizedBeam",
+    "ParallelDecoding",
     "Prompts",
     "Recomputed",
     "Sampling",

@@ -1,6 +1,11 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
 from txjax.eval.attention_maps import attention_maps
+from txjax.eval.average_precision import AveragePrecision
+from txjax.eval.class_samples import ClassSamples
+from txjax.eval.clicked_masks import ClickedMasks
+from txjax.eval.codebook_usage import CodebookUsage
+from txjax.eval.detected_objects import DetectedObjects
 from txjax.eval.entities import Entities
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
@@ -10,6 +15,7 @@ from txjax.eval.generated_texts import GeneratedTexts
 from txjax.eval.linear_probe import LinearProbe
 from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
+from txjax.eval.pixel_classifier import PixelClassifier
 from txjax.eval.predictions import GLUE, Predictions
 from txjax.eval.reconstructions import Reconstructions
 from txjax.eval.retrieval import Retrieval
@@ -17,6 +23,11 @@ from txjax.eval.samples import Samples
 
 __all__ = [
     "GLUE",
+    "AveragePrecision",
+    "DetectedObjects",
+    "ClassSamples",
+    "CodebookUsage",
+    "ClickedMasks",
     "Context",
     "Entities",
     "Evaluate",
@@ -28,6 +39,7 @@ __all__ = [
     "LinearProbe",
     "NearestNeighbours",
     "Perplexity",
+    "PixelClassifier",
     "Predictions",
     "Reconstructions",
     "Retrieval",

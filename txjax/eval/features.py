@@ -44,11 +44,19 @@ def sown_features(seen: PyTree, model: Any) -> Any:
     return found[own[0]]
 
 
-def inputs_needed(objective: Objective) -> tuple[str, ...]:
-    """The required keys of an objective that the model's call needs."""
-    names = [name for need in objective.required_keys for name in need.split(" | ")]
-    inputs = jax.eval_shape(objective.inputs, dict.fromkeys(names, spec((1,), "float32")))
-    return (*(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs)),)
+def inputs_needed(objective: Objective, data: Dataset) -> tuple[str, ...]:
+    """The required keys of an objective that the model's call needs, of this data set.
+
+    Raises:
+      UserError: the model reads none of them as they are.
+    """
+    known, shape = data.spec(), spec((), "float32")
+    shapes = {name: known.get(name, shape) for need in objective.required_keys for name in need.split(" | ")}
+    inputs = jax.eval_shape(objective.inputs, {name: spec((1, *x.shape), str(x.dtype)) for name, x in shapes.items()})
+    if not (needs := tuple(need for need in objective.required_keys if set(need.split(" | ")) & set(inputs))):
+        expected = "a run whose model reads the examples as they are"
+        raise UserError("eval", expected, type(objective).__name__)
+    return needs
 
 
 class Spread:
@@ -83,7 +91,7 @@ class Frozen(Evaluator):
     max_train: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return (*inputs_needed(objective), "label", "weights")
+        return (*inputs_needed(objective, self.data), "label", "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         references = self.reference_set(train)

@@ -10,19 +10,17 @@ from jaxtyping import Float, Int
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen
+from txjax.eval.ridge import POWERS_OF_TWO, ridge
 from txjax.objectives import Objective
 from txjax.types import PyTree, UserError, require
-
-POWERS_OF_TWO = tuple(2.0**power for power in range(-10, 21))
 
 
 @dataclasses.dataclass
 class FewShot(Frozen):
     """Ridge regression of {-1, 1}^classes on the features of a few images a class (Dosovitskiy et al. 2021, 4.1).
 
-    Features are standardized by the chosen examples. W and b minimize |X W + b - Y|^2 + penalty |W|^2, with the penalty
-    of the smallest squared error of the examples when each is left out, in closed form too (scikit-learn's RidgeCV);
-    the paper doesn't say how its penalty is chosen.
+    Features are standardized by the chosen examples, and the penalty is that of the smallest squared error of the
+    examples when each is left out (`ridge`); the paper doesn't say how its penalty is chosen.
 
     Scores: `accuracy_K` for each number K of examples a class, the mean over the draws.
 
@@ -48,18 +46,13 @@ class FewShot(Frozen):
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
     ) -> dict[str, float]:
-        from sklearn.linear_model import RidgeCV  # slow to import, and an extra
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
         tested, answers = self.rows(context, variables, context.source, self.max_batches)
         features, tested = features.astype(np.float64), tested.astype(np.float64)
-        targets = 2.0 * (labels[:, None] == np.arange(labels.max() + 1)) - 1
+        classes = int(labels.max()) + 1
         found: dict[str, list[float]] = {f"accuracy_{count}": [] for count in self.shots}
         for seed in self.seeds:
             for count, chosen in zip(self.shots, draws(labels, self.shots, seed), strict=True):
-                ridge = make_pipeline(StandardScaler(), RidgeCV(list(self.penalties)))
-                guesses = ridge.fit(features[chosen], targets[chosen]).predict(tested).argmax(-1)
+                guesses = ridge(features[chosen], labels[chosen], classes, self.penalties).predict(tested).argmax(-1)
                 found[f"accuracy_{count}"].append(float((guesses == answers).mean()))
         return {name: float(np.mean(each)) for name, each in found.items()}
 

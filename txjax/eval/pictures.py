@@ -1,10 +1,14 @@
 """Grids of images as PNG."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from txjax.data import Dataset
+from txjax.types import UserError
 
 SIDE = 96  # the minimum height of an image in the picture, in pixels
 GAP = 4
@@ -12,20 +16,54 @@ INK = "#7b8794"  # readable on white and on black, since the background is trans
 DPI = 100
 
 
-def grid(rows: Mapping[str, Float[np.ndarray, "N H W C"]]) -> bytes:
+class Outline(NamedTuple):
+    """A box on an image.
+
+    Attributes:
+      box: float [4], (top, left, bottom, right) as fractions of the image.
+      number: of its colour: boxes of one number are alike.
+      text: above the box.
+    """
+
+    box: Float[np.ndarray, "4"]
+    number: int
+    text: str
+
+
+def check_images(data: Dataset) -> None:
+    """Raises UserError if the data set's images can't be shown: of other channels, or without `mean` and `std`."""
+    channels = data.spec()["image"].shape[-1]
+    if channels not in (1, 3):
+        raise UserError("eval.data", "images of 1 or 3 channels", channels)
+    if not (hasattr(data, "mean") and hasattr(data, "std")):
+        raise UserError("eval.data", "images with `mean` and `std`", type(data).__name__)
+
+
+def pixels(data: Dataset, images: Float[np.ndarray, "N H W C"]) -> Float[np.ndarray, "N H W C"]:
+    """Images with values from 0 to 1, from normalised ones of a data set."""
+    mean, deviation = (np.asarray(getattr(data, name), np.float32) for name in ("mean", "std"))
+    return images * deviation + mean
+
+
+def grid(
+    rows: Mapping[str, Float[np.ndarray, "N H W C"]], outlines: Mapping[str, Sequence[Sequence[Outline]]] | None = None
+) -> bytes:
     """A PNG of rows of images, each row with its name; images are enlarged by an integer factor.
 
     Args:
       rows: images with values from 0 to 1 and one or three channels, by name; every row has the same number and size.
+      outlines: boxes on each image of a row, by its name. If None, there are none.
     """
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     count, height, width, _ = next(iter(rows.values())).shape
     scale = max(1, -(-SIDE // height))
     high, wide = height * scale + GAP, width * scale + GAP
-    margin = 10 + 8 * max(map(len, rows))
+    margin = 10 + 8 * max(3, *map(len, rows))
     size = margin + count * wide - GAP, len(rows) * high - GAP
-    figure = Figure(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
+    # 410 / 100 * 100 is less than 410, and sizes in pixels are rounded down.
+    figure = Figure(figsize=((size[0] + 0.01) / DPI, (size[1] + 0.01) / DPI), dpi=DPI)
     for i, (name, images) in enumerate(rows.items()):
         bottom = size[1] - (i + 1) * high + GAP
         figure.text(
@@ -39,7 +77,15 @@ def grid(rows: Mapping[str, Float[np.ndarray, "N H W C"]]) -> bytes:
         )
         for j, image in enumerate(images):
             tile = np.repeat(np.repeat(np.broadcast_to(image, (height, width, 3)), scale, 0), scale, 1)
-            figure.figimage(np.round(255 * np.clip(tile, 0, 1)).astype(np.uint8), margin + j * wide, bottom)
+            left = margin + j * wide
+            figure.figimage(np.round(255 * np.clip(tile, 0, 1)).astype(np.uint8), left, bottom)
+            for outline in (outlines or {}).get(name, [()] * count)[j]:
+                top, start, end, right = outline.box.clip(0, 1)
+                corner = (left + start * width * scale) / size[0], (bottom + (1 - end) * height * scale) / size[1]
+                sides = (right - start) * width * scale / size[0], (end - top) * height * scale / size[1]
+                colour = f"C{outline.number % 10}"
+                figure.add_artist(Rectangle(corner, *sides, fill=False, edgecolor=colour, linewidth=1.2))
+                figure.text(corner[0], corner[1] + sides[1], outline.text, color=colour, fontsize=7, va="bottom")
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, transparent=True)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""Images reconstructed by a masked autoencoder, as a picture."""
+"""Images reconstructed by an autoencoder, masked or quantised, as a picture."""
 
 import dataclasses
 from typing import Any
@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
-from txjax.eval.pictures import grid
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program
+from txjax.eval.pictures import check_images, grid, pixels
 from txjax.nn import patchify, unpatchify
-from txjax.objectives import MaskedPatch, Objective
+from txjax.objectives import MaskedPatch, Objective, VQReconstruction
 from txjax.types import Batch, PyTree, UserError, config_field
 
 GREY = 0.5  # the value of a hidden patch
@@ -20,11 +20,12 @@ GREY = 0.5  # the value of a hidden patch
 
 @dataclasses.dataclass
 class Reconstructions(Evaluator):
-    """The first images of a set: masked, reconstructed and original, in `pictures/NAME/STEP.png` and in the report.
+    """The first images of a set, reconstructed and original, in `pictures/NAME/STEP.png` and in the report.
 
-    The same patches are hidden at every step. Visible patches are shown unchanged. For a model trained on normalized
-    patches, hidden ones are shown with the mean and the standard deviation of the true patch (as in figure 2 of He et
-    al. 2022).
+    For a quantised autoencoder they are decoded from its codes. For a masked autoencoder there is a row of the masked
+    images, too; the same patches are hidden at every step, and visible ones are shown unchanged. If it is trained on
+    normalized patches, hidden ones are shown with the mean and the standard deviation of the true patch (as in figure 2
+    of He et al. 2022).
 
     Scores: none.
 
@@ -35,48 +36,56 @@ class Reconstructions(Evaluator):
     count: int = config_field(8, at_least=1)
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
-        if not isinstance(objective, MaskedPatch):
-            raise UserError("eval", "a run whose objective is MaskedPatch", type(objective).__name__)
-        channels = self.data.spec()["image"].shape[-1]
-        if channels not in (1, 3):
-            raise UserError("eval.data", "images of 1 or 3 channels", channels)
-        if not (hasattr(self.data, "mean") and hasattr(self.data, "std")):
-            raise UserError("eval.data", "images with `mean` and `std`", type(self.data).__name__)
+        if not isinstance(objective, MaskedPatch | VQReconstruction):
+            expected = "a run whose objective is MaskedPatch or VQReconstruction"
+            raise UserError("eval", expected, type(objective).__name__)
+        check_images(self.data)
 
     def start(self, context: Context) -> Evaluate:
-        model = context.model
-        objective = context.objective
-        assert isinstance(objective, MaskedPatch)
-        mean, deviation = (np.asarray(getattr(self.data, name), np.float32) for name in ("mean", "std"))
-
-        def paint(variables: PyTree, batch: Batch) -> PyTree:
-            image = batch["image"]
-            patches = patchify(image, model.patch)
-            keep = objective.keep(
-                jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3])
-            )
-            painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
-            if objective.target == "normalised":
-                painted = unnormalised(painted, patches)
-            seen = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
-            shown = jnp.where(seen, patches, painted)
-            whole = (jnp.broadcast_to(seen, patches.shape).astype(jnp.float32), shown, patches)
-            return tuple(unpatchify(x, model.patch, *image.shape[1:3]) for x in whole)
-
-        program = context.program(paint)
+        reconstruct = masked if isinstance(context.objective, MaskedPatch) else decoded
+        program = context.program(reconstruct(context))
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             found = list(context.over(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
-            seen, painted, original = (np.concatenate(column)[:count] for column in zip(*found, strict=True))
-            painted, original = (x * deviation + mean for x in (painted, original))
-            masked = np.where(seen > 0, original, np.float32(GREY))
-            picture = grid({"masked": masked, "reconstructed": painted, "original": original})
+            *seen, painted, original = (np.concatenate(column)[:count] for column in zip(*found, strict=True))
+            painted, original = (pixels(self.data, x) for x in (painted, original))
+            rows = {"masked": np.where(seen[0] > 0, original, np.float32(GREY))} if seen else {}
+            picture = grid({**rows, "reconstructed": painted, "original": original})
             context.write("pictures", step, "png", picture)
             return {}
 
         return evaluate
+
+
+def decoded(context: Context) -> Program:
+    """Images from their codes, and the images."""
+
+    def paint(variables: PyTree, batch: Batch) -> PyTree:
+        return context.model.apply(variables, batch["image"], train=False).image, batch["image"]
+
+    return paint
+
+
+def masked(context: Context) -> Program:
+    """Which pixels a masked autoencoder sees, the images with the others as it predicts them, and the images."""
+    model, objective = context.model, context.objective
+    assert isinstance(objective, MaskedPatch)
+
+    def paint(variables: PyTree, batch: Batch) -> PyTree:
+        image = batch["image"]
+        patches = patchify(image, model.patch)
+        keep = objective.keep(jax.random.key(context.seed), batch, *(side // model.patch for side in image.shape[1:3]))
+        painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
+        if objective.target == "normalised":
+            painted = unnormalised(painted, patches)
+        seen = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
+        shown = jnp.where(seen, patches, painted)
+        whole = (jnp.broadcast_to(seen, patches.shape).astype(jnp.float32), shown, patches)
+        return tuple(unpatchify(x, model.patch, *image.shape[1:3]) for x in whole)
+
+    return paint
 
 
 def unnormalised(painted: Float[Array, "B N P"], patches: Float[Array, "B N P"]) -> Float[Array, "B N P"]:

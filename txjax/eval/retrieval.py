@@ -33,7 +33,7 @@ class Retrieval(Evaluator):
     translations: Dataset = dataclasses.field(kw_only=True)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return ("id", *inputs_needed(objective), "weights")
+        return ("id", *inputs_needed(objective, self.data), "weights")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         try:

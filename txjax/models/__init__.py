@@ -15,16 +15,23 @@ from txjax.models.vision.bit import BiT
 from txjax.models.vision.conv_net import ConvNet
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
+from txjax.models.vision.detr import DETR
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.mask_git import mask_git
 from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.patch_encoder import ClassToken
 from txjax.models.vision.rep_lk_net import RepLKNet
+from txjax.models.vision.res_net import ResNet
+from txjax.models.vision.sam import SAM, windows_then_all
 from txjax.models.vision.swin import Swin, shifted_windows
 from txjax.models.vision.vit import ViT
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 
 __all__ = [
+    "DETR",
     "MAE",
+    "SAM",
     "Bert",
     "BiT",
     "ClassToken",
@@ -42,6 +49,7 @@ __all__ = [
     "MetaFormer",
     "RecurrentEncoderDecoder",
     "RepLKNet",
+    "ResNet",
     "ReversibleDecoder",
     "Separate",
     "Shared",
@@ -51,14 +59,17 @@ __all__ = [
     "Layers",
     "Model",
     "Transformer",
+    "VQTokenizer",
     "ViT",
     "deberta_v3",
     "gpt",
     "gpt_neo",
     "llama",
     "luong",
+    "mask_git",
     "shifted_windows",
     "t5",
     "t5_v1_1",
     "transformer",
+    "windows_then_all",
 ]

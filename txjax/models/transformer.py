@@ -153,6 +153,7 @@ class Transformer(LayerTemplates, kw_only=True):
             train=train,
             grid=window.grid,
             relative=self.positions.relative(window.positions.shape[1], self.width),
+            added=window.added,
         )
         drop = nn.Dropout(self.dropout, deterministic=not train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)

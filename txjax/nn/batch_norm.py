@@ -120,3 +120,23 @@ class BatchNorm(Norm):
             cut = f" in each of {parts} microbatches" if parts > 1 else ""
             raise UserError(f"BatchNorm.group of {where}", f"a divisor of the {batch} examples{cut}", group)
         return group
+
+
+class FrozenBatchNorm(Norm):
+    """`BatchNorm` of which nothing is trained: what it normalises by, scale and bias are constants.
+
+    Collection "batch_stats": `mean`, `var`, `scale`, `bias` [D], float32; at first 0, 1, 1 and 0, so that it needs
+    `init_from` or an imported file to have an effect.
+    """
+
+    eps: float = config_field(1e-5, above=0)
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B *positions D"], axis: str = "embed") -> Float[Array, "B *positions D"]:
+        draws = {"mean": jnp.zeros, "var": jnp.ones, "scale": jnp.ones, "bias": jnp.zeros}
+        mean, var, scale, bias = (
+            self.variable("batch_stats", name, draw, x.shape[-1:], jnp.float32).value for name, draw in draws.items()
+        )
+        factor = scale * jax.lax.rsqrt(var + self.eps)
+        y = x.astype(jnp.float32)
+        return (y * align(factor, y) + align(bias - mean * factor, y)).astype(x.dtype)

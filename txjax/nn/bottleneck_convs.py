@@ -1,4 +1,4 @@
-"""Bottlenecks of pre-activation residual networks, as layers of a stack and as downsamplings."""
+"""Bottlenecks of residual networks, as layers of a stack and as downsamplings: the base, and with pre-activation."""
 
 from typing import Any, ClassVar
 
@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import LayerContext
 from txjax.nn.attention.windows import padded_image
+from txjax.nn.conv import Conv
 from txjax.nn.downsampling import Downsampling
 from txjax.nn.grid_mixers import GridMixer
 from txjax.nn.norms import Norm
@@ -18,20 +19,13 @@ from txjax.types import UserError, config_field
 _NARROWER = 4  # the width over the channels of the 3 x 3
 
 
-class BottleneckConvs(GridMixer):
-    """Convolutions of 1 x 1 to a quarter of the channels, of 3 x 3, and of 1 x 1 back, with norms between them.
-
-    The branch of a unit of BiT (Kolesnikov et al. 2020), after the unit's first norm. Kernels are standardised; there
-    are no biases.
-
-    Parameters: `conv_1`, `norm_2`, `conv_2`, `norm_3`, `conv_3`.
+class Bottleneck(GridMixer):
+    """Base of the branches of residual units: convolutions to a quarter of the channels, of 3 x 3, and back.
 
     Attributes:
-      eps: of the kernels' standardisation.
-      norm: a template, with its activation; set by the model.
+      norm: a template; set by the model.
     """
 
-    eps: float = config_field(1e-10, above=0)
     norm: Norm | None = None
 
     @nn.nowrap
@@ -43,28 +37,67 @@ class BottleneckConvs(GridMixer):
         self, module: nn.Module, image: Float[Array, "B R C D"], width: int, stride: int, train: bool
     ) -> Float[Array, "B r c {width}"]:
         """The branch with its parameters in `module`; the 3 x 3 has the stride."""
-        assert self.norm is not None
+        raise NotImplementedError
+
+    @nn.nowrap
+    def inner(self, width: int) -> int:
+        """The channels of the 3 x 3. Raises UserError if the width is no multiple."""
         if width % _NARROWER:
             raise UserError("config.model.stages.width", f"a multiple of {_NARROWER}", width)
-        inner = width // _NARROWER
-        y = self.conv(module, "conv_1", inner)(image)
-        y = self.norm.clone(parent=module, name="norm_2").normalise(y, train)
-        y = self.conv(module, "conv_2", inner, 3, stride)(y)
-        y = self.norm.clone(parent=module, name="norm_3").normalise(y, train)
-        return self.conv(module, "conv_3", width)(y)
+        return width // _NARROWER
+
+    @nn.nowrap
+    def normalise(
+        self, module: nn.Module, name: str, image: Float[Array, "B R C D"], train: bool
+    ) -> Float[Array, "B R C D"]:
+        """The norm of this name, whose parameters are in `module`."""
+        assert self.norm is not None
+        return self.norm.clone(parent=module, name=name).normalise(image, train)
 
     @nn.nowrap
     def conv(
         self, module: nn.Module, name: str, features: int, side: int = 1, stride: int = 1, in_axis: str = "width"
-    ) -> StandardizedConv:
+    ) -> Conv:
         """A convolution whose parameter is in `module`, with zeros on all sides."""
         assert self.initial and self.scaling
         square: dict[str, Any] = {
             key: (value, value) for key, value in (("size", side), ("strides", stride), ("padding", side // 2))
         }
-        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling, "eps": self.eps}
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.scaling}
         fields: dict[str, Any] = {"in_axis": in_axis, "use_bias": False, **square, **drawn}
-        return StandardizedConv((features,), **fields, name=name, parent=module)
+        return self.kernel(features=(features,), **fields, name=name, parent=module)
+
+    @nn.nowrap
+    def kernel(self, **fields: Any) -> Conv:
+        """A convolution with these fields."""
+        return Conv(**fields)
+
+
+class BottleneckConvs(Bottleneck):
+    """The branch of a unit of BiT (Kolesnikov et al. 2020), after the unit's first norm, with norms between.
+
+    Kernels are standardised; there are no biases. Parameters: `conv_1`, `norm_2`, `conv_2`, `norm_3`, `conv_3`.
+
+    Attributes:
+      eps: of the kernels' standardisation.
+    """
+
+    eps: float = config_field(1e-10, above=0)
+
+    @nn.nowrap
+    def branch(
+        self, module: nn.Module, image: Float[Array, "B R C D"], width: int, stride: int, train: bool
+    ) -> Float[Array, "B r c {width}"]:
+        inner = self.inner(width)
+        y = self.conv(module, "conv_1", inner)(image)
+        y = self.normalise(module, "norm_2", y, train)
+        y = self.conv(module, "conv_2", inner, 3, stride)(y)
+        y = self.normalise(module, "norm_3", y, train)
+        return self.conv(module, "conv_3", width)(y)
+
+    @nn.nowrap
+    def kernel(self, **fields: Any) -> Conv:
+        return StandardizedConv(**fields, eps=self.eps)
 
 
 class BottleneckDownsampling(Downsampling):
@@ -79,18 +112,19 @@ class BottleneckDownsampling(Downsampling):
 
     layers: ClassVar[int] = 1
     stride: int = config_field(2, at_least=1)
-    unit: BottleneckConvs | None = None
+    unit: Bottleneck | None = None
 
     @nn.compact
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.width
-        unit, image = self._unit(), padded_image(self.normalise(x, train), grid, 1)
+        unit, image = self.made_unit(), padded_image(self.normalise(x, train), grid, 1)
         y = unit.conv(self, "conv_shortcut", self.width, stride=self.stride)(image)
         y = y + unit.branch(self, image, self.width, self.stride, train)
         return y.reshape(y.shape[0], -1, self.width), Grid(*y.shape[1:3])
 
     @nn.nowrap
-    def _unit(self) -> BottleneckConvs:
+    def made_unit(self) -> Bottleneck:
+        """The unit, with the fields that the model sets here."""
         assert self.unit is not None
         return self.unit.clone(parent=None, initial=self.initial, scaling=self.scaling)
 
@@ -112,7 +146,10 @@ class BottleneckStem(BottleneckDownsampling):
     def __call__(self, x: Float[Array, "B L C"], grid: Grid, train: bool) -> tuple[Float[Array, "B l D"], Grid]:
         assert self.in_axis
         image = padded_image(x, grid, 1)
-        y = self._unit().conv(self, "conv_stem", self.channels, 7, 2, self.in_axis)(image)
-        y = jnp.pad(y, [(0, 0), (1, 1), (1, 1), (0, 0)])
-        y = nn.max_pool(y, (3, 3), (2, 2))
+        y = largest_around(self.made_unit().conv(self, "conv_stem", self.channels, 7, 2, self.in_axis)(image))
         return super().__call__(y.reshape(y.shape[0], -1, self.channels), Grid(*y.shape[1:3]), train)
+
+
+def largest_around(image: Float[Array, "B R C D"]) -> Float[Array, "B r c D"]:
+    """The largest of 3 x 3 values of a channel with stride 2, among zeros around the image."""
+    return nn.max_pool(jnp.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0)]), (3, 3), (2, 2))

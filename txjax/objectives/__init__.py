@@ -14,14 +14,18 @@ from txjax.objectives.distillation import Distillation
 from txjax.objectives.losses import CrossEntropy, correct, cross_entropy
 from txjax.objectives.masked_patch import MaskedPatch
 from txjax.objectives.masked_token import MaskedToken
+from txjax.objectives.masked_visual_tokens import MaskedVisualTokens
 from txjax.objectives.multiple_choice import MultipleChoice
 from txjax.objectives.next_token import NextToken
 from txjax.objectives.patch_masks import BlockMask, GridMask, PatchMask, RandomMask
+from txjax.objectives.prompted_masks import PromptedMasks
 from txjax.objectives.replaced_token import ReplacedToken
+from txjax.objectives.set_prediction import SetPrediction
 from txjax.objectives.several import Several
 from txjax.objectives.span_corruption import SpanCorruption
 from txjax.objectives.spans import Spans
 from txjax.objectives.token_classification import TokenClassification
+from txjax.objectives.vq_reconstruction import VQReconstruction
 from txjax.objectives.with_next_token import WithNextToken
 
 __all__ = [
@@ -32,17 +36,21 @@ __all__ = [
     "GridMask",
     "MaskedPatch",
     "MaskedToken",
+    "MaskedVisualTokens",
     "MultipleChoice",
     "NextToken",
     "Objective",
     "PatchMask",
+    "PromptedMasks",
     "RandomMask",
     "Regression",
     "ReplacedToken",
+    "SetPrediction",
     "SpanCorruption",
     "Spans",
     "TokenClassification",
     "Several",
+    "VQReconstruction",
     "WithNextToken",
     "correct",
     "cross_entropy",

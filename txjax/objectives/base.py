@@ -1,7 +1,7 @@
 """The base of all objectives, and their shared functions."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import jax
@@ -164,12 +164,13 @@ def apply_model(
     batch: Batch,
     key: jax.Array,
     train: bool,
-    method: str | None = None,
+    method: str | Callable[..., Any] | None = None,
 ) -> tuple[Any, AuxOutputs]:
     """The output of a call of the model, and its auxiliary outputs (none if not `train`).
 
     Args:
-      method: the method to call. If None, `__call__`.
+      method: the method to call, or a function of the bound model and the inputs that calls several. If None,
+        `__call__`.
     """
     state = {name: value for name, value in variables.items() if name != "params"}
     inputs = inputs if method is None else inputs | {"method": method}

@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from flax import traverse_util
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
 from txjax.data.limits import size_of
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
 from txjax.objectives.base import Objective
+from txjax.objectives.frozen_variables import join, split, with_state
 from txjax.objectives.several import Several
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
 
@@ -95,17 +95,14 @@ class Distillation(Objective):
             teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
         except UserError as error:
             raise error.inside("config.objective.teacher", "config.model") from None
-        drawn = traverse_util.flatten_dict(student) | traverse_util.flatten_dict(teacher)
-        return traverse_util.unflatten_dict(drawn)
+        return join(student, teacher)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        own = {kind: {k: v for k, v in tree.items() if k != PREFIX} for kind, tree in variables.items()}
-        others = {kind: {PREFIX: tree[PREFIX]} for kind, tree in variables.items() if PREFIX in tree}
+        own, others = split(variables, PREFIX)
         student = _Recorded(model) if train else model
-        seen = self.objective(student, own, batch, key, train)
-        state = {kind: tree | others.get(kind, {}) for kind, tree in seen.model_state.items()}
+        seen = with_state(self.objective(student, own, batch, key, train), others)
         if not isinstance(student, _Recorded):
-            return dataclasses.replace(seen, model_state=state)
+            return seen
         losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in seen.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
         found: Any = teacher.apply(others, **student.inputs, train=False)
@@ -117,7 +114,7 @@ class Distillation(Objective):
         if is_on(self.hidden_states):
             values = self.hidden_states * (1 - cosine(student.encoded.features, encoded.features))
             losses["hidden_states"] = Mean.of(values, _weights(batch, values, student.encoded))
-        return ObjectiveOutput(losses, seen.metrics, state)
+        return ObjectiveOutput(losses, seen.metrics, seen.model_state)
 
     def _divergence(self, student: Logits, teacher: Logits) -> Float[Array, "*batch"]:
         """T^2 KL(teacher, student) at each position, in nats."""

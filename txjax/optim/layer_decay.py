@@ -1,11 +1,12 @@
 """Layer-wise learning rate decay, for fine-tuning a pretrained model."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from txjax.axes import STACKED, Axes
+from txjax.axes import KIND, STACKED, Axes
 from txjax.types import UserError, config_field
 
 
@@ -46,11 +47,15 @@ def steps_below_head(
       UserError: the model has no stack of layers.
     """
     stacks: dict[str, range] = {}  # the numbers of each stack's layers, from 1
+    kinds: dict[str, int] = {}  # the layers of each stack's periods
+    for path in axes:
+        kinds[_stack(path)] = max(kinds.get(_stack(path), 1), _kind(path) + 1)
     last = 0
     calls = [[path for path in call if path in axes] for call in calls]
     for path in (path for call in calls for path in call):
         if STACKED in axes[path] and _stack(path) not in stacks:
-            first, last = last + 1, last + shapes[path][axes[path].index(STACKED)]
+            layers = shapes[path][axes[path].index(STACKED)] * kinds[_stack(path)]
+            first, last = last + 1, last + layers
             stacks[_stack(path)] = range(first, last + 1)
     if not stacks:
         raise UserError("config.optimizer.layer_decay", "a model with a stack of layers", "none")
@@ -60,7 +65,7 @@ def steps_below_head(
         stacked = [i for i, path in enumerate(call) if STACKED in axes[path]]
         for path in call[: stacked[-1] + 1 if stacked else 0]:
             if STACKED in axes[path]:
-                numbers[path] = np.asarray(stacks[_stack(path)])
+                numbers[path] = np.asarray(stacks[_stack(path)][_kind(path) :: kinds[_stack(path)]])
                 before = stacks[_stack(path)][-1]
             else:
                 numbers[path] = np.arange(before, before + 1)
@@ -68,6 +73,12 @@ def steps_below_head(
         path: (last + 1 - numbers[path]).reshape([-1 if name == STACKED else 1 for name in names])
         for path, names in axes.items()
     }
+
+
+def _kind(path: str) -> int:
+    """The number of a parameter's layer in its period; 0 without periods."""
+    found = re.search(rf"(^|/){KIND}(\d+)/", path)
+    return int(found[2]) if found else 0
 
 
 def _stack(path: str) -> str:

@@ -63,9 +63,11 @@ class Source(NamedTuple):
     arrays: Variables
 
     def claim(self, collection: str, path: str) -> Stored | None:
-        """The array that it gives for a path here; None if it gives none."""
+        """The array that it gives for a path here; None if it gives none. State here may be a parameter there."""
         name = self.origin.path_there(path)
-        return None if name is None else self.arrays.get(collection, {}).get(name)
+        if name is None:
+            return None
+        return self.arrays.get(collection, {}).get(name) or self.arrays["params"].get(name)
 
 
 class Row(NamedTuple):

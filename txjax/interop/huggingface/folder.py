@@ -20,6 +20,7 @@ from txjax.interop.huggingface.families.bit import BiT
 from txjax.interop.huggingface.families.convnext import ConvNeXt
 from txjax.interop.huggingface.families.cvt import CvT
 from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
+from txjax.interop.huggingface.families.detr import DETR
 from txjax.interop.huggingface.families.distilbert import DistilBert
 from txjax.interop.huggingface.families.electra import Electra
 from txjax.interop.huggingface.families.gpt2 import GPT2
@@ -29,8 +30,10 @@ from txjax.interop.huggingface.families.mae import MAE
 from txjax.interop.huggingface.families.marian import Marian
 from txjax.interop.huggingface.families.poolformer import PoolFormer
 from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
+from txjax.interop.huggingface.families.resnet import ResNet
 from txjax.interop.huggingface.families.roberta import Roberta, XLMRoberta
 from txjax.interop.huggingface.families.roformer import RoFormer
+from txjax.interop.huggingface.families.sam import SAM
 from txjax.interop.huggingface.families.swin import Swin
 from txjax.interop.huggingface.families.t5 import T5
 from txjax.interop.huggingface.families.vit import ViT
@@ -39,6 +42,7 @@ from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.io.files import replace_text
 from txjax.models.hierarchical import Hierarchical
+from txjax.models.model import models_inside
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
@@ -68,6 +72,9 @@ FAMILIES: tuple[Family, ...] = (
     PoolFormer(),
     CvT(),
     BiT(),
+    ResNet(),
+    DETR(),
+    SAM(),
 )
 _SHARD_BYTES = 5 * 10**9
 # Fields that concern only training or the machine, for which config.json has no key.
@@ -202,15 +209,21 @@ def _compare(model: Any, like: Any, family: Family) -> None:
     """Raises UserError if `like`, the model that the written files describe, computes something else."""
     ours, theirs = _resolved_fields(model), _resolved_fields(like)
     for name, here, there in tree.diff(ours, theirs):
-        zeros = "use_bias" in name and there
-        if not zeros and not name.startswith(_NOT_WRITTEN + family.not_written):
+        zeros, own = "use_bias" in name and there, name.removeprefix(_inner(model, name))
+        if not zeros and not own.startswith(_NOT_WRITTEN) and not name.startswith(family.not_written):
             hint = f"Hugging Face's {family.model_type} has nothing else"
             raise UserError(f"config.model.{name}", repr(there), here, hint=hint)
 
 
+def _inner(model: Any, path: str) -> str:
+    """`encoder.` of `encoder.mlp` if that field is a model; nothing for a field of the model itself."""
+    return next((f"{name}." for name, _ in models_inside(model) if path.startswith(f"{name}.")), "")
+
+
 def _resolved_fields(model: Any) -> Any:
-    """The model's fields, with defaults that follow from other fields filled in."""
+    """The model's fields, with defaults that follow from other fields filled in; of models inside it too."""
     fields = tree.to_json(model)
+    fields |= {name: _resolved_fields(inner) for name, inner in models_inside(model)}
     for name, other in _FOLLOWS.items():
         if name in fields and fields[name] is None:
             fields[name] = fields[other]

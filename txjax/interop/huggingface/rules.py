@@ -69,6 +69,7 @@ class Rule(NamedTuple):
       form: the conversion of each of our arrays.
       whole: the conversion of the concatenated arrays.
       first: the number of the first layer of our array.
+      step: from the number of one of its layers to the next one's.
     """
 
     theirs: str
@@ -76,10 +77,11 @@ class Rule(NamedTuple):
     form: Form = VECTOR
     whole: Form = SAME
     first: int = 0
+    step: int = 1
 
     def name(self, layer: int | None) -> str:
         """Their name of a layer of our array; None if it has no layers."""
-        return self.theirs.format(layer if layer is None else layer + self.first)
+        return self.theirs.format(layer if layer is None else layer * self.step + self.first)
 
 
 def linear(theirs: str, ours: str, form: Form | None = None, bias: bool = True) -> list[Rule]:
@@ -99,6 +101,14 @@ def batch_norm(theirs: str, ours: str) -> list[Rule]:
     statistics = {"running_mean": "mean", "running_var": "var"}
     return norm(theirs, ours) + [
         Rule(f"{theirs}.{their_name}", (f"{STATISTICS}/{ours}/{name}",)) for their_name, name in statistics.items()
+    ]
+
+
+def frozen_batch_norm(theirs: str, ours: str) -> list[Rule]:
+    """The rules of a batch norm whose scale and bias are constants like its statistics."""
+    return [
+        rule._replace(ours=(f"{STATISTICS}/{ours}/{rule.ours[0].rpartition('/')[2]}",))
+        for rule in batch_norm(theirs, ours)
     ]
 
 

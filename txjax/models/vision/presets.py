@@ -10,28 +10,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from txjax.models.hierarchical import Stage
+from txjax.models.text.bert import Bert
 from txjax.models.transformer import sized
 from txjax.models.vision.bit import BiT
 from txjax.models.vision.conv_next import ConvNeXt
 from txjax.models.vision.cvt import CvT
+from txjax.models.vision.detr import DETR
 from txjax.models.vision.mae import MAE
+from txjax.models.vision.mask_git import mask_git as bert_of_codes
 from txjax.models.vision.max_vit import MaxViT, MaxViTStem
 from txjax.models.vision.meta_former import MetaFormer
 from txjax.models.vision.rep_lk_net import RepLKNet
+from txjax.models.vision.res_net import ResNet
+from txjax.models.vision.sam import SAM, windows_then_all
 from txjax.models.vision.swin import Swin
 from txjax.models.vision.vit import ViT
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import (
+    MLP,
     BottleneckStem,
     Classes,
     FirstToken,
+    FrozenBatchNorm,
     LargeKernelMixer,
     LayerNorm,
     Learned,
     MeanTokens,
     NormedPool,
+    ObjectBoxes,
     ParallelKernels,
+    Periods,
     Pooler,
+    PositionedAttention,
+    PositionedCrossAttention,
     PreNorm,
+    PreNormWithoutFinal,
 )
 from txjax.types import UserError, near_misses
 
@@ -78,6 +91,12 @@ BIT: dict[str, tuple[tuple[int, ...], ...]] = {
     "R152x2": ((512, 1024, 2048, 4096), (3, 8, 36, 3)),
     "R152x4": ((1024, 2048, 4096, 8192), (3, 8, 36, 3)),
 }
+# Widths and depths (He et al. 2016, table 1)
+RESNET: dict[str, tuple[tuple[int, ...], ...]] = {
+    "50": ((256, 512, 1024, 2048), (3, 4, 6, 3)),
+    "101": ((256, 512, 1024, 2048), (3, 4, 23, 3)),
+    "152": ((256, 512, 1024, 2048), (3, 8, 36, 3)),
+}
 # Widths and depths; sides of the large kernels (Ding et al. 2022, 4.3)
 REPLKNET: dict[str, tuple[tuple[int, ...], ...]] = {
     "31B": ((128, 256, 512, 1024), (2, 2, 18, 2)),
@@ -92,7 +111,11 @@ MAX_VIT: dict[str, tuple[tuple[int, ...], ...]] = {
     "L": ((128, 256, 512, 1024), (2, 6, 14, 2), (4, 8, 16, 32)),
     "XL": ((192, 384, 768, 1536), (2, 6, 14, 2), (6, 12, 24, 48)),
 }
+# Layers of a period, of which the last one attends everywhere (Kirillov et al. 2023, A; sizes are those of ViT)
+SAM_PERIODS = {"B": 3, "L": 6, "H": 8}
 _STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
+# Tokens of an image, by its side in pixels (Chang et al. 2022, 4.1)
+MASK_GIT: dict[str, int] = {"256": 16 * 16, "512": 32 * 32}
 
 
 def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
@@ -149,6 +172,24 @@ def bit(size: str = "R50x1", **fields: Any) -> BiT:
     return BiT(**dict(stages=made) | style | fields)
 
 
+def resnet(size: str = "50", **fields: Any) -> ResNet:
+    """Residual networks (He et al. 2016), 1,000 classes."""
+    style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
+    return ResNet(**dict(stages=stages(size, RESNET)) | style | fields)
+
+
+def detr(size: str = "R50", **fields: Any) -> DETR:
+    """DETR (Carion et al. 2020) on a ResNet with constant batch norms: 91 classes, 100 queries."""
+    backbone = resnet(size.removeprefix("R"), norm=FrozenBatchNorm(), head=None)
+    style: dict[str, Any] = dict(width=256, depth=6, heads=8, dropout=0.1, head=ObjectBoxes(classes=91))
+    parts: dict[str, Any] = dict(
+        attention=PositionedAttention(dropout=0.1),
+        cross=PositionedCrossAttention(dropout=0.1),
+        mlp=MLP(hidden=2048, activation="relu", dropout=0.1),
+    )
+    return DETR(**dict(backbone=backbone) | style | parts | fields)
+
+
 def replknet(size: str = "31B", **fields: Any) -> RepLKNet:
     """RepLKNet (Ding et al. 2022), 1,000 classes. XL has kernels of 27 x 27 without small ones in parallel."""
     style: dict[str, Any] = dict(head=Classes(1000, MeanTokens()))
@@ -163,3 +204,30 @@ def max_vit(size: str = "T", **fields: Any) -> MaxViT:
     layers = stages(size, MAX_VIT)
     style: dict[str, Any] = dict(stem=MaxViTStem(channels=_STEMS[size]), head=Classes(1000, Pooler(pool=NormedPool())))
     return MaxViT(**dict(stages=layers) | style | fields)
+
+
+def vq_tokenizer(**fields: Any) -> VQTokenizer:
+    """MaskGIT's tokenizer (Chang et al. 2022, 4.1): a token has 16 x 16 pixels, and there are 1,024 codes."""
+    return VQTokenizer(**dict(width=128, depth=2, codes=1024) | fields)
+
+
+def mask_git(size: str = "256", **fields: Any) -> Bert:
+    """MaskGIT (Chang et al. 2022, 4.1), for 1,000 classes. The authors' code has 16 heads, the paper 8."""
+    if size not in MASK_GIT:
+        raise UserError("size", "one of " + ", ".join(MASK_GIT), size, near_misses(size, MASK_GIT))
+    style: dict[str, Any] = dict(codes=1024, classes=1000, patches=MASK_GIT[size], width=768, depth=24, heads=8)
+    return bert_of_codes(**style | fields)
+
+
+def sam_encoder(size: str = "B", image: int = 1024, **fields: Any) -> ViT:
+    """SAM's encoder of square images of this side: windows of 14 x 14 patches of 16 x 16 pixels, four global layers."""
+    plain, side = sized(size, _SIZES), image // 16
+    positions, attention = Learned(max_length=side**2), windows_then_all(SAM_PERIODS[size], 14, side)
+    style: dict[str, Any] = dict(patch=16, class_token=None, image_size=(image, image), positions=positions)
+    layers: dict[str, Any] = dict(attention=attention, block=PreNormWithoutFinal(), stack=Periods())
+    return ViT(**plain | style | layers | fields)
+
+
+def sam(size: str = "B", **fields: Any) -> SAM:
+    """The Segment Anything Model (Kirillov et al. 2023) of images of 1024 x 1024 pixels."""
+    return SAM(**dict(encoder=sam_encoder(size)) | fields)

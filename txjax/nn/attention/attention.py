@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.attention.cache import keep_in_cache, update_cache
+from txjax.nn.attention.cache import update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.attention.memory import Memory
@@ -40,6 +40,7 @@ class LayerContext:
       train: whether dropout is active.
       grid: the order of an image's tokens. If None, they are not all patches of a grid.
       relative: the vectors of `Positions.relative`. If None, there are none.
+      added: of `Window.added`, for `PositionedAttention`. If None, nothing is added.
     """
 
     mask: Mask = NO_MASK
@@ -50,6 +51,7 @@ class LayerContext:
     train: bool = dataclasses.field(default=False, metadata={"static": True})
     grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
     relative: Float[Array, "1 R D"] | None = None
+    added: Float[Array, "#B L D"] | None = None
 
     @property
     def real(self) -> Bool[Array, "#B L"] | None:
@@ -266,33 +268,3 @@ class Attention(MultiHead):
         mask, bias = self.mask(query, key, context), self.bias(query, key, context)
         out = self.outputs(self.attend(query, key, value, mask, bias, drop), context)
         return self.combine(out, x.shape[-1])
-
-
-class CrossAttention(Attention):
-    """Attention to `context.memory`, without positions. Parameters: as in `Attention`; the memory may be of any width.
-
-    In step-by-step decoding the memory's keys and values are computed at the first call and read from the cache later.
-    """
-
-    @nn.nowrap
-    def projected(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
-        assert context.memory is not None, "cross-attention without a memory"
-        source = context.memory.values
-
-        def memory(name: str) -> jax.Array:
-            rows = None if source is None else self.project(name, source, x.shape[-1])
-            if rows is not None and context.index is None:
-                return rows
-            heads_first = None if rows is None else rows.swapaxes(1, 2)
-            return keep_in_cache(self, f"memory_{name}", heads_first, "sources", "kv_heads").swapaxes(1, 2)
-
-        return self.project("query", x), memory("key"), memory("value")
-
-    @nn.nowrap
-    def mask(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Mask:
-        assert context.memory is not None
-        return context.memory.mask
-
-    @nn.nowrap
-    def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> None:
-        return None

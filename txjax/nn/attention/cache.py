@@ -9,7 +9,7 @@ import dataclasses
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.positions import Grid
@@ -68,6 +68,8 @@ class Window:
       mask: which of all tokens a token of the call attends to.
       index: int32 [], the row of the cache where the call's tokens are written. If None, there is no cache.
       grid: the order of an image's tokens. If None, they are not all patches of a grid.
+      added: vectors that `PositionedAttention` adds to the tokens in the inputs of queries and keys. If None, there are
+        none.
     """
 
     positions: Int[Array, "#B L"]
@@ -75,6 +77,7 @@ class Window:
     mask: Mask = NO_MASK
     index: Int[Array, ""] | None = None
     grid: Grid | None = None
+    added: Float[Array, "#B L D"] | None = None
 
 
 def causal_window(

@@ -16,7 +16,9 @@ class Memory:
     Attributes:
       values: [B S D]. If None, this is a later call of step-by-step decoding: keys and values are in the cache.
       mask: which of them a query sees.
+      added: vectors that `PositionedCrossAttention` adds to `values` in the inputs of keys. If None, there are none.
     """
 
     values: Float[Array, "B S D"] | None = None
     mask: Mask = NO_MASK
+    added: Float[Array, "#B S D"] | None = None

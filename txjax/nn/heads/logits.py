@@ -89,6 +89,13 @@ class Logits:
         features = jnp.take_along_axis(self.features, positions[..., None], axis=-2)
         return dataclasses.replace(self, features=features)
 
+    def first(self, count: int) -> Logits:
+        """The logits [*batch count] of the first ids of the vocabulary."""
+        if self.kernel is None:
+            return dataclasses.replace(self, features=self.features[..., :count])
+        bias = None if self.bias is None else self.bias[:count]
+        return dataclasses.replace(self, kernel=self.kernel[:, :count], bias=bias)
+
     def reduce(self, function: Callable[..., Any], *rows: jax.Array, chunk: int | None = None) -> Any:
         """function(logits [*batch V], *rows [*batch]), which gives an array, or a tree of arrays, [*batch].
 

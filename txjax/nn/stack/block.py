@@ -8,7 +8,8 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.attention import CrossAttention, LayerContext, Mixer
+from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.drop_path import drop_path
 from txjax.nn.linear import align, parameter, scale
 from txjax.nn.mlp import MLP
@@ -72,6 +73,11 @@ class Block(nn.Module):
         raise NotImplementedError
 
     @nn.nowrap
+    def branch_of(self, name: str) -> Callable[..., jax.Array]:
+        """`branch`, or another function of its arguments for the layer of this name."""
+        return self.branch
+
+    @nn.nowrap
     def layers(self, context: LayerContext) -> dict[str, Layer]:
         """What the branches compute, by name and in their order."""
         assert self.attention and self.mlp
@@ -97,7 +103,7 @@ class Block(nn.Module):
                     y = y * align(parameter(self, f"scale_{name}", first, y.shape[-1:], ("embed",)), y)
                 return scale(drop_path(self, y, self.drop_path, depth_fraction, context.train), factor)
 
-            x = self.branch(x, functools.partial(norm.normalise, train=context.train), scaled, context)
+            x = self.branch_of(name)(x, functools.partial(norm.normalise, train=context.train), scaled, context)
         return constrain(x, "batch", "length", "width")
 
 
@@ -121,6 +127,24 @@ class PostNorm(Block):
         self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
     ) -> Float[Array, "B L D"]:
         return norm(x + layer(x))
+
+
+class PreNormWithoutFinal(PreNorm):
+    """`PreNorm` in a stack that no norm follows, as in the image encoder of SAM (Kirillov et al. 2023)."""
+
+    final_norm: ClassVar[bool] = False
+
+
+class PostNormAttention(PostNorm):
+    """norm(x + mixer(x)), without an MLP."""
+
+    @property
+    def branches(self) -> int:
+        return 1
+
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        return {"attention": super().layers(context)["attention"]}
 
 
 class SingleBranch(Block):
@@ -157,3 +181,14 @@ class PreActivation(PreNorm):
         if self.cross is not None:
             raise UserError("config.model.block", "PreNorm() or PostNorm() with cross-attention", type(self).__name__)
         return {"attention": super().layers(context)["attention"]}
+
+
+class PostActivation(PreActivation):
+    """relu(x + mixer(x)): the residual unit of He et al. 2016, Deep Residual Learning. Norms are the mixer's."""
+
+    final_norm: ClassVar[bool] = False
+
+    def branch(
+        self, x: Float[Array, "B L D"], norm: Layer, layer: Layer, context: LayerContext
+    ) -> Float[Array, "B L D"]:
+        return nn.relu(x + layer(x))

@@ -1,7 +1,6 @@
 """`txjax_canvases`: one to three items of a classification set on a noisy canvas, with boxes, masks and counts."""
 
 import hashlib
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from txjax.data import records
+from txjax.data.builders.txjax_digits.txjax_digits_dataset_builder import png
 from txjax.data.disk_cache import cache_dir
 from txjax.types import require
 
@@ -23,8 +23,7 @@ DEFAULT = "txjax_digits"
 
 
 class Builder(tfds.core.GeneratorBasedBuilder):
-    """Canvases of 64x64 grey pixels with items of another set: `txjax_canvases` has digits, `txjax_canvases/NAME` has
-    those of NAME.
+    """Canvases of 64x64 grey pixels with items of another set: digits, or in `txjax_canvases/NAME` the items of NAME.
 
     The items of the canvases of a split are of the same split of that set. Each is scaled to 16 to 24 pixels; a later
     one may cover up to half of an earlier one. A box is the tightest around what is visible.
@@ -137,12 +136,3 @@ def box_of(mask: np.ndarray) -> tuple[float, float, float, float]:
     rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
     height, width = mask.shape
     return rows[0] / height, columns[0] / width, (rows[-1] + 1) / height, (columns[-1] + 1) / width
-
-
-def png(image: np.ndarray) -> bytes:
-    """A grey image, uint8 [H W], as a PNG file."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, format="png")
-    return buffer.getvalue()

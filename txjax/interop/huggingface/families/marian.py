@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from txjax.interop.huggingface.families.sequence_to_sequence import EncoderDecoderFamily, attentions, encoder_depth
+from txjax.interop.huggingface.families.sequence_to_sequence import (
+    EncoderDecoderFamily,
+    attentions,
+    encoder_depth,
+    layers,
+)
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import ROWS, SAME, Flat, Names, Rule, linear, norm, projections
+from txjax.interop.huggingface.rules import ROWS, SAME, Flat, Names, Rule, linear
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.encoder_decoder import EncoderDecoder, transformer
 from txjax.nn import (
@@ -28,9 +33,6 @@ from txjax.nn import (
 
 _BIAS = "final_logits_bias"
 _EPS = 1e-5  # of every norm; config.json has no key for it
-# Their names of the attentions; the norm after one has the same prefix.
-_ATTENTIONS = {"attention": "self_attn", "cross": "encoder_attn"}
-_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
 
 
 class Marian(EncoderDecoderFamily):
@@ -111,15 +113,7 @@ class Marian(EncoderDecoderFamily):
             found = [
                 Rule(f"model.{side}.embed_tokens.weight", (f"{ours}/embedding",), SAME) for side, ours in tables.items()
             ]
-        for side, inside in attentions(model).items():
-            here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
-            for name, attention in inside.items():
-                theirs = f"{here}.{_ATTENTIONS[name]}"
-                found += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
-                found += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
-            found += linear(f"{here}.fc1", f"{ours}/mlp/up")
-            found += linear(f"{here}.fc2", f"{ours}/mlp/down")
-            found += norm(f"{here}.final_layer_norm", f"{ours}/norm_mlp")
+        found += layers(attentions(model))
         match model.head:
             case TiedBias():
                 found += [Rule(_BIAS, ("head/bias",), ROWS)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from txjax.interop.huggingface.family import Family, Inputs, given, watched
 from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.rules import Rule, linear, norm, projections
 from txjax.models.text.encoder_decoder import EncoderDecoder
-from txjax.nn import Attention, Positions
+from txjax.nn import Attention, CrossAttention, Positions
 from txjax.types import PyTree
 
 _INPUTS = {
@@ -19,6 +21,18 @@ _INPUTS = {
     "attention_mask": "source_segments",
     "decoder_attention_mask": "segments",
 }
+# Their names of the attentions; the norm after one has the same prefix.
+_ATTENTIONS = {"attention": "self_attn", "cross": "encoder_attn"}
+_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
+
+
+class TwoStacks(Protocol):
+    """A model of an encoder and a decoder."""
+
+    cross: CrossAttention
+
+    @property
+    def only_attention(self) -> Attention: ...
 
 
 class EncoderDecoderFamily(Family):
@@ -38,10 +52,29 @@ class EncoderDecoderFamily(Family):
         return {"logits": logits.dense(), "encoder_last_hidden_state": seen["encoder"]}
 
 
-def attentions(model: EncoderDecoder) -> dict[str, dict[str, Attention]]:
+def attentions(model: TwoStacks) -> dict[str, dict[str, Attention]]:
     """The attentions of a layer of each stack, in their order, by the names of their parameters."""
     own = {"attention": model.only_attention}
     return {"encoder": own, "decoder": own | {"cross": model.cross}}
+
+
+def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
+    """The rules of the layers of stacks with BART's names, which Marian and DETR share.
+
+    Args:
+      inside: the attentions of a layer by stack, as `attentions` gives them.
+    """
+    found = []
+    for side, own in inside.items():
+        here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
+        for name, attention in own.items():
+            theirs = f"{here}.{_ATTENTIONS[name]}"
+            found += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
+            found += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
+        found += linear(f"{here}.fc1", f"{ours}/mlp/up")
+        found += linear(f"{here}.fc2", f"{ours}/mlp/down")
+        found += norm(f"{here}.final_layer_norm", f"{ours}/norm_mlp")
+    return found
 
 
 def encoder_depth(options: Options, key: str, depth: int, default: int) -> int | None:

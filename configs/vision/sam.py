@@ -1,0 +1,50 @@
+"""SAM as published: Kirillov et al. 2023, A. The size B, `:L` or `:H`, 1024 x 1024 pixels.
+
+    txjax train --config=configs/vision/sam.py --workdir=runs/sam --config.data.name=SET
+
+SA-1B is not a set of TFDS: SET is a set of yours with an image, a sequence of objects with boxes and classes (one
+class), and an image of the objects' numbers, as `txjax_canvases` has them (docs/data.md). An image has at most 64
+objects, as many as the paper draws of an image for a GPU.
+
+The paper starts from the encoder of a masked autoencoder; here the paths of an encoder's layers differ from MAE's, so
+this run starts from random weights. B and L have the recipe of H. The decoder's layers count in the decay of learning
+rates too, above the encoder's.
+
+Cost: 256 A100s for 68 hours (H, published); its FLOPs are not counted yet.
+Score: not run here, and the paper's 23 data sets are not here.
+"""
+
+from txjax.checkpoint import Checkpoints
+from txjax.data import Channels, Detections, ResizeWithin
+from txjax.eval import ClickedMasks
+from txjax.experiment import Experiment
+from txjax.models.vision import presets
+from txjax.nn import PreNormWithoutFinal
+from txjax.objectives import PromptedMasks
+from txjax.optim import AdamW, LayerDecay, StepDecay
+
+VARIANTS = ("L", "H")
+
+
+def get_config(variant: str = "B") -> Experiment:
+    resize = ResizeWithin((1024,), 1024), Channels(3)
+    images = dict(shape=(1024, 1024, 3), classes=1, objects=64, masks_feature="instances", transforms=resize)
+    normalised = dict(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    encoder = presets.sam_encoder(variant, block=PreNormWithoutFinal(drop_path=0.4), dtype="bfloat16")
+    return Experiment(
+        model=presets.sam(variant, encoder=encoder, dtype="bfloat16"),
+        objective=PromptedMasks(),
+        data=Detections(name="sa_1b", split="train", **images, **normalised),
+        evals={"valid": ClickedMasks(data=Detections(split="validation", **images, **normalised), every_steps=5000)},
+        optimizer=AdamW(
+            peak_lr=8e-4,
+            b2=0.999,
+            weight_decay=0.1,
+            layer_decay=LayerDecay(decay=0.8),
+            schedule=StepDecay(warmup_steps=250, at=(2 / 3, 26 / 27)),
+        ),
+        checkpoint=Checkpoints(every_steps=2500),
+        num_steps=90_000,
+        batch_size=256,
+        log_every_steps=100,
+    )

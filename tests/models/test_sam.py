@@ -1,0 +1,58 @@
+"""SAM: one embedding for many prompts, objects that do not see each other, prompts of one kind as another."""
+
+import jax
+import numpy as np
+import pytest
+
+from txjax.data.point_labels import CORNERS, NO_POINT
+from txjax.models import SAM, ViT
+from txjax.nn import MLP, Classes, FirstToken, RandomFourier
+from txjax.types import UserError
+
+from made import call, numbers, shapes, variables
+
+ENCODER = ViT(patch=2, width=12, depth=1, heads=3)
+MODEL = SAM(encoder=ENCODER, width=16, depth=1, heads=2, mlp=MLP(hidden=8, activation="relu"))
+IMAGE, MASK = numbers(2, 4, 6, 1), numbers(2, 3, 8, 12, seed=1)
+POINTS = np.random.default_rng(2).random((2, 3, 2, 2)).astype(np.float32)
+LABELS = np.asarray([[[1, NO_POINT], [0, 1], CORNERS]] * 2, np.int32)
+
+
+def test_prompts_of_an_embedded_image():
+    given = variables(MODEL, IMAGE, POINTS, LABELS, MASK)
+
+    def all_calls(given, image, points, labels, mask):
+        embedded = MODEL.apply(given, image, method="embed_image")
+        part = MODEL.apply(given, embedded, points[:, 1:2], labels[:, 1:2], mask[:, 1:2], method="predict")
+        turned = MODEL.apply(given, embedded, points[:, :, ::-1], labels[:, :, ::-1], mask, method="predict")
+        plain = MODEL.apply(given, embedded, points, labels, method="predict")
+        _, state = MODEL.apply(given, image, mutable=["intermediates"])
+        features = state["intermediates"]["features"]
+        return MODEL.apply(given, image, points, labels, mask), part, turned, plain, embedded, features
+
+    found = call(jax.jit(all_calls), given, IMAGE, POINTS, LABELS, MASK)
+    (masks, ious), part, turned, plain, embedded, features = jax.device_get(found)
+    assert masks.shape == (2, 3, 4, 8, 12) and ious.shape == (2, 3, 4)
+    for one, other in ((part[0], masks[:, 1:2]), (part[1], ious[:, 1:2]), (turned[0], masks)):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(plain[0], masks, atol=1e-2)  # the mask is seen
+    np.testing.assert_allclose(features[0], embedded.mean((1, 2)), rtol=1e-5)
+
+
+def test_the_features_of_points_by_their_formula():
+    points, fourier = np.asarray([[0.25, 1.0]], np.float32), RandomFourier(frequencies=(1.0, 2.0, 0.5, -1.0))
+    angles = 2 * np.pi * np.asarray([-0.5 * 1.0 + 1.0 * 0.5, -0.5 * 2.0 + 1.0 * -1.0])
+    np.testing.assert_allclose(call(fourier, points, 4)[0], [*np.sin(angles), *np.cos(angles)], atol=1e-5)
+    drawn = RandomFourier(deviation=2.0).matrix(4000)
+    assert drawn.std() == pytest.approx(2.0, rel=0.05) and (RandomFourier(seed=1).matrix(8) != drawn[:, :4]).all()
+
+
+def test_user_errors():
+    with pytest.raises(UserError, match="config.model.width: expected a multiple of 8, got 12"):
+        shapes(MODEL.clone(width=12), IMAGE)
+    with pytest.raises(UserError, match="mask: expected logits on 8 x 12 places"):
+        shapes(MODEL, IMAGE, POINTS, LABELS, MASK[:, :, :4])
+    with pytest.raises(UserError, match="config.model.fourier.frequencies: expected 16, the width, got 2"):
+        shapes(MODEL.clone(fourier=RandomFourier(frequencies=(1.0, 2.0))), IMAGE)
+    with pytest.raises(UserError, match="config.model.encoder: expected an encoder of images with head=None"):
+        shapes(MODEL.clone(encoder=ENCODER.clone(head=Classes(3, FirstToken()))), IMAGE)

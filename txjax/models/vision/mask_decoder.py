@@ -1,0 +1,134 @@
+"""The decoder of SAM: from an image and the prompts of an object to masks and their expected quality."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.models.transformer import Part
+from txjax.nn import (
+    ACTIVATIONS,
+    Block,
+    CrossAttention,
+    Embed,
+    FirstTokens,
+    LayerContext,
+    Linear,
+    Memory,
+    PostNorm,
+    PostNormAttention,
+    TwoWay,
+    Upsampling,
+    Window,
+    parameter,
+)
+from txjax.nn.linear import scale
+from txjax.nn.stack.two_way import reading
+from txjax.parametrization import Role
+from txjax.types import UserError
+
+SHARED = ("attention", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
+
+
+class ThreeLayers(nn.Module):
+    """Two hidden layers with ReLU, and an output. Parameters: `layer_0`, `layer_1`, `layer_2`.
+
+    Attributes:
+      hidden: size of the hidden layers.
+      size: of the output.
+      axis: its logical name.
+      drawn: how kernels are drawn and scaled.
+    """
+
+    hidden: int
+    size: int
+    axis: str
+    drawn: dict[str, Any]
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B D"]) -> Float[Array, "B {self.size}"]:
+        """The output, in the dtype of x."""
+        x = jax.nn.relu(Linear((self.hidden,), ("mlp",), **self.drawn, name="layer_0")(x))
+        x = jax.nn.relu(Linear((self.hidden,), ("embed",), ("mlp",), **self.drawn, name="layer_1")(x))
+        return Linear((self.size,), (self.axis,), **self.drawn, name="layer_2")(x)
+
+
+class MaskDecoder(Part, kw_only=True):
+    """A stack of `TwoWay` layers, and what reads it (Kirillov et al. 2023, A).
+
+    Parameters: `iou_token` [D], `mask_tokens`, `layers`, `final`, `upscale_1`, `norm_upscale`, `upscale_2`,
+    `mask_0`, `mask_1`, ..., `iou`.
+
+    Attributes:
+      masks: M, of an object.
+      iou_hidden: the size of the hidden layers before the predicted IoUs.
+      cross: between tokens and image.
+      upscale_activation: of the finer images.
+    """
+
+    masks: int
+    iou_hidden: int
+    cross: CrossAttention
+    upscale_activation: str
+
+    @nn.compact
+    def __call__(
+        self,
+        image: Float[Array, "B r c D"],
+        prompts: Float[Array, "B P D"],
+        positions: Float[Array, "1 L D"],
+        train: bool,
+    ) -> tuple[Float[Array, "B M 4*r 4*c"], Float[Array, "B M"]]:
+        """Logits of the masks and the predicted IoUs, float32. `positions`: of the image's patches."""
+        if self.width % 8:
+            raise UserError("config.model.width", "a multiple of 8", self.width)
+        batch, rows, columns, width = image.shape
+        drawn: dict[str, Any] = {"initial": self.initial, "scaling": self.layer_scaling()}
+        table = Embed(self.masks, width, axis="masks", name="mask_tokens")
+        iou_token = parameter(self, "iou_token", nn.initializers.normal(table.std), (width,), ("embed",))
+        own = jnp.concatenate([iou_token[None], table.embedding]).astype(image.dtype)
+        tokens = jnp.concatenate([jnp.broadcast_to(own, (batch, *own.shape)), prompts.astype(image.dtype)], 1)
+
+        numbers = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+        window, memory = Window(numbers, numbers, added=tokens), Memory(added=positions)
+        streams = tokens, image.reshape(batch, rows * columns, width)
+        given, (tokens, patches) = tokens, self.stream(streams, window, train, memory, self.cross)
+        context = reading(LayerContext(memory=memory, train=train, added=given), patches)
+        tokens = self.reader(self.cross).clone(parent=self, name="final", _deep_clone=True)(tokens, context)
+
+        activation = ACTIVATIONS[self.upscale_activation]
+        fine = Upsampling(width // 4, **drawn, name="upscale_1")(patches.reshape(image.shape))
+        fine = activation(self.norm.clone(parent=self, name="norm_upscale").normalise(fine, train))
+        fine = activation(Upsampling(width // 8, **drawn, name="upscale_2")(fine))
+        weights = [
+            ThreeLayers(width, width // 8, "width", drawn, name=f"mask_{i}")(tokens[:, 1 + i])
+            for i in range(self.masks)
+        ]
+        logits = jnp.einsum("bmd,brcd->bmrc", jnp.stack(weights, 1), fine, preferred_element_type=jnp.float32)
+        ious = ThreeLayers(self.iou_hidden, self.masks, "masks", drawn, name="iou")(tokens[:, 0])
+        return scale(logits, self.layer_scaling().multiplier(Role.OUTPUT)), ious.astype(jnp.float32)
+
+    @nn.nowrap
+    def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
+        """All layers, which are of two kinds: the first one's tokens have no residual."""
+        tokens = self.half(cross)
+        image, fields = self.reader(cross), {name: getattr(tokens, name) for name in SHARED}
+        first = TwoWay(tokens=FirstTokens(**fields), image=image)
+        return (first, *(TwoWay(tokens=tokens, image=image) for _ in range(self.depth - 1)))
+
+    @nn.nowrap
+    def half(self, cross: CrossAttention | None) -> Block:
+        """The tokens' half of a layer."""
+        made = super().blocks(cross)
+        if type(made) is not PostNorm:
+            got = type(self.block).__name__ if isinstance(made, Block) else "several attentions"
+            raise UserError("config.model.block", "PostNorm() with one attention", got)
+        return made
+
+    @nn.nowrap
+    def reader(self, cross: CrossAttention | None) -> PostNormAttention:
+        """A block that reads the other stream."""
+        fields = {name: getattr(self.half(cross), name) for name in SHARED}
+        return PostNormAttention(**fields | {"attention": fields["cross"], "cross": None})

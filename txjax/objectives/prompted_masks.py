@@ -1,0 +1,114 @@
+"""Promptable segmentation: the masks of objects from clicks and boxes, over several rounds."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from txjax.data import Dataset
+from txjax.data.point_labels import CORNERS, NO_POINT
+from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
+from txjax.objectives.clicks import Points, interact, random_click
+from txjax.objectives.mask_losses import dice, focal, mask_iou
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+
+MOST = 20 / 1024  # of the image's side, that a corner of a box is away from the true one (Kirillov et al. 2023, A)
+
+
+@dataclasses.dataclass
+class PromptedMasks(Objective):
+    """Focal and dice loss of each object's mask, and the squared error of its predicted IoU (Kirillov et al. 2023, A).
+
+    Every object of an image is prompted. Its first prompt is a random place of it, or its box; later ones are random
+    places where the prediction is wrong, and the logits of that prediction. The answers to the first prompt are several
+    masks, of which the one with the least loss counts; the IoUs of all of them are predicted. A term is the mean over
+    the rounds, in the resolution of the predicted masks. Objects that nothing is left of in it do not count.
+
+    Unlike in the paper, the rounds without a new point all come last.
+
+    Attributes:
+      clicks: rounds with a new prompt.
+      refinements: rounds after these, whose only new prompt is the mask of the round before.
+      boxes: how many of the first prompts are boxes.
+      deviation: of a box's corners, the standard deviation over its side; no more than 20 pixels of 1,024.
+      focal, dice, iou: weights of the terms, which are logged with them.
+    """
+
+    clicks: int = config_field(9, at_least=1)
+    refinements: int = config_field(2, at_least=0)
+    boxes: float = config_field(0.5, at_least=0, at_most=1)
+    deviation: float = config_field(0.1, at_least=0)
+    focal: float = config_field(20.0, at_least=0)
+    dice: float = config_field(1.0, at_least=0)
+    iou: float = config_field(1.0, at_least=0)
+
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "masks", "boxes", "box_labels", "weights")
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return select_keys(batch, "image")
+
+    def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
+        def every_prompt(model: Any, image: jax.Array) -> Any:
+            embedded = model.embed_image(image)
+            one = len(image), 1
+            points, labels = jnp.zeros((*one, 1, 2), jnp.float32), jnp.zeros((*one, 1), jnp.int32)
+            mask = jnp.zeros((*one, *(model.finer * side for side in embedded.shape[1:3])), jnp.float32)
+            return model.predict(embedded, points, labels, mask)
+
+        return model.init(rngs, **self.inputs(batch), method=every_prompt)
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        if not hasattr(model, "embed_image") or not hasattr(model, "predict"):
+            raise UserError("config.model", "a model that answers prompts, such as SAM()", type(model).__name__)
+
+    def first(self, keys: jax.Array, target: jax.Array, boxes: jax.Array) -> Points:
+        """Two points for each object: a random place and none, or the corners of its box."""
+        of_click, of_box, of_choice = (jax.vmap(jax.random.fold_in, (0, None))(keys, i) for i in range(3))
+        point, label = random_click(of_click, target, target)
+        clicked = jnp.concatenate([point, jnp.zeros_like(point)], 2), jnp.concatenate([label, label * 0 + NO_POINT], 2)
+        sides = jnp.tile(boxes[..., 2:] - boxes[..., :2], (1, 1, 2))
+        noise = self.deviation * jax.vmap(lambda key: jax.random.normal(key, boxes.shape[1:]))(of_box)
+        corners = boxes + (noise * sides).clip(-MOST, MOST)
+        boxed = jax.vmap(lambda key: jax.random.uniform(key, boxes.shape[1:2]))(of_choice)[..., None] < self.boxes
+        points = jnp.where(boxed[..., None], corners.reshape(point.shape[:2] + (2, 2)), clicked[0])
+        return points, jnp.where(boxed, jnp.asarray(CORNERS, jnp.int32)[None, None], clicked[1])
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        keys = example_keys(key, batch)
+
+        def rounds(model: Any, image: jax.Array, train: bool) -> Any:
+            return interact(
+                model,
+                image,
+                batch["masks"],
+                lambda target: self.first(keys, target, batch["boxes"]),
+                lambda number, seen, target: random_click(
+                    jax.vmap(jax.random.fold_in, (0, None))(keys, 2 + number), seen ^ target, target
+                ),
+                self.clicks,
+                self.refinements,
+                train,
+            )
+
+        (target, found), aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
+        real = (batch["box_labels"] >= 0) & target.any((2, 3))
+        weights = real * batch["weights"][:, None]
+        terms = [self.terms(each.logits, each.ious, target) for each in found]
+        losses = {
+            name: Mean.of(getattr(self, field) * sum(term[i] for term in terms) / len(terms), weights)
+            for i, (name, field) in enumerate((("focal", "focal"), ("dice", "dice"), ("predicted_iou", "iou")))
+        }
+        ious = [mask_iou(each.mask > 0, target) for each in found]
+        metrics = {"iou_first": Mean.of(ious[0], weights), "iou": Mean.of(ious[-1], weights)}
+        return aux.outcome(losses, metrics)
+
+    def terms(self, logits: jax.Array, ious: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Focal and dice loss of the best of M masks, the mean squared error of their predicted IoUs, [B N] each."""
+        whole = jnp.broadcast_to(target[:, :, None], logits.shape)
+        each = focal(logits, whole), dice(logits, whole)
+        best = (self.focal * each[0] + self.dice * each[1]).argmin(2)[:, :, None]
+        error = jnp.square(ious - mask_iou(logits > 0, whole)).mean(2)
+        first, second = (jnp.take_along_axis(values, best, 2)[:, :, 0] for values in each)
+        return first, second, error

@@ -1,0 +1,134 @@
+"""Detection as the prediction of a set: each object is matched with one prediction."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from txjax.data import Dataset
+from txjax.nn import ObjectPredictions
+from txjax.objectives import boxes
+from txjax.objectives.base import Objective, apply_model, check_classes, select_keys
+from txjax.objectives.losses import correct, cross_entropy
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
+
+_TERMS = ("class", "box", "giou")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Objects:
+    """The objects of a batch.
+
+    Attributes:
+      labels: int32 [B N], any for a row of padding.
+      boxes: float32 [B N 4], row and column of the centre, height, width, as fractions of the image without padding.
+      real: bool [B N], which rows are objects.
+    """
+
+    labels: Int[Array, "B N"]
+    boxes: Float[Array, "B N 4"]
+    real: Bool[Array, "B N"]
+
+    @staticmethod
+    def of(batch: Batch) -> "Objects":
+        """From `boxes` and `box_labels`; boxes are fractions of the padded image there."""
+        found, real = batch["boxes"], batch["box_labels"] >= 0
+        if "extent" in batch:
+            size = jnp.asarray(batch["image"].shape[1:3], jnp.float32)[None]
+            found = found * jnp.tile(size / jnp.maximum(batch["extent"], 1), 2)[:, None]
+        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centred(found), real)
+
+
+@dataclasses.dataclass
+class SetPrediction(Objective):
+    """The loss of DETR (Carion et al. 2020, 3.1), for a model whose head is `ObjectBoxes`.
+
+    Objects and predictions are matched so that the sum of these costs is least, and each matched pair has these losses:
+
+        cost        - p(class) + box * |box - predicted box| + giou * (1 - GIoU)
+        class       cross entropy of the class; of "no object", of weight no_object, where none is matched
+        box         box * |box - predicted box|, summed over row and column of the centre, height and width
+        giou        giou * (1 - GIoU)
+
+    The first is a weighted mean over predictions, the others are means over the objects of the batch. Training adds the
+    same losses of the predictions after every layer but the last, matched by themselves: `auxiliary_class`, ...
+
+    Metrics: `class_accuracy` and `iou` of the matched predictions.
+
+    Attributes:
+      box, giou: the weights of the two losses of boxes, in the costs too.
+      no_object: the weight of a prediction that no object is matched with, in the loss of classes.
+      auxiliary: the weight of the losses of the layers before the last.
+    """
+
+    box: float = config_field(5.0, at_least=0, traced=True)
+    giou: float = config_field(2.0, at_least=0, traced=True)
+    no_object: float = config_field(0.1, at_least=0, traced=True)
+    auxiliary: float = config_field(1.0, at_least=0, traced=True, off=0)
+
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "boxes", "box_labels", "weights")
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return select_keys(batch, "image", "extent")
+
+    def check(self, model: Any, data: Dataset) -> None:
+        super().check(model, data)
+        check_classes(model, data)
+        queries, objects = getattr(model, "queries", None), data.spec()["boxes"].shape[0]
+        if queries is not None and queries < objects:
+            raise UserError("config.model.queries", f"at least {objects}, the objects of config.data", queries)
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        if not isinstance(found, ObjectPredictions):
+            hint = "its head must be ObjectBoxes(...)"
+            raise UserError("config.model", "a model of boxes, for SetPrediction", type(model).__name__, hint=hint)
+        objects, weights = Objects.of(batch), batch["weights"]
+        last = jax.tree.map(lambda x: x[-1:], found)
+        losses, metrics = self.compare(last, objects, weights)
+        if train and is_on(self.auxiliary) and len(found.logits) > 1:
+            before, _ = self.compare(jax.tree.map(lambda x: x[:-1], found), objects, weights)
+            losses |= {f"auxiliary_{name}": Mean(self.auxiliary * x.total, x.count) for name, x in before.items()}
+        return aux.outcome(losses, metrics)
+
+    def compare(
+        self, found: ObjectPredictions, objects: Objects, weights: Float[Array, "B"]
+    ) -> tuple[dict[str, Mean], dict[str, Mean]]:
+        """The losses of all layers, each a sum over the layers, and the metrics of the last one."""
+        layers, batch, queries, classes = found.logits.shape
+        chosen = self.match(found, objects)
+        each, layer = jnp.arange(batch)[None, :, None], jnp.arange(layers)[:, None, None]
+        empty = jnp.full((layers, batch, queries), classes - 1, jnp.int32)
+        labels = empty.at[layer, each, chosen].set(jnp.where(objects.real, objects.labels, classes - 1)[None])
+        surprise = cross_entropy(found.logits, labels) * jnp.where(labels == classes - 1, self.no_object, 1.0)
+        present = objects.real.sum(1)
+        count = (weights * (present + self.no_object * (queries - present))).sum()
+        real = objects.real * weights[:, None]
+        predicted = jnp.take_along_axis(found.boxes, chosen[..., None], axis=2)
+        real_boxes = jnp.broadcast_to(objects.boxes[None], predicted.shape)
+        distance = jnp.abs(predicted - real_boxes).sum(-1)
+        corners, wanted = boxes.corners(predicted), boxes.corners(real_boxes)
+        apart = 1 - boxes.generalised_iou(corners, wanted)
+        terms = [Mean((surprise * weights[None, :, None]).sum(), count)]
+        for weight, values in ((self.box, distance), (self.giou, apart)):
+            terms.append(Mean((weight * values * real[None]).sum(), real.sum()))
+        rows = jnp.take_along_axis(found.logits[-1], chosen[-1][..., None], axis=1)
+        metrics = {"class_accuracy": correct(rows, objects.labels), "iou": boxes.iou(corners[-1], wanted[-1])}
+        return dict(zip(_TERMS, terms, strict=True)), {name: Mean.of(x, real) for name, x in metrics.items()}
+
+    def match(self, found: ObjectPredictions, objects: Objects) -> Int[Array, "layers B N"]:
+        """The prediction of each object, in every layer; rows of padding have some that are left over."""
+        layers, batch, queries, _ = found.logits.shape
+        rows, count = layers * batch, objects.labels.shape[1]
+        wanted = jnp.broadcast_to(objects.labels[None, :, None], (layers, batch, queries, count))
+        likely = jnp.take_along_axis(jax.nn.softmax(found.logits, -1), wanted, axis=-1)
+        predicted, real = jnp.broadcast_arrays(found.boxes[:, :, :, None], objects.boxes[None, :, None])
+        distance = jnp.abs(predicted - real).sum(-1)
+        overlap = boxes.generalised_iou(boxes.corners(predicted), boxes.corners(real))
+        costs = self.box * distance - likely - self.giou * overlap
+        every = jnp.broadcast_to(objects.real[None], (layers, batch, count)).reshape(rows, count)
+        chosen = boxes.assign(costs.swapaxes(2, 3).reshape(rows, count, queries), every)
+        return chosen.reshape(layers, batch, count)

@@ -1,0 +1,61 @@
+"""Vector quantisation: images are reconstructed from codes that are learned with them."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn import Quantised
+from txjax.objectives.base import Objective, apply_model, select_keys
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+
+ERRORS = {"squared": jnp.square, "absolute": jnp.abs}
+
+
+@dataclasses.dataclass
+class VQReconstruction(Objective):
+    """The loss of a quantised autoencoder (van den Oord et al. 2017, equation 3), for `VQTokenizer`.
+
+    With the encoder's features z, their nearest codes e, and sg without a gradient:
+
+        reconstruction   the error of the decoded image
+        codebook         codebook * |sg(z) - e|^2, which brings the codes to the features
+        commitment       commitment * |z - sg(e)|^2, which keeps the features at their codes
+
+    All are means over an image's pixels and channels, or features and channels, not sums. VQGAN's further terms are not
+    here: a perceptual and an adversarial one, whose networks txjax doesn't have, and MaskGIT's entropy of the mean
+    choice of codes, which is a mean over the batch and not over its examples. `eval.CodebookUsage` reports how many
+    codes are in use.
+
+    Attributes:
+      error: of a pixel: "squared", or "absolute" as in VQGAN (Esser et al. 2021).
+      codebook, commitment: the weights of the terms; beta in the paper is `commitment`.
+    """
+
+    error: str = config_field("squared", choices=tuple(ERRORS))
+    codebook: float = config_field(1.0, at_least=0, traced=True)
+    commitment: float = config_field(0.25, at_least=0, traced=True)
+
+    required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
+
+    def inputs(self, batch: Batch) -> dict[str, Any]:
+        return select_keys(batch, "image")
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        if not isinstance(found, Quantised):
+            raise UserError("config.model", "a model with a codebook, such as VQTokenizer", type(model).__name__)
+        still = jax.lax.stop_gradient
+        terms = {
+            "reconstruction": ERRORS[self.error](found.image - batch["image"].astype(jnp.float32)),
+            "codebook": self.codebook * jnp.square(still(found.features) - found.codes),
+            "commitment": self.commitment * jnp.square(found.features - still(found.codes)),
+        }
+        return aux.outcome({name: Mean.of(each_mean(x), batch["weights"]) for name, x in terms.items()}, {})
+
+
+def each_mean(x: Float[Array, "B ..."]) -> Float[Array, "B"]:
+    """The mean of each example's numbers."""
+    return x.reshape(len(x), -1).mean(1)
