@@ -43,14 +43,14 @@ def txjax_work(form: str, size: str) -> Callable[[], Any]:
     import jax.numpy as jnp
     import numpy as np
 
-    from txjax.nn import depthwise
+    from txjax.nn import convolution, depthwise
 
     shape, taps, stride = parsed(size)
     if form == "matrices" and shape[1] * shape[2] > LARGEST:
         raise ValueError(f"matrices of images of {shape[1]} x {shape[2]} are too large")
     rng = np.random.default_rng(0)
     x, kernel = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in (shape, (taps, taps, 1, shape[-1])))
-    window = depthwise.window_of(x, kernel, (stride,) * 2, [(taps // 2, taps // 2)] * 2, (1, 1))
+    window = convolution.window_of(x, kernel, (stride,) * 2, [(taps // 2, taps // 2)] * 2, (1, 1))
     chosen = depthwise.choose(x, kernel) if form == "depthwise" else getattr(depthwise, form.upper())
 
     def both(x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> Any:

@@ -632,7 +632,7 @@ def random(case: Case) -> Any:
             buffers = dict(module.named_buffers(recurse=False))
             if "running_var" not in buffers:
                 continue
-            for name in sorted(buffers.keys() & {"weight", "bias", "running_mean"}):  # weight, bias: constants of DETR's
+            for name in sorted(buffers.keys() & {"weight", "bias", "running_mean"}):  # as DETR has them
                 buffers[name].copy_(0.2 * torch.randn(buffers[name].shape, generator=generator))
             variance = buffers["running_var"]
             variance.copy_(0.5 + torch.rand(variance.shape, generator=generator))

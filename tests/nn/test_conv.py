@@ -1,5 +1,6 @@
 """Convolutions against plain loops, their parameters, and what they cost."""
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from txjax.flops import count
-from txjax.nn import Conv, Init
+from txjax.nn import Conv, Init, convolution
+from txjax.nn.convolution import Window
 from txjax.parametrization import MuP
 from txjax.types import UserError
 
@@ -51,6 +53,24 @@ def test_equals_the_definition(positions: tuple[int, ...], fields: dict[str, Any
     kernel, bias = (np.asarray(made["params"][name], np.float64) for name in ("kernel", "bias"))
     wanted = np.stack([looped(one, kernel, zeros, stride, dilation) for one in x]) + bias
     np.testing.assert_allclose(call(conv.apply, made, x), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("zeros", [(0, 0), (1, 1), (4, 0), (0, 2)])
+def test_gradients_are_those_that_jax_derives(zeros: tuple[int, int], stride: int, dilation: int) -> None:
+    x, kernel = numbers(2, 12, 7, 3), numbers(3, 2, 3, 5)
+    window = Window((stride, 1), (zeros, (1, 2)), (dilation, 1))
+
+    @jax.jit
+    def both(x: jax.Array, kernel: jax.Array) -> Any:
+        outputs, transpose = jax.vjp(functools.partial(convolution.convolve, window), x, kernel)
+        gradient = jnp.sin(outputs)
+        return transpose(gradient), convolution.gradients(window, x, kernel, gradient)
+
+    derived, found = both(x, kernel)
+    for one, other in zip(found, derived, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
 
 
 def test_a_causal_output_does_not_see_later_places() -> None:

@@ -9,9 +9,10 @@ import jax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from txjax import backend
 from txjax.axes import Names
+from txjax.nn import convolution, depthwise
 from txjax.nn.adapted import add_adapter
-from txjax.nn.depthwise import convolve, gradients, window_of
 from txjax.nn.init import Init
 from txjax.nn.linear import align, gather_and_apply, parameter, scale
 from txjax.parametrization import Scaling, role
@@ -27,7 +28,8 @@ class Conv(nn.Module):
 
     It is XLA's convolution, which accelerators have kernels for. On a CPU, depthwise ones of images are sums of
     shifts or products with matrices (nn/depthwise.py): 8 to 150 times faster with their gradients
-    (benchmarks/depthwise.py, table in docs/performance.md). Ungrouped ones, measured on two CPU cores (32 images of
+    (benchmarks/depthwise.py, table in docs/performance.md). Those without groups have gradients that are fast in loops
+    too (nn/convolution.py). Ungrouped ones, measured on two CPU cores (32 images of
     16 x 16, 32 or 64 channels, forward and backward): 3 x 3 in 6 ms, against 6.5 ms as one product with stacked
     shifts of the image, and 9 ms as a sum of nine products. XLA's CPU backend is slow at the gradients of a few
     groups: 3 x 3 with four groups of 16 channels takes 180 ms (43 ms as a batched product of stacked shifts).
@@ -100,25 +102,17 @@ class Conv(nn.Module):
 
     @nn.nowrap
     def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:
-        ones, zeros = (1,) * len(self.size), self._zeros()
-        if len(self.size) != 2 or not 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
-            return gather_and_apply(functools.partial(self._convolve, zeros), x, kernel, axes)
-        window = window_of(x, kernel, tuple(self.strides) or ones, zeros, tuple(self.dilation) or ones)
-        product, transposes = (functools.partial(function, window) for function in (convolve, gradients))
-        return gather_and_apply(product, x, kernel, axes, transposes)
-
-    @nn.nowrap
-    def _convolve(self, zeros: str | list[tuple[int, int]], x: jax.Array, kernel: jax.Array) -> jax.Array:
-        ones, dims = (1,) * len(self.size), "XYZUVW"[: len(self.size)]
-        return jax.lax.conv_general_dilated(
-            x,
-            kernel,
-            tuple(self.strides) or ones,
-            zeros,
-            rhs_dilation=tuple(self.dilation) or ones,
-            dimension_numbers=(f"N{dims}C", f"{dims}IO", f"N{dims}C"),
-            feature_group_count=self.groups,
-        )
+        ones = (1,) * len(self.size)
+        strides, dilation = tuple(self.strides) or ones, tuple(self.dilation) or ones
+        window = convolution.window_of(x, kernel, strides, self._zeros(), dilation)
+        if len(self.size) == 2 and 1 < self.groups == x.shape[-1] == kernel.shape[-1]:
+            product, transposes = depthwise.convolve, depthwise.gradients
+        elif self.groups == 1 and backend.platform() == "cpu":
+            product, transposes = convolution.convolve, convolution.gradients
+        else:
+            product, transposes = functools.partial(convolution.convolve, groups=self.groups), None
+        of_window = transposes and functools.partial(transposes, window)
+        return gather_and_apply(functools.partial(product, window), x, kernel, axes, of_window)
 
     @nn.nowrap
     def _zeros(self) -> str | list[tuple[int, int]]:

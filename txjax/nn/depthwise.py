@@ -14,23 +14,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from txjax import backend
+from txjax.nn import convolution
+from txjax.nn.convolution import Pair, Window, window_of
 
 TERMS = 14  # products that one pass over the outputs adds: with 19 the kernel's gradient took twice as long
 FEW = 2  # taps for each position of an image: with more, products of whole images with matrices are faster
-
-Pair = tuple[int, int]  # rows and columns
-
-
-class Window(NamedTuple):
-    """Which inputs the outputs see. `zeros`: before and after the rows, before and after the columns."""
-
-    strides: Pair
-    zeros: tuple[Pair, Pair]
-    dilation: Pair
-
-    def along(self, axis: int) -> tuple[int, int, int]:
-        """Stride, zeros before and dilation, of the rows (0) or the columns (1)."""
-        return self.strides[axis], self.zeros[axis][0], self.dilation[axis]
 
 
 class Form(NamedTuple):
@@ -60,19 +48,6 @@ def depthwise(
       padding: "SAME", "VALID", or the zeros before and after the rows and the columns.
     """
     return _depthwise(window_of(x, kernel, strides, padding, dilation), x, kernel)
-
-
-def window_of(
-    x: Any, kernel: Any, strides: Sequence[int], padding: str | Sequence[Pair], dilation: Sequence[int]
-) -> Window:
-    """The window of `depthwise` with these arguments; arrays may be ShapeDtypeStructs."""
-    size = [d * (taps - 1) + 1 for d, taps in zip(dilation, kernel.shape[:2], strict=True)]
-    if isinstance(padding, str):
-        padding = jax.lax.padtype_to_pads(x.shape[1:3], size, strides, padding)
-    (top, bottom), (left, right) = padding
-    (row_stride, column_stride), (row_dilation, column_dilation) = strides, dilation
-    zeros = ((top, bottom), (left, right))
-    return Window((row_stride, column_stride), zeros, (row_dilation, column_dilation))
 
 
 def convolve(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -136,15 +111,7 @@ def _transposed(outputs: Callable[..., jax.Array]) -> Form:
 
 
 def _by_xla(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
-    return jax.lax.conv_general_dilated(
-        x,
-        kernel,
-        window.strides,
-        window.zeros,
-        rhs_dilation=window.dilation,
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        feature_group_count=x.shape[-1],
-    )
+    return convolution.convolve(window, x, kernel, groups=x.shape[-1])
 
 
 def _by_matrices(window: Window, x: jax.Array, kernel: jax.Array) -> jax.Array:
@@ -189,7 +156,9 @@ def _shifts_of_kernel(window: Window, x: jax.Array, kernel: jax.Array, gradient:
     return each.sum(0)[:, :, None].astype(kernel.dtype)
 
 
-def _shifts(x: jax.Array, kernel: jax.Array, out: Sequence[int], strides: Pair, dilation: Pair) -> jax.Array:
+def _shifts(
+    x: jax.Array, kernel: jax.Array, out: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> jax.Array:
     """[B H W C], [B or 1, r, s, C] -> [B *out C] float32: a sum of shifted images times taps, `TERMS` in one pass."""
     taps, columns = math.prod(kernel.shape[1:3]), kernel.shape[2]
     passes = max(1, math.ceil(taps / TERMS))
