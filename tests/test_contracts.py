@@ -98,7 +98,7 @@ OWN: dict[str, Any] = {
     "ResNet": {"stages": (Stage(8, 2), Stage(16, 1)), "norm": GroupNorm(groups=2)},
     "VQTokenizer": TOKENIZER,
     "SAM": {"mlp": MLP(activation="relu")},
-    "PromptedMasks": {"clicks": 2, "refinements": 1},
+    "PromptedMasks": {"clicks": 2, "refinements": 0},
     "Swin": {"stem": PatchEmbedding(patch=1), "attention": WindowAttention(side=2, shift=1)},
 }
 OF_TASK = {"images": {"image"}, "texts": {"tokens", "segments"}}

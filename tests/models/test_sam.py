@@ -1,10 +1,11 @@
 """SAM: one embedding for many prompts, objects that do not see each other, prompts of one kind as another."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.data.point_labels import CORNERS, NO_POINT
+from txjax.data.point_labels import CORNERS, IGNORED, NO_POINT
 from txjax.models import SAM, ViT
 from txjax.nn import MLP, Classes, FirstToken, RandomFourier
 from txjax.types import UserError
@@ -26,14 +27,17 @@ def test_prompts_of_an_embedded_image():
         part = MODEL.apply(given, embedded, points[:, 1:2], labels[:, 1:2], mask[:, 1:2], method="predict")
         turned = MODEL.apply(given, embedded, points[:, :, ::-1], labels[:, :, ::-1], mask, method="predict")
         plain = MODEL.apply(given, embedded, points, labels, method="predict")
+        more = jnp.concatenate([points, points], 2), jnp.concatenate([labels, jnp.full_like(labels, IGNORED)], 2)
+        padded = MODEL.apply(given, embedded, *more, method="predict")
         _, state = MODEL.apply(given, image, mutable=["intermediates"])
         features = state["intermediates"]["features"]
-        return MODEL.apply(given, image, points, labels, mask), part, turned, plain, embedded, features
+        return MODEL.apply(given, image, points, labels, mask), part, turned, plain, padded, embedded, features
 
     found = call(jax.jit(all_calls), given, IMAGE, POINTS, LABELS, MASK)
-    (masks, ious), part, turned, plain, embedded, features = jax.device_get(found)
+    (masks, ious), part, turned, plain, padded, embedded, features = jax.device_get(found)
     assert masks.shape == (2, 3, 4, 8, 12) and ious.shape == (2, 3, 4)
-    for one, other in ((part[0], masks[:, 1:2]), (part[1], ious[:, 1:2]), (turned[0], masks)):
+    pairs = (part[0], masks[:, 1:2]), (part[1], ious[:, 1:2]), (turned[0], masks)
+    for one, other in (*pairs, *zip(padded, plain, strict=True)):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
     assert not np.allclose(plain[0], masks, atol=1e-2)  # the mask is seen
     np.testing.assert_allclose(features[0], embedded.mean((1, 2)), rtol=1e-5)

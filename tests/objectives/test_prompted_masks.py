@@ -1,11 +1,13 @@
 """Clicks, rounds of prompts, and the loss of the masks that answer them."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from txjax.data import Detections
+from txjax.data.point_labels import IGNORED
 from txjax.models import ViT
 from txjax.objectives import PromptedMasks
 from txjax.objectives.clicks import central_click, in_resolution, interact, random_click, squared_depth
@@ -47,43 +49,62 @@ def test_clicks_are_on_what_is_wrong():
     assert clicked == set(map(tuple, np.argwhere(target[0, 0])))  # each place of the first object in its turn
 
 
-class Answers:
-    """A bound model: the every eighth pixel is the embedding; logits are a number for each round."""
+class Counts(nn.Module):
+    """Every fourth row and second column is the embedding; the logits of mask i are i times the points' rows, plus 10
+    times the prompted mask's.
+    """
 
     finer = 2
-
-    def __init__(self):
-        self.asked = []
 
     def embed_image(self, image, train):
         return image[:, ::4, ::2]
 
     def predict(self, embedded, points, labels, mask, train):
-        self.asked.append((points, labels, mask))
         batch, rows, columns, _ = embedded.shape
-        numbers = jnp.arange(1.0, 5.0)[None, None] * len(self.asked)
-        logits = jnp.ones((batch, points.shape[1], 4, 2 * rows, 2 * columns)) * numbers[..., None, None]
-        return logits, jnp.broadcast_to(jnp.asarray([9.0, 1.0, 3.0, 2.0]), logits.shape[:3])
+        seen = jnp.where(labels == IGNORED, 0.0, points[..., 0] + 1).sum(2) + (
+            0 if mask is None else 10 * mask[..., 0, 0]
+        )
+        logits = jnp.ones((batch, points.shape[1], 4, 2 * rows, 2 * columns)) * seen[:, :, None, None, None]
+        ious = jnp.broadcast_to(jnp.asarray([9.0, 1.0, 3.0, 2.0]), logits.shape[:3])
+        return logits * jnp.arange(1.0, 5.0)[None, None, :, None, None], ious
 
 
 def test_rounds_of_prompts():
-    model, image, masks = Answers(), jnp.zeros((2, 8, 6, 1)), jnp.ones((2, 5, 8, 6), jnp.int32)
+    image, masks = jnp.zeros((2, 8, 6, 1)), jnp.ones((2, 5, 8, 6), jnp.int32)
 
     def first(target):
         assert target.shape == (2, 5, 4, 6)
         return jnp.zeros((2, 5, 2, 2)), jnp.zeros((2, 5, 2), jnp.int32)
 
     def click(number, seen, target):
-        assert seen.shape == target.shape and seen.all()
-        return jnp.full((2, 5, 1, 2), float(number)), jnp.ones((2, 5, 1), jnp.int32)
+        assert seen.shape == target.shape
+        return jnp.full((2, 5, 1, 2), 1.0 * number), jnp.ones((2, 5, 1), jnp.int32)
 
-    _, found = interact(model, image, masks, first, click, 3, 2, False)
-    assert [points.shape[2] for points, _, _ in model.asked] == [2, 3, 4, 4, 4]
-    assert [round.logits.shape[2] for round in found] == [3, 1, 1, 1, 1]
-    assert model.asked[0][2] is None
-    # The third of four masks has the highest predicted IoU of those that count at first; later the first one counts.
-    assert [float(mask[0, 0, 0, 0]) for _, _, mask in model.asked[1:]] == [3.0, 2.0, 3.0, 4.0]
-    assert model.asked[4][0][0, 0, :, 0].tolist() == [0, 0, 1, 2]
+    def rounds(model):
+        clicked = jnp.asarray([[True, False, True], [True, True, False]])
+        return interact(model, image, masks, first, click, clicked, False)
+
+    found = jax.jit(lambda: Counts().apply({}, method=rounds))()
+    assert found.first.logits.shape[2] == 3 and found.later.logits.shape[:4] == (3, 2, 5, 1)
+    # Two points of row 0. The third of four masks has the highest IoU at first; later the first one counts.
+    third = 3 * 2.0
+    assert [float(mask[0, 0, 0, 0]) for mask in found.masks()] == [
+        third,
+        10 * third + 4,  # a point of row 1
+        10 * (10 * third + 4) + 4,  # none
+        10 * (10 * (10 * third + 4) + 4) + 8,  # one of row 3
+    ]
+    assert found.points[1][:, 0].tolist() == [[0, 0, 1, IGNORED, 1], [0, 0, 1, 1, IGNORED]]
+    assert found.points[0][1, 4, :, 0].tolist() == [0, 0, 1, 2, 3]
+
+
+def test_rounds_without_a_new_point():
+    keys = jax.random.split(KEYS, 200)
+    found = np.asarray(jax.jit(PromptedMasks(clicks=4, refinements=2).clicked)(keys))
+    assert found.shape == (200, 5) and not found[:, -1].any() and (found.sum(1) == 3).all()
+    assert ((~found[:, :-1]).sum(0) > 35).all()  # one of them is anywhere, each place 50 times on average
+    assert np.asarray(jax.jit(PromptedMasks(clicks=3, refinements=0).clicked)(keys)).tolist() == [[True, True]] * 200
+    assert jax.jit(PromptedMasks(clicks=1, refinements=0).clicked)(keys).shape == (200, 0)
 
 
 def test_masks_in_another_resolution():

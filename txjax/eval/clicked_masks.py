@@ -14,7 +14,7 @@ from txjax.eval.evaluation import add, mean_of
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.pictures import grid
 from txjax.objectives import Objective
-from txjax.objectives.clicks import Points, central_click, interact
+from txjax.objectives.clicks import Answers, Points, central_click, interact
 from txjax.objectives.mask_losses import mask_iou
 from txjax.types import Batch, Mean, PyTree, UserError, config_field
 
@@ -54,10 +54,9 @@ class ClickedMasks(Evaluator):
 
         def answered(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
             """The masks after each click in the resolution of the image, and all clicks."""
-            _, rounds = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
+            found = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
             size = batch["masks"].shape
-            masks = [jax.image.resize(each.mask, size, "linear") > 0 for each in rounds]
-            return masks, rounds[-1].points
+            return [jax.image.resize(mask, size, "linear") > 0 for mask in found.masks()], found.points
 
         def measure(variables: PyTree, batch: Batch) -> dict[str, Mean]:
             real = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
@@ -84,7 +83,7 @@ class ClickedMasks(Evaluator):
 
         return evaluate
 
-    def interact(self, model: Any, image: jax.Array, masks: jax.Array) -> Any:
+    def interact(self, model: Any, image: jax.Array, masks: jax.Array) -> Answers:
         """The rounds of clicks on a bound model."""
 
         def first(target: jax.Array) -> Points:
@@ -92,10 +91,10 @@ class ClickedMasks(Evaluator):
             padding = jnp.zeros_like(point), jnp.full_like(label, NO_POINT)
             return jnp.concatenate([point, padding[0]], 2), jnp.concatenate([label, padding[1]], 2)
 
-        def click(number: int, seen: jax.Array, target: jax.Array) -> Points:
+        def click(number: jax.Array, seen: jax.Array, target: jax.Array) -> Points:
             return central_click(seen ^ target, target)
 
-        return interact(model, image, masks, first, click, self.clicks, 0, False)
+        return interact(model, image, masks, first, click, jnp.ones((1, self.clicks - 1), bool), False)
 
     def draw(self, context: Context, step: int, found: PyTree) -> None:
         """Writes the picture: the masks after the first and after the last click, and the true ones."""

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.data.point_labels import NO_POINT
+from txjax.data.point_labels import IGNORED, NO_POINT
+from txjax.nn.loop import loop
 
 Points = tuple[Float[Array, "B N P 2"], Int[Array, "B N P"]]  # as `SAM.predict` takes them, with their labels
 Mask = Bool[Array, "B N H W"]
@@ -20,13 +21,31 @@ class Round(NamedTuple):
       logits: [B N M H W], of the masks that the prompts may mean: several in the first round, one later.
       ious: [B N M], predicted.
       mask: [B N H W], the logits of the mask of the highest predicted IoU.
-      points: all points so far.
     """
 
     logits: jax.Array
     ious: jax.Array
     mask: jax.Array
+
+
+class Answers(NamedTuple):
+    """All rounds.
+
+    Attributes:
+      target: the objects in the resolution of the predicted masks.
+      first: the first round.
+      later: the other rounds, on a leading axis. If None, there was one.
+      points: all points.
+    """
+
+    target: Bool[Array, "B N h w"]
+    first: Round
+    later: Round | None
     points: Points
+
+    def masks(self) -> list[jax.Array]:
+        """The mask of each round."""
+        return [self.first.mask] + ([] if self.later is None else list(self.later.mask))
 
 
 def interact(
@@ -34,39 +53,52 @@ def interact(
     image: Float[Array, "B H W C"],
     masks: Int[Array, "B N H W"],
     first: Callable[[Mask], Points],
-    click: Callable[[int, Mask, Mask], Points],
-    clicks: int,
-    refinements: int,
+    click: Callable[[jax.Array, Mask, Mask], Points],
+    clicked: Bool[Array, "#B R"],
     train: bool,
-) -> tuple[Bool[Array, "B N h w"], list[Round]]:
-    """The objects in the resolution of the predicted masks, and the rounds (Kirillov et al. 2023, A).
+) -> Answers:
+    """Prompts, answers, and clicks where these are wrong (Kirillov et al. 2023, A).
 
     The image is embedded once. After the first round the logits of the round before are a prompt too; no gradient flows
-    through them.
+    through them. The rounds after the first are one compiled loop.
 
     Args:
       model: a bound `SAM`.
       masks: 1 inside each object.
       first: the prompts of the first round, from the objects.
       click: one more point for each object, from the number of the round, its prediction and the objects.
-      clicks: rounds with a new point, the first one among them.
-      refinements: rounds after these, without a new point.
+      clicked: whether each of R rounds after the first one has a new point.
     """
     embedded = model.embed_image(image, train)
     target = in_resolution(masks, *(model.finer * side for side in embedded.shape[1:3]))
-    points, found = first(target), []
-    mask: jax.Array | None = None
-    for number in range(clicks + refinements):
-        if mask is not None and number < clicks:
-            new = click(number, mask > 0, target)
-            points = jnp.concatenate([points[0], new[0]], 2), jnp.concatenate([points[1], new[1]], 2)
-        logits, ious = model.predict(embedded, *points, mask, train)
-        asked = slice(0, 1) if number else slice(1, None)
-        logits, ious = logits[:, :, asked], ious[:, :, asked]
-        best = ious.argmax(2)[:, :, None, None, None]
-        mask = jax.lax.stop_gradient(jnp.take_along_axis(logits, best, 2)[:, :, 0])
-        found.append(Round(logits, ious, mask, points))
-    return target, found
+    points, labels = first(target)
+    (batch, objects, given), rounds = labels.shape, clicked.shape[1]
+    points = jnp.concatenate([points, jnp.zeros((batch, objects, rounds, 2), points.dtype)], 2)
+    labels = jnp.concatenate([labels, jnp.full((batch, objects, rounds), IGNORED, labels.dtype)], 2)
+    begun = answer(model.predict(embedded, points[:, :, :given], labels[:, :, :given], None, train), slice(1, None))
+    if not rounds:
+        return Answers(target, begun, None, (points, labels))
+
+    def again(model: Any, state: tuple[Points, jax.Array], number: jax.Array) -> Any:
+        (points, labels), mask = state
+        place, label = click(number, mask > 0, target)
+        label = jnp.where(jax.lax.dynamic_index_in_dim(clicked, number - 1, 1)[..., None], label, IGNORED)
+        slot = given + number - 1
+        points = jax.lax.dynamic_update_slice_in_dim(points, place, slot, 2)
+        labels = jax.lax.dynamic_update_slice_in_dim(labels, label.astype(labels.dtype), slot, 2)
+        found = answer(model.predict(embedded, points, labels, mask, train), slice(0, 1))
+        return ((points, labels), found.mask), found
+
+    state = (points, labels), begun.mask
+    (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1))  # type: ignore[assignment]
+    return Answers(target, begun, later, points)
+
+
+def answer(predicted: tuple[jax.Array, jax.Array], asked: slice) -> Round:
+    """The round of these logits and IoUs, of which some masks are asked for."""
+    logits, ious = (x[:, :, asked] for x in predicted)
+    best = ious.argmax(2)[:, :, None, None, None]
+    return Round(logits, ious, jax.lax.stop_gradient(jnp.take_along_axis(logits, best, 2)[:, :, 0]))
 
 
 def in_resolution(masks: Int[Array, "B N H W"], height: int, width: int) -> Bool[Array, "B N h w"]:

@@ -1,6 +1,7 @@
 """Promptable segmentation: the masks of objects from clicks and boxes, over several rounds."""
 
 import dataclasses
+import functools
 from typing import Any, ClassVar
 
 import jax
@@ -9,10 +10,11 @@ import jax.numpy as jnp
 from txjax.data import Dataset
 from txjax.data.point_labels import CORNERS, NO_POINT
 from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
-from txjax.objectives.clicks import Points, interact, random_click
+from txjax.objectives.clicks import Answers, Points, interact, random_click
 from txjax.objectives.mask_losses import dice, focal, mask_iou
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
 
+LOSSES = "focal", "dice", "predicted_iou"
 MOST = 20 / 1024  # of the image's side, that a corner of a box is away from the true one (Kirillov et al. 2023, A)
 
 
@@ -25,11 +27,10 @@ class PromptedMasks(Objective):
     masks, of which the one with the least loss counts; the IoUs of all of them are predicted. A term is the mean over
     the rounds, in the resolution of the predicted masks. Objects that nothing is left of in it do not count.
 
-    Unlike in the paper, the rounds without a new point all come last.
-
     Attributes:
       clicks: rounds with a new prompt.
-      refinements: rounds after these, whose only new prompt is the mask of the round before.
+      refinements: rounds whose only new prompt is the mask of the round before: the last one, the others anywhere after
+        the first one.
       boxes: how many of the first prompts are boxes.
       deviation: of a box's corners, the standard deviation over its side; no more than 20 pixels of 1,024.
       focal, dice, iou: weights of the terms, which are logged with them.
@@ -75,34 +76,37 @@ class PromptedMasks(Objective):
         points = jnp.where(boxed[..., None], corners.reshape(point.shape[:2] + (2, 2)), clicked[0])
         return points, jnp.where(boxed, jnp.asarray(CORNERS, jnp.int32)[None, None], clicked[1])
 
+    def clicked(self, keys: jax.Array) -> jax.Array:
+        """Whether each round after the first one has a new prompt, of B examples: bool [B R]."""
+        free, last = self.clicks - 1 + max(self.refinements - 1, 0), min(self.refinements, 1)
+        order = jax.vmap(lambda key: jax.random.permutation(key, free))(keys)
+        return jnp.pad(order < self.clicks - 1, ((0, 0), (0, last)))
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         keys = example_keys(key, batch)
+        of_prompts, of_clicks, of_rounds = (jax.vmap(jax.random.fold_in, (0, None))(keys, i) for i in range(3))
 
-        def rounds(model: Any, image: jax.Array, train: bool) -> Any:
-            return interact(
-                model,
-                image,
-                batch["masks"],
-                lambda target: self.first(keys, target, batch["boxes"]),
-                lambda number, seen, target: random_click(
-                    jax.vmap(jax.random.fold_in, (0, None))(keys, 2 + number), seen ^ target, target
-                ),
-                self.clicks,
-                self.refinements,
-                train,
-            )
+        def click(number: jax.Array, seen: jax.Array, target: jax.Array) -> Points:
+            return random_click(jax.vmap(jax.random.fold_in, (0, None))(of_clicks, number), seen ^ target, target)
 
-        (target, found), aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
-        real = (batch["box_labels"] >= 0) & target.any((2, 3))
+        def rounds(model: Any, image: jax.Array, train: bool) -> Answers:
+            first = functools.partial(self.first, of_prompts, boxes=batch["boxes"])
+            return interact(model, image, batch["masks"], first, click, self.clicked(of_rounds), train)
+
+        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train, method=rounds)
+        real = (batch["box_labels"] >= 0) & found.target.any((2, 3))
         weights = real * batch["weights"][:, None]
-        terms = [self.terms(each.logits, each.ious, target) for each in found]
+        sums, count = self.terms(found.first.logits, found.first.ious, found.target), 1
+        if found.later is not None:
+            later = jax.vmap(self.terms, (0, 0, None))(found.later.logits, found.later.ious, found.target)
+            sums, count = jax.tree.map(lambda one, others: one + others.sum(0), sums, later), 1 + len(found.later.ious)
         losses = {
-            name: Mean.of(getattr(self, field) * sum(term[i] for term in terms) / len(terms), weights)
-            for i, (name, field) in enumerate((("focal", "focal"), ("dice", "dice"), ("predicted_iou", "iou")))
+            name: Mean.of(factor * x / count, weights)
+            for name, factor, x in zip(LOSSES, (self.focal, self.dice, self.iou), sums, strict=True)
         }
-        ious = [mask_iou(each.mask > 0, target) for each in found]
-        metrics = {"iou_first": Mean.of(ious[0], weights), "iou": Mean.of(ious[-1], weights)}
-        return aux.outcome(losses, metrics)
+        masks = found.masks()
+        ious = {"iou_first": mask_iou(masks[0] > 0, found.target), "iou": mask_iou(masks[-1] > 0, found.target)}
+        return aux.outcome(losses, {name: Mean.of(iou, weights) for name, iou in ious.items()})
 
     def terms(self, logits: jax.Array, ious: jax.Array, target: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         """Focal and dice loss of the best of M masks, the mean squared error of their predicted IoUs, [B N] each."""

@@ -3,9 +3,8 @@
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from txjax.models.transformer import Part
 from txjax.nn import (
@@ -15,7 +14,7 @@ from txjax.nn import (
     Embed,
     FirstTokens,
     LayerContext,
-    Linear,
+    Mask,
     Memory,
     PostNorm,
     PostNormAttention,
@@ -26,33 +25,11 @@ from txjax.nn import (
 )
 from txjax.nn.linear import scale
 from txjax.nn.stack.two_way import reading
+from txjax.nn.three_layers import ThreeLayers
 from txjax.parametrization import Role
 from txjax.types import UserError
 
 SHARED = ("attention", "cross", "mlp", "norm", "dropout", "scaling", "drop_path", "layer_scale")  # fields of blocks
-
-
-class ThreeLayers(nn.Module):
-    """Two hidden layers with ReLU, and an output. Parameters: `layer_0`, `layer_1`, `layer_2`.
-
-    Attributes:
-      hidden: size of the hidden layers.
-      size: of the output.
-      axis: its logical name.
-      drawn: how kernels are drawn and scaled.
-    """
-
-    hidden: int
-    size: int
-    axis: str
-    drawn: dict[str, Any]
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "B D"]) -> Float[Array, "B {self.size}"]:
-        """The output, in the dtype of x."""
-        x = jax.nn.relu(Linear((self.hidden,), ("mlp",), **self.drawn, name="layer_0")(x))
-        x = jax.nn.relu(Linear((self.hidden,), ("embed",), ("mlp",), **self.drawn, name="layer_1")(x))
-        return Linear((self.size,), (self.axis,), **self.drawn, name="layer_2")(x)
 
 
 class MaskDecoder(Part, kw_only=True):
@@ -78,10 +55,16 @@ class MaskDecoder(Part, kw_only=True):
         self,
         image: Float[Array, "B r c D"],
         prompts: Float[Array, "B P D"],
+        real: Bool[Array, "B P"],
         positions: Float[Array, "1 L D"],
         train: bool,
     ) -> tuple[Float[Array, "B M 4*r 4*c"], Float[Array, "B M"]]:
-        """Logits of the masks and the predicted IoUs, float32. `positions`: of the image's patches."""
+        """Logits of the masks and the predicted IoUs, float32.
+
+        Args:
+          real: which prompts are attended to.
+          positions: of the image's patches.
+        """
         if self.width % 8:
             raise UserError("config.model.width", "a multiple of 8", self.width)
         batch, rows, columns, width = image.shape
@@ -92,7 +75,9 @@ class MaskDecoder(Part, kw_only=True):
         tokens = jnp.concatenate([jnp.broadcast_to(own, (batch, *own.shape)), prompts.astype(image.dtype)], 1)
 
         numbers = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-        window, memory = Window(numbers, numbers, added=tokens), Memory(added=positions)
+        segments = jnp.pad(real.astype(jnp.int32), ((0, 0), (len(own), 0)), constant_values=1)
+        window = Window(numbers, numbers, Mask.within(segments), added=tokens)
+        memory = Memory(added=positions)
         streams = tokens, image.reshape(batch, rows * columns, width)
         given, (tokens, patches) = tokens, self.stream(streams, window, train, memory, self.cross)
         context = reading(LayerContext(memory=memory, train=train, added=given), patches)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.data.point_labels import IGNORED
 from txjax.models.model import Model
 from txjax.models.transformer import Transformer
 from txjax.models.vision.mask_decoder import MaskDecoder
@@ -176,7 +177,8 @@ class SAM(Transformer, kw_only=True):
           embedded: of `embed_image`.
           points: row and column of the points of each of N objects, as fractions of the image's height and width.
           point_labels: 1 for a point on the object, 0 for one off it; 2 and 3 for the upper left and the lower right
-            corner of its box; -1 for none. (Published weights were trained with one of these where there is no box.)
+            corner of its box; -1 for none (published weights were trained with one of these where there is no box);
+            -100 for a place that nothing attends to.
           mask: the logits of an earlier prediction of each object. If None, there is none.
         """
         batch, rows, columns, width = embedded.shape
@@ -188,7 +190,8 @@ class SAM(Transformer, kw_only=True):
         def together(x: jax.Array) -> jax.Array:
             return x.reshape(batch * objects, *x.shape[2:])
 
-        found = self.decoder(together(image), together(tokens), self.positions_of(grid), train)
+        real = together(point_labels != IGNORED)
+        found = self.decoder(together(image), together(tokens), real, self.positions_of(grid), train)
         logits, ious = (x.reshape(batch, objects, *x.shape[1:]) for x in found)
         return logits, ious
 

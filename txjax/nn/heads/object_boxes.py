@@ -1,15 +1,14 @@
 """A class and a box for every token."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext
-from txjax.nn.linear import Linear
+from txjax.nn.three_layers import ThreeLayers
 from txjax.types import config_field
 
 
@@ -30,7 +29,7 @@ class ObjectPredictions(NamedTuple):
 class ObjectBoxes(Head):
     """A class or none, and a box, for every token (Carion et al. 2020, 3.2), from each of `Encoded.stages` too.
 
-    Parameters: `head` [D classes+1], `box_1` [D D], `box_2` [D D], `box_3` [D 4].
+    Parameters: `head` [D classes+1], `box` (`ThreeLayers` of D, to 4).
 
     Attributes:
       classes: number of classes, without the one that there is no object.
@@ -42,12 +41,6 @@ class ObjectBoxes(Head):
         """The predictions of all layers with one set of parameters."""
         x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features])
         logits = context.linear("head", self.classes + 1, "classes")(x, jnp.float32)
-
-        def linear(name: str, size: int, axes: tuple[str, str]) -> Linear:
-            drawn: dict[str, Any] = {"initial": context.initial, "scaling": context.scaling}
-            return Linear((size,), axes[1:], axes[:1], **drawn, name=name, parent=context.module)
-
-        hidden = nn.relu(linear("box_1", x.shape[-1], ("embed", "mlp"))(x))
-        hidden = nn.relu(linear("box_2", x.shape[-1], ("mlp", "embed"))(hidden))
-        boxes = linear("box_3", 4, ("embed", "coordinates"))(hidden, jnp.float32)
+        drawn = {"initial": context.initial, "scaling": context.scaling}
+        boxes = ThreeLayers(x.shape[-1], 4, "coordinates", drawn, name="box", parent=context.module)(x, jnp.float32)
         return ObjectPredictions(logits, jax.nn.sigmoid(boxes))

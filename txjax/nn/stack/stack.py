@@ -107,6 +107,7 @@ class Stack(nn.Module):
             length=groups,
             unroll=min(unroll, groups),
             metadata_params={nn.PARTITION_NAME: "layers"},
+            check_constancy_invariants=False,  # which would trace a layer once more
         )
         block = (
             kinds[0].clone(parent=self, name="block", _deep_clone=True) if isinstance(self.block, tuple) else self.block

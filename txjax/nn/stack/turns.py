@@ -84,7 +84,7 @@ def take_turns(
         if policy is not None:
             apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)
         out = apply(params, variables, keys, x, fraction)
-        (x, stream), changed = out if mutable else (out, {})
+        (x, stream), changed = (out, {}) if mutable is False else out
         return x, (stream, dict(changed))
 
     def turn(params_of: Callable[[int], PyTree], x: PyTree, own: PyTree) -> tuple[PyTree, PyTree]:

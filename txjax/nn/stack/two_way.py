@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.memory import Memory
 from txjax.nn.stack.block import Block, Layer, PostNorm
 from txjax.types import PyTree
@@ -34,7 +36,8 @@ def replaced(x: jax.Array, norm: Layer, layer: Layer, context: LayerContext) -> 
 class TwoWay(Block):
     """The tokens attend to each other and to the image, pass an MLP, and the image attends to them.
 
-    In a context, `added` are the positions of the tokens, and `memory.added` those of the image.
+    In a context, `mask` is of the tokens (the image does not see those of segment 0 either), `added` are the positions
+    of the tokens, and `memory.added` the positions of the image.
 
     Parameters: those of `tokens` and of `image`.
 
@@ -57,7 +60,9 @@ class TwoWay(Block):
         assert self.tokens and self.image and context.memory
         tokens, image = x
         tokens = self.tokens(tokens, reading(context, image), depth_fraction)
-        back = Memory(tokens, added=context.added)
+        segments = context.mask.key_segments
+        every = None if segments is None else jnp.ones((1, image.shape[1]), segments.dtype)
+        back = Memory(tokens, Mask(query_segments=every, key_segments=segments), context.added)
         context = dataclasses.replace(context, added=context.memory.added, memory=back)
         return tokens, self.image(image, context, depth_fraction)
 

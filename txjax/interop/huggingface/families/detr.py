@@ -138,7 +138,7 @@ class DETR(Family):
         found += linear("class_labels_classifier", "head")
         for number in range(3):
             last = number == 2
-            rules = linear(f"bbox_predictor.layers.{number}", f"box_{number + 1}", _swapped() if last else None)
+            rules = linear(f"bbox_predictor.layers.{number}", f"box/layer_{number}", _swapped() if last else None)
             found += [rules[0], rules[1]._replace(form=_SWAPPED) if last else rules[1]]
         return found
 
