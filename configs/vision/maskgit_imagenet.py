@@ -3,7 +3,7 @@
     txjax train --config=configs/vision/vq_imagenet.py --workdir=runs/vq
     txjax train --config=configs/vision/maskgit_imagenet.py --workdir=runs/maskgit --config.init_from.run=runs/vq
 
-The rates are those of the authors' code. A token has 16 x 16 pixels, so 512 pixels are 1,024 tokens.
+Rates as in the authors' code. A token has 16 x 16 pixels, so 512 pixels are 1,024 tokens.
 
 Cost: 1.6e20 FLOPs (512: 6.9e20), or 110 (485) hours of an H100 at 40% of its peak; see docs/images.md. At 256 pixels
 a third of it is the tokenizer, which makes the tokens of every batch.

@@ -2,7 +2,7 @@
 
     txjax train --config=configs/vision/vq_imagenet.py --workdir=runs/vq
 
-Batch, rates and updates are those of the authors' code. Its perceptual and adversarial losses are not here, nor its
+Batch, rates and updates as in the authors' code. Its perceptual and adversarial losses are not here, nor its
 entropy of the codes (`VQReconstruction`), so images will be less sharp than the paper's. `maskgit_imagenet.py` starts
 from here.
 

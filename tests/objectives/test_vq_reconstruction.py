@@ -1,4 +1,4 @@
-"""The terms of a quantised autoencoder are those of their formulas, and reach the right parameters."""
+"""The terms of a quantised autoencoder equal their formulas, and reach the right parameters."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ class ParallelDecoding:
 
     In step t = 1, ..., T every unknown token is drawn from its distribution p. Then some of those that the step drew
     are unknown again: floor(share * n) of an image's n unknown ones at the start, share by `schedule` at t / T, at
-    least one and not all of them; after the last step none. They are those of the smallest confidence
+    least one and not all of them; after the last step none. They have the smallest confidence
 
         log p[drawn] + temperature * (1 - t / T) * g,    g of a standard Gumbel distribution
 

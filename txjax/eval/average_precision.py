@@ -66,7 +66,7 @@ def check_boxes(model: Any, objective: Objective, data: Dataset) -> None:
 class AveragePrecision(Evaluator):
     """The average precision of COCO (Lin et al. 2014), by pycocotools.
 
-    Every prediction counts as one of its most probable class, as in DETR. Pixels are those of the transformed image, so
+    Every prediction counts as one of its most probable class, as in DETR. Pixels are of the transformed image, so
     "small" (below 32^2), "medium" and "large" (above 96^2) depend on its size. Examples of weight 0 are left out.
 
     Scores: `ap`, the mean over IoUs from 0.5 to 0.95 and over classes; `ap50` and `ap75`, at these IoUs; `ap_small`,

@@ -18,7 +18,7 @@ from txjax.objectives.clicks import Answers, Points, central_click, interact
 from txjax.objectives.mask_losses import mask_iou
 from txjax.types import Batch, Mean, PyTree, UserError, config_field
 
-# Colours of an image's objects in turn, of clicks on an object, and of those off it.
+# Colours of an image's objects in turn, of clicks on an object, and of clicks off it.
 OBJECTS = ((0.90, 0.62, 0.00), (0.34, 0.71, 0.91), (0.80, 0.47, 0.65), (0.94, 0.89, 0.26))
 CLICKS = {1: (0.0, 0.9, 0.3), 0: (0.9, 0.1, 0.1)}
 
@@ -29,7 +29,7 @@ class ClickedMasks(Evaluator):
 
     The first click is the place of an object that is farthest from its border; a later one is the place farthest from
     the border of what is wrong, on the object or off it (Kirillov et al. 2023, D.1). A click is in the resolution of
-    the predicted masks; IoU is in that of the image. Of the masks after one click the one of the highest predicted IoU
+    the predicted masks; IoU is in the image's. Of the masks after one click the one of the highest predicted IoU
     counts. The picture is `pictures/NAME/STEP.png`.
 
     Scores: `iou_1`, `iou_2`, ....

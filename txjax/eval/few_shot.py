@@ -19,7 +19,7 @@ from txjax.types import PyTree, UserError, require
 class FewShot(Frozen):
     """Ridge regression of {-1, 1}^classes on the features of a few images a class (Dosovitskiy et al. 2021, 4.1).
 
-    Features are standardized by the chosen examples, and the penalty is that of the smallest squared error of the
+    Features are standardized by the chosen examples, and the penalty has the smallest squared error of the
     examples when each is left out (`ridge`); the paper doesn't say how its penalty is chosen.
 
     Scores: `accuracy_K` for each number K of examples a class, the mean over the draws.

@@ -60,7 +60,7 @@ def convolve(
 def gradients(
     window: Window, x: jax.Array, kernel: jax.Array, gradient: Float[Array, "B *out F"]
 ) -> tuple[jax.Array, jax.Array]:
-    """The gradients of x and of the kernel of `convolve` without groups, from that of the outputs.
+    """The gradients of x and of the kernel of `convolve` without groups, from the outputs' gradient.
 
     JAX derives the same convolutions with other orders of the axes. XLA's CPU backend brings them into its own order,
     but not inside loops: outputs and gradients of a 3 x 3 kernel of 64 channels took 1061 ms in a scan, 19 ms outside

@@ -18,7 +18,7 @@ class RandomFourier:
     Attributes:
       deviation: the standard deviation of the frequencies.
       seed: of the frequencies.
-      frequencies: the D/2 frequencies of the rows, then those of the columns, of a model that others published; () are
+      frequencies: the D/2 frequencies of the rows, then of the columns, of a model that others published; () are
         drawn.
     """
 
@@ -27,7 +27,7 @@ class RandomFourier:
     frequencies: tuple[float, ...] = ()
 
     def matrix(self, width: int) -> Float[np.ndarray, "2 half"]:
-        """M for features of this width, float32. Raises UserError if it isn't that of the frequencies."""
+        """M for features of this width, float32. Raises UserError if the frequencies are for another width."""
         if self.frequencies:
             if len(self.frequencies) != width:
                 raise UserError("config.model.fourier.frequencies", f"{width}, the width", len(self.frequencies))

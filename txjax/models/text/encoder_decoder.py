@@ -50,7 +50,7 @@ class EncoderDecoder(Transformer, kw_only=True):
       vocab: size of the vocabulary, V.
       source_vocab: size of the source's vocabulary. If None, source and target have one vocabulary and one embedding.
       embedding: how tokens are embedded.
-      encoder_depth: blocks of the encoder. If None, `depth`, those of the decoder.
+      encoder_depth: blocks of the encoder. If None, `depth`, as in the decoder.
       cross: attention of the decoder to the encoder's output.
       head: from the decoder's features to the output. If None, the output is `Encoded`.
     """

@@ -64,7 +64,7 @@ class DETR(Transformer, kw_only=True):
     Attributes:
       backbone: an encoder of images with `head=None` and no class token.
       queries: Q, the most objects that an image may have.
-      encoder_depth: blocks of the encoder. If None, `depth`, those of the decoder.
+      encoder_depth: blocks of the encoder. If None, `depth`, as in the decoder.
       map_positions: of the feature map: `SineMap`, `LearnedMap`.
       cross: attention of the queries to the encoder's output.
       head: from the queries' features, which it finds for all layers, to the output. If None, the output is `Encoded`,

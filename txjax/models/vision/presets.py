@@ -111,7 +111,7 @@ MAX_VIT: dict[str, tuple[tuple[int, ...], ...]] = {
     "L": ((128, 256, 512, 1024), (2, 6, 14, 2), (4, 8, 16, 32)),
     "XL": ((192, 384, 768, 1536), (2, 6, 14, 2), (6, 12, 24, 48)),
 }
-# Layers of a period, of which the last one attends everywhere (Kirillov et al. 2023, A; sizes are those of ViT)
+# Layers of a period, of which the last one attends everywhere (Kirillov et al. 2023, A; sizes as in ViT)
 SAM_PERIODS = {"B": 3, "L": 6, "H": 8}
 _STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
 # Tokens of an image, by its side in pixels (Chang et al. 2022, 4.1)

@@ -18,7 +18,7 @@ class PositionedAttention(Attention):
 
 
 class PositionedCrossAttention(CrossAttention):
-    """Attention to `context.memory` with `context.added` in the inputs of queries, `Memory.added` in those of keys."""
+    """Attention to `context.memory`, with `context.added` in queries' inputs and `Memory.added` in keys' inputs."""
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
