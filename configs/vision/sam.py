@@ -10,7 +10,8 @@ The paper starts from the encoder of a masked autoencoder; here the paths of an 
 this run starts from random weights. B and L have the recipe of H. The decoder's layers count in the decay of learning
 rates too, above the encoder's.
 
-Cost: 256 A100s for 68 hours (H, published); its FLOPs are not counted yet.
+Cost: 2.5e20 FLOPs for B, 3.9e20 for L, 6.0e20 for H, or 179, 275 and 418 hours of an H100 at 40% of its peak; see
+docs/images.md. (Published, for H: 68 hours of 256 A100s.)
 Score: not run here, and the paper's 23 data sets are not here.
 """
 

@@ -15,7 +15,7 @@ from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.interop.huggingface import folder
 from txjax.models import ConvNet, CvT, Stage, ViT
-from txjax.nn import BatchNorm, Classes, FirstToken, MeanTokens
+from txjax.nn import BatchNorm, Classes, FirstToken, FrozenBatchNorm, MeanTokens
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.init_from import find_init_source
@@ -133,6 +133,24 @@ def test_a_member_of_a_population_is_its_run_alone_and_averages_are_transferred(
     assert len(started) == 12
     for path, x in started.items():
         np.testing.assert_array_equal(x, saved[f"weights/model_state/{path}"], err_msg=path)
+
+
+@pytest.mark.slow
+def test_a_trained_batch_norm_becomes_a_constant(tmp_path: Path) -> None:
+    assert train(experiment(num_steps=2), tmp_path / "run") == 0
+    saved = arrays(tmp_path / "run", 2)
+    frozen = ConvNet(head=Classes(10, MeanTokens()), width=8, depth=1, norm=FrozenBatchNorm())
+    exp = experiment(model=frozen, init_from=str(tmp_path / "run"))
+    with sharding.use_mesh(exp.mesh) as built:
+        layout = build_layout(exp, built)
+        found = find_init_source(exp, layout)
+        assert found is not None
+        started = flat_paths(found.begin(exp, layout).model_state)
+    assert len(started) == 24 and {path.rpartition("/")[2] for path in started} == {"mean", "var", "scale", "bias"}
+    for path, x in started.items():
+        trained = path.endswith(("/scale", "/bias"))
+        name = f"weights/params/{path.removeprefix('batch_stats/')}" if trained else f"weights/model_state/{path}"
+        np.testing.assert_array_equal(x, saved[name], err_msg=path)
 
 
 def test_export_refuses_other_state_than_the_format_has(tmp_path: Path) -> None:
