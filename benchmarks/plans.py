@@ -138,7 +138,11 @@ RUNS = {
     "mae-h/14": ("configs/vision/mae_imagenet.py:huge", {"v5e:16x16": ["--config.mesh.data=-1"]}),
     "detr-R101": ("configs/vision/detr.py:R101", {"v5e:8x8": ["--config.mesh.data=-1"]}),
     "sam-H": ("configs/vision/sam.py:H", {"v5p:4x4x4": ["--config.mesh.data=-1", "--config.microbatches=4"]}),
-    "maskgit-512": ("configs/vision/maskgit_imagenet.py:512", {"v5e:8x8": ["--config.mesh.data=-1"]}),
+    # Dropout of the attention weights is left out, as for BERT.
+    "maskgit-512": (
+        "configs/vision/maskgit_imagenet.py:512",
+        {"v5e:8x8": ["--config.mesh.data=-1", "--config.model.attention.dropout=0"]},
+    ),
 }
 
 

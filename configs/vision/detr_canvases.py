@@ -6,8 +6,9 @@
 The canvases have the embedded digits, or the items of a classification set of TFDS; `--config.data.data_dir` or
 TFDS_DATA_DIR gives the folder of its prepared data.
 
-Cost: 0.2 s a step on two busy CPU cores, 6,000 steps.
-Score: not run to its end yet; a run of 300 updates ends with matched boxes of an IoU of 0.53.
+Cost: 9 minutes on one busy CPU core.
+Score: eval/boxes/ap50 0.528 of held-out digits, 0.756 whatever the class, AP 0.298 (one seed). Clothes: 0.346, 0.570 and
+0.180; with post-norm blocks, as in the paper, 0.206, 0.458 and 0.090.
 """
 
 from txjax.data import Detections, Flip
