@@ -6,8 +6,8 @@
 is left out.
 
 Cost: 0.25 s a step on one CPU core, 4,000 steps.
-Score: not run to its end yet; after 1,000 updates boxes do not follow the image yet: eval/boxes/ap50 0.020. The boxes of
-the nearest training photo have 0.128.
+Score: not run to its end yet; after 1,000 updates boxes do not follow the image yet: eval/boxes/ap50 0.020. The boxes
+of the nearest training photo have 0.128.
 """
 
 from txjax.data import Detections, Either, Flip, RandomCrop, Stretch

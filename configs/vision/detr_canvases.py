@@ -7,8 +7,8 @@ The canvases have the embedded digits, or the items of a classification set of T
 TFDS_DATA_DIR gives the folder of its prepared data.
 
 Cost: 9 minutes on one busy CPU core.
-Score: eval/boxes/ap50 0.528 of held-out digits, 0.756 whatever the class, AP 0.298 (one seed). Clothes: 0.346, 0.570 and
-0.180; with post-norm blocks, as in the paper, 0.206, 0.458 and 0.090.
+Score: eval/boxes/ap50 0.528 of held-out digits, 0.756 whatever the class, AP 0.298 (one seed). Clothes: 0.346, 0.570
+and 0.180; with post-norm blocks, as in the paper, 0.206, 0.458 and 0.090.
 """
 
 from txjax.data import Detections, Flip
