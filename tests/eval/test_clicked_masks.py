@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,13 +16,10 @@ from txjax.train.check import check
 from txjax.types import UserError
 
 
-class Improving:
+class Improving(nn.Module):
     """After one click a mask is all of the image, after two it is what the clicks off the object leave of it."""
 
     finer = 1
-
-    def apply(self, variables, *given, method):
-        return method(self, *given)
 
     def embed_image(self, image, train):
         return image
