@@ -140,6 +140,10 @@ RUNS = {
         {"v5e:16x16": ["--config.mesh.data=64", "--config.mesh.fsdp=4"]},
     ),
     "detr-R101": ("configs/vision/detr.py:R101", {"v5e:8x8": ["--config.mesh.data=-1"]}),
+    "sam-H": (
+        "configs/vision/sam.py:H",
+        {"v5p:4x4x4": ["--config.mesh.data=-1", "--config.microbatches=4", REMAT("full")]},
+    ),
     # Dropout of the attention weights is left out, as for BERT.
     "maskgit-512": (
         "configs/vision/maskgit_imagenet.py:512",

@@ -1,5 +1,9 @@
 """The backend: compiler options, programs that run once, products that XLA computes by libraries."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,6 +41,32 @@ def test_invalid_compiler_options_are_one_line(monkeypatch, config, tmp_path, ca
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("txjax: TXJAX_COMPILER_OPTIONS: expected ") and text.partition("=")[0] in line
     assert not (tmp_path / "run").exists()
+
+
+PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+ARRAYS = """
+import ctypes
+from pathlib import Path
+import numpy as np
+from txjax import cpu
+
+def large():  # bytes of the heap
+    maps = Path("/proc/self/smaps").read_text().split("[heap]")[1:]
+    return sum(int(heap.split("AnonHugePages:")[1].split()[0]) for heap in maps) << 10
+
+assert cpu.keep_freed_memory()
+for _ in range(2):
+    array = np.ones(2**25)
+    assert large() > 0.9 * array.nbytes, large()
+    array = None
+    ctypes.CDLL("libc.so.6").malloc_trim(0)  # as some libraries do
+"""
+
+
+@pytest.mark.skipif(not PAGES.exists() or "[never]" in PAGES.read_text(), reason="this kernel has no large pages")
+def test_memory_of_a_cpu_is_in_large_pages():
+    ended = subprocess.run([sys.executable, "-c", ARRAYS], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_few_and_many_numbers_are_drawn_alike():

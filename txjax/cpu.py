@@ -1,9 +1,11 @@
-"""Settings of CPUs only: freed memory kept in the process, fast compilation, unrolled loops.
+"""Settings of CPUs only: freed memory kept in the process in large pages, fast compilation, unrolled loops.
 
 `docs/performance.md` gives the measurements behind each choice.
 """
 
 import ctypes
+import functools
+import os
 import sys
 
 MANY = 6_000_000  # random numbers, from which level 1 saves the second that it takes longer to compile
@@ -11,23 +13,41 @@ UNROLLED = 12  # layers: beyond, compiling takes longer than the steps save
 UNSTACKED = 48  # layers in decoding: so many compile in 16 s, twelve in 5 s
 
 
+@functools.cache
 def keep_freed_memory() -> bool:
-    """Sets glibc to keep freed memory, and returns whether it does. Returned memory causes page faults at every step.
+    """Sets glibc to keep freed memory, in large pages, and returns whether it does. Call it before JAX starts threads.
 
-    Call it before JAX starts its threads.
+    Returned memory causes page faults at every step, and small pages misses of the address cache at every array. The
+    pages are asked for where the kernel gives them on request or always
+    (`/sys/kernel/mm/transparent_hugepage/enabled`), for half the machine's memory, of which none is used before it is
+    written to.
     """
     if not sys.platform.startswith("linux"):
         return False
     try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
+        libc = ctypes.CDLL("libc.so.6")
+        set_option, madvise, malloc, free = libc.mallopt, libc.madvise, libc.malloc, libc.free
     except (OSError, AttributeError):
         return False
     trim_threshold = -1  # the names of malloc.h
     top_pad = -2
     mmap_max = -4
     arena_max = -8
-    wanted = {mmap_max: 0, trim_threshold: 2**31 - 1, arena_max: 2, top_pad: 2**28}
-    return all(mallopt(name, value) == 1 for name, value in wanted.items())
+    huge_page = 14  # MADV_HUGEPAGE of sys/mman.h
+    # One arena: only that of the main thread grows by brk, in one piece.
+    wanted = {mmap_max: 0, trim_threshold: -1, arena_max: 1, top_pad: 2**28}
+    if not all(set_option(name, value) == 1 for name, value in wanted.items()):
+        return False
+    malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    madvise.argtypes, free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], [ctypes.c_void_p]
+    page = os.sysconf("SC_PAGE_SIZE")
+    size = os.sysconf("SC_PHYS_PAGES") // 2 * page
+    if block := malloc(size):
+        before = -block % page
+        madvise(block + before, (size - before) // page * page, huge_page)
+        malloc(2 * page)  # at the heap's end, so that `malloc_trim`, which libraries call, cannot give back the block
+        free(block)
+    return True
 
 
 def options_once(numbers: int) -> dict[str, int]:

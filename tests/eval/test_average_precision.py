@@ -15,7 +15,7 @@ from PIL import Image
 from txjax.data import Dataset
 from txjax.eval import AveragePrecision, DetectedObjects
 from txjax.eval.average_precision import Detected, scores
-from txjax.eval.pictures import GAP, SIDE
+from txjax.eval.pictures import GAP, SIDE, Outline, grid
 from txjax.nn import ObjectPredictions
 from txjax.objectives import SetPrediction
 from txjax.types import spec
@@ -126,3 +126,13 @@ def test_the_picture_has_the_boxes(tmp_path) -> None:
                 top, left, bottom, right = (BOXES[0, 0] * scale).astype(int)
                 assert coloured[bottom - 2 : bottom + 2, left + 4 : right - 4].any(0).mean() > 0.9
                 assert coloured[top + 4 : bottom - 4, left - 2 : left + 2].any(1).mean() > 0.9
+
+
+def test_the_text_of_a_box_is_inside_the_picture() -> None:
+    """Above the box where there is room, else below its upper edge."""
+    dark = np.zeros((1, 96, 96, 3), np.float32)
+    for top, rows in ((0.5, slice(34, 47)), (0.0, slice(3, 14)), (-0.1, slice(3, 14))):
+        outline = Outline(np.array([top, 0.1, 0.9, 0.9]), 1, "cell")
+        picture = np.asarray(Image.open(io.BytesIO(grid({"a": dark}, {"a": [[outline]]}))).convert("RGB")).astype(int)
+        left = picture.shape[1] - 96
+        assert np.ptp(picture[rows, left + 13 : left + 80], axis=-1).max() > 30

@@ -33,6 +33,23 @@ def test_linear_keeps_its_input_dtype_and_float32_parameters() -> None:
     assert linear.apply(params, x, jnp.float32).dtype == jnp.float32
 
 
+def test_gradients_of_kernels_wider_and_narrower_than_their_inputs() -> None:
+    for inputs, features in (((3, 8), (5,)), ((5,), (3, 8)), ((6,), (6,))):
+        linear = Linear(features, ("a", "b")[: len(features)], in_axes=("c", "d")[: len(inputs)], use_bias=False)
+        x, gradient = numbers(2, 7, *inputs), numbers(2, 7, *features, seed=1)
+        params = variables(linear, x)
+
+        def product(params: dict, x: jax.Array, linear: Linear = linear, gradient: np.ndarray = gradient) -> jax.Array:
+            return (linear.apply(params, x) * gradient).sum()
+
+        of_params, of_x = call(jax.grad(product, (0, 1)), params, x)
+        rows = gradient.reshape(14, -1)
+        wanted = x.reshape(14, -1).T @ rows
+        np.testing.assert_allclose(of_params["params"]["kernel"].reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
+        wanted = rows @ params["params"]["kernel"].reshape(-1, rows.shape[1]).T
+        np.testing.assert_allclose(of_x.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_standard_deviations() -> None:
     assert Init().std(200, 300) == 200**-0.5
     assert Xavier().std(200, 300) == (2 / 500) ** 0.5

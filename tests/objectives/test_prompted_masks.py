@@ -1,5 +1,7 @@
 """Clicks, rounds of prompts, and the loss of the masks that answer them."""
 
+import dataclasses
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import pytest
 from txjax.data import Detections
 from txjax.data.point_labels import IGNORED
 from txjax.models import ViT
+from txjax.nn import Stack
 from txjax.objectives import PromptedMasks
 from txjax.objectives.clicks import central_click, in_resolution, interact, random_click, squared_depth
 from txjax.objectives.mask_losses import dice, focal, mask_iou
@@ -54,6 +57,7 @@ class Counts(nn.Module):
     times the prompted mask's.
     """
 
+    stack: Stack = dataclasses.field(default_factory=Stack)
     finer = 2
 
     def embed_image(self, image, train):

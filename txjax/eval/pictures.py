@@ -14,6 +14,7 @@ SIDE = 96  # the minimum height of an image in the picture, in pixels
 GAP = 4
 INK = "#7b8794"  # readable on white and on black, since the background is transparent
 DPI = 100
+LINE = 12  # pixels of a line of text beside a box
 
 
 class Outline(NamedTuple):
@@ -22,7 +23,7 @@ class Outline(NamedTuple):
     Attributes:
       box: float [4], (top, left, bottom, right) as fractions of the image.
       number: of its colour: boxes of one number are alike.
-      text: above the box.
+      text: above the box, or in it where there is no room.
     """
 
     box: Float[np.ndarray, "4"]
@@ -85,7 +86,8 @@ def grid(
                 sides = (right - start) * width * scale / size[0], (end - top) * height * scale / size[1]
                 colour = f"C{outline.number % 10}"
                 figure.add_artist(Rectangle(corner, *sides, fill=False, edgecolor=colour, linewidth=1.2))
-                figure.text(corner[0], corner[1] + sides[1], outline.text, color=colour, fontsize=7, va="bottom")
+                side = "bottom" if top * height * scale >= LINE else "top"  # above the box, or in it at the upper edge
+                figure.text(corner[0], corner[1] + sides[1], outline.text, color=colour, fontsize=7, va=side)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, transparent=True)
     return file.getvalue()

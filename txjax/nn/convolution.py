@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from txjax.nn.matrices import kernel_gradient
+
 Pair = tuple[int, int]
 
 
@@ -94,4 +96,4 @@ def _pointwise(
     each = (rows @ kernel.reshape(channels, features).T).reshape(*gradient.shape[:-1], channels)
     if math.prod(strides) > 1:
         each = jnp.zeros_like(x).at[:, *read].set(each)
-    return each, (x[:, *read].reshape(-1, channels).T @ rows).reshape(kernel.shape)
+    return each, kernel_gradient(x[:, *read].reshape(-1, channels), rows).reshape(kernel.shape)

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from txjax import backend
 from txjax.axes import Names
 from txjax.nn.adapted import add_adapter
 from txjax.nn.init import Init
+from txjax.nn.matrices import kernel_gradient
 from txjax.nn.parameter_order import record_parameter
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, unshard_param
@@ -86,7 +88,9 @@ def project(
     axes = axes or (None,) * kernel.ndim
     how = dims, jnp.dtype(dtype or x.dtype)
     if product is None:
-        return gather_and_apply(functools.partial(_multiply, dims=dims, dtype=how[1]), x, kernel, axes)
+        multiply, fast = functools.partial(_multiply, dims=dims, dtype=how[1]), backend.platform() == "cpu"
+        gradients = functools.partial(_gradients, dims) if fast and how[1] == x.dtype else None
+        return gather_and_apply(multiply, x, kernel, axes, gradients)
     return _multiply(x, _gathered(kernel, x.dtype, axes), *how, product)
 
 
@@ -95,6 +99,14 @@ def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: P
     lead, features = x.shape[: x.ndim - dims], kernel.shape[dims:]
     matrix = kernel.reshape(math.prod(kernel.shape[:dims]), math.prod(features))
     return product(x.reshape(math.prod(lead), -1), matrix, preferred_element_type=dtype).reshape(*lead, *features)
+
+
+def _gradients(dims: int, x: jax.Array, kernel: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The gradients of `_multiply` in the dtype of `x`."""
+    inputs, features = math.prod(kernel.shape[:dims]), math.prod(kernel.shape[dims:])
+    rows = gradient.reshape(-1, features)
+    of_kernel = kernel_gradient(x.reshape(-1, inputs), rows)
+    return (rows @ kernel.reshape(inputs, features).T).reshape(x.shape), of_kernel.reshape(kernel.shape)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 3, 4))

@@ -5,15 +5,25 @@ from typing import Any
 
 import flax.linen as nn
 
+from txjax.nn.stack.remat import Policy
 from txjax.types import PyTree
 
 
-def loop(module: Any, turn: Callable[..., tuple[PyTree, PyTree]], state: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
+def loop(
+    module: Any,
+    turn: Callable[..., tuple[PyTree, PyTree]],
+    state: PyTree,
+    xs: PyTree,
+    policy: Policy | None = None,
+) -> tuple[PyTree, PyTree]:
     """`jax.lax.scan` with the same parameters in every turn: (module, state, x) -> (state, y).
 
     Args:
       module: a bound one, whose methods the turn may call.
+      policy: what is saved of a turn for the backward pass, besides its state. If None, everything.
     """
+    if policy is not None:
+        turn = nn.remat(turn, prevent_cse=False, policy=policy)
     return nn.scan(
         turn,
         variable_broadcast=nn.DenyList("intermediates"),

@@ -60,7 +60,7 @@ def interact(
     """Prompts, answers, and clicks where these are wrong (Kirillov et al. 2023, A).
 
     The image is embedded once. After the first round the logits of the round before are a prompt too; no gradient flows
-    through them. The rounds after the first are one compiled loop.
+    through them. The rounds after the first are one compiled loop; `model.stack.remat` is of each round, too.
 
     Args:
       model: a bound `SAM`.
@@ -90,7 +90,7 @@ def interact(
         return ((points, labels), found.mask), found
 
     state = (points, labels), begun.mask
-    (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1))  # type: ignore[assignment]
+    (points, _), later = loop(model, again, state, jnp.arange(1, rounds + 1), model.stack.policy())  # type: ignore[assignment]
     return Answers(target, begun, later, points)
 
 

@@ -90,7 +90,8 @@ class SAM(Transformer, kw_only=True):
     Attributes:
       finer: rows of places of a mask for each row of patches.
       encoder: of images, with `head=None`.
-      width, depth, heads, attention, mlp, norm: of the decoder, and all other fields of `Transformer`.
+      width, depth, heads, attention, mlp, norm: of the decoder, and all other fields of `Transformer`. `stack.remat` is
+        of each round of clicks, too.
       cross: between the decoder's tokens and the image; in SAM its heads have half the size of the others.
       masks: of an ambiguous prompt; the model has one more for prompts that are not.
       iou_hidden: the size of the hidden layers before the predicted IoUs.

@@ -1,7 +1,5 @@
 """The stack of blocks: scan, rematerialisation and the pipeline are used here only."""
 
-from collections.abc import Callable
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -10,7 +8,7 @@ from txjax import backend
 from txjax.nn.attention.attention import LayerContext
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.pipeline import Schedule, pipelined
-from txjax.nn.stack.remat import REMAT, checkpoint_name
+from txjax.nn.stack.remat import REMAT, Policy, checkpoint_name
 from txjax.nn.stack.stack_records import record_stack
 from txjax.nn.stack.turns import take_turns
 from txjax.sharding import num_shards
@@ -84,7 +82,7 @@ class Stack(nn.Module):
 
         # Initialisation takes no time but for compiling it.
         unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
-        policy = self._policy()
+        policy = self.policy()
         stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
         plain = stacked and len(kinds) == 1 and groups == self.depth
         if (stages := num_shards("layers")) > 1:
@@ -125,7 +123,8 @@ class Stack(nn.Module):
             expected = f"groups of a multiple of the {kinds} kinds of layers"
             raise UserError("config.model.stack.groups", expected, groups)
 
-    def _policy(self) -> Callable[..., bool] | None:
+    @nn.nowrap
+    def policy(self) -> Policy | None:
         """The `jax.checkpoint` policy. If None, all results are saved."""
         remat = REMAT[self.remat]
         if remat.host:
