@@ -1,5 +1,6 @@
 """The IoU after each click, counted by hand, and the colours of the picture."""
 
+import dataclasses
 from pathlib import Path
 
 import flax.linen as nn
@@ -11,6 +12,7 @@ from evaluated import Net, Pictures, Scenes, measure
 from txjax.eval import ClickedMasks
 from txjax.eval.clicked_masks import CLICKS, OBJECTS, marked, tinted
 from txjax.experiment import Experiment
+from txjax.nn import Stack
 from txjax.objectives import Classification, PromptedMasks
 from txjax.train.check import check
 from txjax.types import UserError
@@ -19,6 +21,7 @@ from txjax.types import UserError
 class Improving(nn.Module):
     """After one click a mask is all of the image, after two it is what the clicks off the object leave of it."""
 
+    stack: Stack = dataclasses.field(default_factory=Stack)
     finer = 1
 
     def embed_image(self, image, train):
