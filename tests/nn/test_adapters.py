@@ -15,7 +15,7 @@ from txjax.axes import axes_of
 from txjax.decoding import empty_cache
 from txjax.models import BiT, Decoder
 from txjax.nn import Quantised, Stack
-from txjax.nn.adapters import Adapter, Bottleneck, LoRA, merge
+from txjax.nn.adapters import IA3, Adapter, Bottleneck, DoRA, LoRA, RsLoRA, merge
 from txjax.objectives import Several
 from txjax.optim import AdamW, Constant, train_only
 from txjax.parametrization import MuP, Standard, scaling_by_path
@@ -29,7 +29,13 @@ from made import dense, shapes, variables
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 EVERY = ".*"
-KINDS: dict[str, Adapter] = {"lora": LoRA(paths=EVERY, rank=2), "bottleneck": Bottleneck(paths=EVERY, size=3)}
+KINDS: dict[str, Adapter] = {
+    "lora": LoRA(paths=EVERY, rank=2),
+    "rslora": RsLoRA(paths=EVERY, rank=2),
+    "dora": DoRA(paths=EVERY, rank=2),
+    "ia3": IA3(paths=EVERY, inputs=".*(down|out|conv_2)"),
+    "bottleneck": Bottleneck(paths=EVERY, size=3),
+}
 
 
 def decoder(adapter: Adapter | None, **fields: Any) -> Decoder:
@@ -59,7 +65,9 @@ def test_an_adapted_model_starts_as_the_model() -> None:
         for path, x in plain.items():
             np.testing.assert_array_equal(x, adapted[path], err_msg=path)
         new = {path: x for path, x in adapted.items() if path not in plain}
-        assert {f"params/layers/block/attention/out/{name}/{part}/kernel" for part in ("down", "up")} <= new.keys()
+        parts = ("inputs",) if name == "ia3" else ("down/kernel", "up/kernel")
+        inside = f"params/layers/block/attention/out/{KINDS[name].name}"
+        assert {f"{inside}/{part}" for part in parts} <= new.keys()
         for path, x in new.items():
             assert x.any() == path.endswith("down/kernel"), path
 
@@ -73,15 +81,20 @@ def continuous(output: Any) -> Any:
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
 def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
-    """LoRA on every Linear and Conv of every model, under a parametrization whose products have factors."""
+    """LoRA, DoRA and (IA)3 on every Linear and Conv of every model, where products have a parametrization's factors."""
     pair = pairs(kind)[0]
     model, objective = pair.model, pair.objective
     if isinstance(objective, Several):
         (task, objective), *_ = objective.tasks.items()
         model = model.for_task(task)
     scaled = Standard() if kind is BiT else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels
-    model = model.clone(adapter=KINDS["lora"], parametrization=scaled)
     inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
+    for name, error in (("lora", 1e-6), ("dora", 2e-5), ("ia3", 1e-6)):  # DoRA's norms are rounded too
+        check_merged(model.clone(adapter=KINDS[name], parametrization=scaled), inputs, error)
+
+
+def check_merged(model: Any, inputs: Any, error: float) -> None:
+    """The merged parameters have the plain model's shapes and the adapted model's outputs."""
     state = jax.tree.map(jnp.asarray, variables(model, **inputs))
     params, plain = state.pop("params"), model.clone(adapter=None)
 
@@ -98,7 +111,7 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
         if not jnp.issubdtype(a.dtype, jnp.floating):
             continue  # the tokens that Electra's discriminator was given
         size = np.abs(a).max()
-        np.testing.assert_allclose(a, b, atol=1e-6 * max(size, 1), rtol=1e-5)
+        np.testing.assert_allclose(a, b, atol=error * max(size, 1), rtol=1e-5)
         assert np.abs(a - other).max() > 1e-3 * size
 
 

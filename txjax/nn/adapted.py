@@ -17,6 +17,9 @@ class Adds(Protocol):
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted."""
 
+    def enter(self, module: nn.Module, x: jax.Array) -> jax.Array:
+        """The adapted input of `module`."""
+
     def add(self, module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
         """The adapted output of `module`, whose input is x and whose own output is y."""
 
@@ -75,6 +78,21 @@ def inside_adapter() -> bool:
     return state is not None and state.inside
 
 
+def path_of(module: nn.Module) -> str:
+    """The module's path in the model, which an adapter's pattern matches."""
+    state = _active.get()
+    return "/".join((*(state.prefix if state else ()), *module.path))
+
+
+def enter_adapter(module: nn.Module, x: jax.Array) -> jax.Array:
+    """The input x of `module`, adapted as in `add_adapter`. To be called first."""
+    state = _active.get()
+    if state is None or state.inside or not state.adapter.matches(path_of(module)):
+        return x
+    with _seen(dataclasses.replace(state, inside=True)):
+        return state.adapter.enter(module, x)
+
+
 def add_adapter(module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
     """The output y of `module` for the input x, adapted if the module's path matches the active adapter's pattern.
 
@@ -85,7 +103,7 @@ def add_adapter(module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
     state = _active.get()
     if state is None or state.inside:
         return y
-    path = "/".join((*state.prefix, *module.path))
+    path = path_of(module)
     state.offered.add(path)
     if not state.adapter.matches(path):
         return y

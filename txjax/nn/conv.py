@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from txjax import backend
 from txjax.axes import Names
 from txjax.nn import convolution, depthwise
-from txjax.nn.adapted import add_adapter
+from txjax.nn.adapted import add_adapter, enter_adapter
 from txjax.nn.init import Init
 from txjax.nn.linear import align, gather_and_apply, parameter, scale
 from txjax.parametrization import Scaling, role
@@ -75,6 +75,7 @@ class Conv(nn.Module):
         if inputs % self.groups or features % self.groups:
             channels = f"{inputs} inputs and {features} features"
             raise UserError("conv.groups", f"a divisor of {channels}", self.groups)
+        x = enter_adapter(self, x) if self.adapts() else x
         own = inputs // self.groups
         taps = math.prod(self.size)
         in_axes = ("taps",) * rank + ("group" if own == 1 < self.groups else self.in_axis,)
@@ -88,7 +89,7 @@ class Conv(nn.Module):
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, (features,), tuple(self.axes)), y)
         y = y if dtype is None else y.astype(dtype)
-        return self.add_adapter(x, y)
+        return add_adapter(self, x, y) if self.adapts() else y
 
     @nn.nowrap
     def prepare(self, kernel: jax.Array) -> jax.Array:
@@ -96,9 +97,9 @@ class Conv(nn.Module):
         return kernel
 
     @nn.nowrap
-    def add_adapter(self, x: jax.Array, y: jax.Array) -> jax.Array:
-        """The output with that of an adapter."""
-        return add_adapter(self, x, y) if self.groups == 1 else y
+    def adapts(self) -> bool:
+        """Whether adapters find it."""
+        return self.groups == 1
 
     @nn.nowrap
     def _applied(self, x: jax.Array, kernel: jax.Array, axes: Names) -> jax.Array:

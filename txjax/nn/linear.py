@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from txjax import backend
 from txjax.axes import Names
-from txjax.nn.adapted import add_adapter
+from txjax.nn.adapted import add_adapter, enter_adapter
 from txjax.nn.init import Init
 from txjax.nn.matrices import kernel_gradient
 from txjax.nn.parameter_order import record_parameter
@@ -183,6 +183,7 @@ class Linear(nn.Module):
         self, x: Float[Array, "..."], dtype: DTypeLike | None = None, product: Product | None = None
     ) -> Float[Array, "..."]:
         """[..., *in] -> [..., *features] in `dtype`. If None, in the dtype of x. `product`: see `project`."""
+        x = enter_adapter(self, x)
         dims = len(self.in_axes)
         inputs, features = x.shape[x.ndim - dims :], tuple(self.features)
         part = role(tuple(self.in_axes), tuple(self.axes))

@@ -27,5 +27,5 @@ class StandardizedConv(Conv):
         return kernel * jax.lax.rsqrt(jnp.square(kernel).mean(inputs, keepdims=True) + self.eps)
 
     @nn.nowrap
-    def add_adapter(self, x: jax.Array, y: jax.Array) -> jax.Array:
-        return y
+    def adapts(self) -> bool:
+        return False

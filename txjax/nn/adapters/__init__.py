@@ -2,7 +2,9 @@
 
 from txjax.nn.adapters.adapter import Adapter
 from txjax.nn.adapters.bottleneck import Bottleneck
-from txjax.nn.adapters.lora import LoRA
+from txjax.nn.adapters.dora import DoRA
+from txjax.nn.adapters.ia3 import IA3
+from txjax.nn.adapters.lora import LoRA, RsLoRA
 from txjax.nn.adapters.merge import merge
 
-__all__ = ["Adapter", "Bottleneck", "LoRA", "merge"]
+__all__ = ["IA3", "Adapter", "Bottleneck", "DoRA", "LoRA", "RsLoRA", "merge"]

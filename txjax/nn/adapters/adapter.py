@@ -17,7 +17,7 @@ FIELD = "config.model.adapter"
 
 @dataclasses.dataclass
 class Adapter:
-    """What is added to the outputs of some modules of a model.
+    """What is added to the outputs of some modules of a model, or done to their inputs.
 
     The parameters lie beside those of the module that is adapted, in a module called `name`:
     `layers/block/attention/query/lora/down/kernel`. They are created with the model's, so that sharding, optimizer
@@ -40,6 +40,10 @@ class Adapter:
         except re.error as error:
             hint = f"it is invalid: {error}"
             raise UserError(f"{FIELD}.paths", "a regular expression", self.paths, hint=hint) from None
+
+    def enter(self, module: nn.Module, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The input of `module` in the place of x: of its shape and dtype."""
+        return x
 
     def add(self, module: nn.Module, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
         """The adapted output of `module`: the shape and dtype of its own output y for the input x.

@@ -17,6 +17,7 @@ class Bottleneck(Adapter):
     """y + up(activation(down(y))) on a module's output y (Houlsby et al. 2019, 2.1). `up` starts at zero.
 
     By default after the last projection of attention and MLP, before dropout and the residual sum, as in the paper.
+    `paths=".*mlp/down"` has one in a layer (Pfeiffer et al. 2021, AdapterFusion, 3.2).
 
     Attributes:
       size: of the hidden layer.
@@ -32,5 +33,5 @@ class Bottleneck(Adapter):
     def add(self, module: Any, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
         own: dict[str, Any] = {"initial": module.initial, "scaling": module.scaling}
         down = Linear((self.size,), ("rank",), in_axes=tuple(module.axes), parent=None, **own)
-        branch = Branch(down, expansion(module, "rank"), ACTIVATIONS[self.activation], name=self.name)
+        branch = Branch(down, expansion(module, "rank", use_bias=True), ACTIVATIONS[self.activation], name=self.name)
         return y + branch(y, y.dtype)

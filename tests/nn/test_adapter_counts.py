@@ -1,0 +1,58 @@
+"""How many numbers each method trains in published models, by the formulas of its paper (the task's head apart)."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+from txjax.models.text.presets import bert, gpt2, gpt3, roberta
+from txjax.nn import Pooled, Pooler
+from txjax.nn.adapters import IA3, Adapter, Bottleneck, DoRA, LoRA
+from txjax.optim import train_only
+from txjax.optim.groups import find
+from txjax.types import flat_paths
+
+from made import shapes
+
+TOKENS = jnp.zeros((1, 2), jnp.int32)
+
+
+def houlsby(layers: int, d: int, m: int) -> int:
+    return 2 * layers * (2 * d * m + d + m)
+
+
+# The numbers stand in the papers, in peft's counts, or follow from L layers of width d.
+ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
+    (lambda: gpt2("124M"), LoRA(rank=4), 147_456),
+    (lambda: gpt2("355M"), LoRA(rank=4), 393_216),
+    (lambda: gpt2("1.5B"), LoRA(rank=4), 1_228_800),
+    (lambda: gpt3("175B"), LoRA(rank=8), 37_748_736),
+    (lambda: roberta("base"), LoRA(rank=8), 294_912),
+    (lambda: roberta("large"), LoRA(rank=8), 786_432),
+    (lambda: gpt2("124M"), DoRA(rank=4), 147_456 + 12 * 2 * 768),
+    (lambda: bert("base"), Bottleneck(size=64), houlsby(12, 768, 64)),
+    (lambda: bert("large"), Bottleneck(size=256), 25_227_264),
+    (lambda: bert("base"), Bottleneck(size=48, paths=".*mlp/down"), 894_528),
+    (lambda: bert("large"), Bottleneck(size=64, paths=".*mlp/down"), 3_171_840),
+    (lambda: gpt2("124M"), IA3(), 12 * (768 + 768 + 3072)),
+]
+
+
+@pytest.mark.parametrize(("model", "adapter", "wanted"), ADAPTED, ids=[str(count) for _, _, count in ADAPTED])
+def test_adapters_have_their_papers_counts(model: Callable[[], Any], adapter: Adapter, wanted: int) -> None:
+    made = model().clone(adapter=adapter)
+    groups = train_only(f".*/{adapter.name}/.*")
+    assert trained(made, groups) == wanted
+
+
+@pytest.mark.parametrize(("size", "wanted"), [("base", 102_912), ("large", 272_384)])
+def test_bitfit_trains_every_bias(size: str, wanted: int) -> None:
+    """Ben-Zaken et al. 2022: 0.094% and 0.081% of BERT's weights, its pooler's among them."""
+    assert trained(bert(size, head=Pooled(Pooler())), train_only(".*bias")) == wanted
+
+
+def trained(model: Any, groups: Any) -> int:
+    params = flat_paths(shapes(model, TOKENS)["params"])
+    return sum(math.prod(x.shape) for path, x in params.items() if find(groups, path).trainable)
