@@ -7,21 +7,35 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import traverse_util
 from flax.core import meta
-from test_contracts import MODELS, fitted, pairs
+from test_contracts import MODELS, drawn, fitted, pairs
 
 from txjax import sharding
 from txjax.axes import axes_of
 from txjax.decoding import empty_cache
 from txjax.models import BiT, Decoder
-from txjax.nn import Quantised, Stack
-from txjax.nn.adapters import IA3, Adapter, Bottleneck, DoRA, LoRA, RsLoRA, merge
+from txjax.nn import Attention, Quantised, Stack
+from txjax.nn.adapters import (
+    IA3,
+    Adapter,
+    Bottleneck,
+    DeepPrompt,
+    DoRA,
+    LoRA,
+    MLPPrefix,
+    Prefix,
+    Prompt,
+    RsLoRA,
+    merge,
+)
 from txjax.objectives import Several
 from txjax.optim import AdamW, Constant, train_only
 from txjax.parametrization import MuP, Standard, scaling_by_path
 from txjax.sharding import Mesh
 from txjax.train.counting import flops_per_step
 from txjax.train.state import build_layout
+from txjax.tree import walk
 from txjax.types import UserError, flat_paths
 
 import tiny_experiments
@@ -93,6 +107,44 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
         check_merged(model.clone(adapter=KINDS[name], parametrization=scaled), inputs, error)
 
 
+PROMPTS: dict[str, Adapter] = {
+    "prompt": Prompt(length=2),
+    "deep": DeepPrompt(length=2),
+    "prefix": Prefix(length=2),
+    "mlp": MLPPrefix(length=2, hidden=3),
+    "bottleneck": KINDS["bottleneck"],
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
+)
+def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
+    """A step's gradient of the method's parameters alone; a model without such modules is refused in one line."""
+    pair = pairs(kind)[0]
+    model, objective = pair.model, pair.objective
+    batch = fitted(model, objective, 1, 2, 3)
+    for name, adapter in PROMPTS.items():
+        adapted = model.clone(adapter=adapter)
+
+        def loss(chosen: Any, rest: Any, adapted: Any = adapted) -> jax.Array:
+            params = traverse_util.unflatten_dict(rest.pop("params") | chosen, sep="/")
+            seen = objective(adapted, {"params": params, **rest}, batch, jax.random.key(0), train=True)
+            return sum(mean.total / mean.count for mean in seen.losses.values())
+
+        try:
+            made = meta.unbox(drawn(adapted, objective, batch))
+        except UserError as error:
+            assert adapter.of != "linear" and "the path of a module" in str(error)
+            assert adapter.of == "stack" or not any(isinstance(part, Attention) for _, part in walk(model, "")), name
+            continue
+        flat = flat_paths(made.pop("params"))
+        chosen = {path: x for path, x in flat.items() if f"/{adapter.name}/" in f"/{path}"}
+        rest = {"params": {path: x for path, x in flat.items() if path not in chosen}, **made}
+        graded = jax.eval_shape(jax.grad(loss), chosen, rest)
+        assert chosen and jax.tree.map(jnp.shape, graded) == jax.tree.map(jnp.shape, chosen)
+
+
 def check_merged(model: Any, inputs: Any, error: float) -> None:
     """The merged parameters have the plain model's shapes and the adapted model's outputs."""
     state = jax.tree.map(jnp.asarray, variables(model, **inputs))
@@ -100,7 +152,8 @@ def check_merged(model: Any, inputs: Any, error: float) -> None:
 
     @jax.jit
     def both(params: Any) -> Any:
-        one = merge(model.adapter, params, axes(model, **inputs), scaling_by_path(model.scalings()))
+        rest, one = merge(model.adapter, params, axes(model, **inputs), scaling_by_path(model.scalings()))
+        assert rest is None
         calls = (model, params), (plain, one), (plain, params)
         return one, [continuous(called.apply({"params": own, **state}, **inputs)) for called, own in calls]
 
@@ -140,9 +193,12 @@ def test_tokens_decoded_one_by_one_are_adapted_too() -> None:
     [Mesh(data=2, pipeline=2, tensor=2), pytest.param(Mesh(data=1, fsdp=4, tensor=2), marks=pytest.mark.slow)],
     ids=["pipeline", "fsdp"],
 )
-def test_layouts_change_nothing(mesh: Mesh) -> None:
+@pytest.mark.parametrize(
+    "adapter", [LoRA(paths=".*(query|out|down)", rank=2), DeepPrompt(length=2), MLPPrefix(length=4, hidden=6)]
+)
+def test_layouts_change_nothing(mesh: Mesh, adapter: Adapter) -> None:
     """Outputs and gradients on eight devices, in stages of a pipeline too, under rematerialisation."""
-    model = decoder(LoRA(paths=".*(query|out|down)", rank=2), stack=Stack(remat="full"))
+    model = decoder(adapter, stack=Stack(remat="full"))
     params = variables(model, TOKENS)["params"]
 
     def loss(params: Any) -> jax.Array:
@@ -182,11 +238,12 @@ def test_a_pattern_that_adapts_nothing_is_refused(adapter: Adapter, words: str) 
         shapes(decoder(adapter), TOKENS)
 
 
-def test_bottlenecks_are_not_merged() -> None:
-    model = decoder(Bottleneck())
+@pytest.mark.parametrize("adapter", [Bottleneck(), Prompt(), DeepPrompt(), Prefix()])
+def test_what_is_no_change_of_kernels_is_not_merged(adapter: Adapter) -> None:
+    model, name = decoder(adapter), type(adapter).__name__
     params = shapes(model, TOKENS)["params"]
-    with pytest.raises(UserError, match="config.model.adapter: expected an adapter that can be merged.*'Bottleneck'"):
-        merge(Bottleneck(), params, axes(model, tokens=TOKENS), lambda path: None)
+    with pytest.raises(UserError, match=f"config.model.adapter: expected an adapter that can be merged.*'{name}'"):
+        merge(adapter, params, axes(model, tokens=TOKENS), lambda path: None)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ def weights(store: Any, step: int) -> PyTree:
 
 
 def without_adapter(experiment: Any, model: Any, variables: PyTree) -> tuple[Any, PyTree]:
-    """The model without its adapter, which is merged into the kernels, and its variables."""
+    """The model with what merging leaves of its adapter (of most, nothing), and its variables."""
     import jax
     from flax.core import meta
 
@@ -27,5 +27,5 @@ def without_adapter(experiment: Any, model: Any, variables: PyTree) -> tuple[Any
 
     boxed = abstract_variables(experiment)["params"]
     axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
-    params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
-    return model.clone(adapter=None), variables | {"params": params}
+    rest, params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
+    return model.clone(adapter=rest), variables | {"params": params}

@@ -39,6 +39,9 @@ def run(argv: list[str]) -> int:
     kernels = weights(store, step)
     if getattr(model, "adapter", None) is not None:
         model, kernels = without_adapter(found, model, kernels)
+        if model.adapter is not None:
+            expected = "an adapter that can be merged into kernels, such as LoRA"
+            raise UserError("--workdir", expected, type(found.model.adapter).__name__)
     model, kernels = chosen(model, kernels, flags.part)
     huggingface.save(model, kernels, flags.to, facts)
     for path in sorted(kept.glob("*")) or tokenizer(found):

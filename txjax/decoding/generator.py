@@ -77,7 +77,11 @@ class Cached(Generator):
         return unstacked(variables, apart)
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
-        return self._call(variables, empty_cache(self.model, variables, inputs, length), inputs)
+        cache = empty_cache(self.model, variables, inputs, length)
+        if adapter_tokens(self.model):
+            before = {name: x[:, :0] if name in TEXT else x for name, x in inputs.items()}
+            _, cache = self._read(variables, cache, before)
+        return self._call(variables, cache, inputs)
 
     def step(self, variables: PyTree, state: PyTree, tokens: Int[Array, "B"]) -> Step:
         return self._call(variables, state, {"tokens": tokens[:, None]})
@@ -97,8 +101,12 @@ class Cached(Generator):
         return jax.tree.map_with_path(move, state, is_leaf=_is_boxed)
 
     def _call(self, variables: PyTree, cache: PyTree, inputs: Inputs) -> Step:
+        output, cache = self._read(variables, cache, inputs)
+        return Logits.of(output)[:, -1].dense(), cache
+
+    def _read(self, variables: PyTree, cache: PyTree, inputs: Inputs) -> tuple[Any, PyTree]:
         output, changed = self.model.apply({**variables, "cache": cache}, **inputs, train=False, mutable=["cache"])
-        return Logits.of(output)[:, -1].dense(), changed["cache"]
+        return output, changed["cache"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +171,8 @@ def empty_cache(model: Any, variables: PyTree, inputs: Inputs, length: int) -> P
     Raises:
       UserError: the text is longer than the model's positions.
     """
-    cache = _cache_shapes(model, variables, inputs, inputs["tokens"].shape[1] + length)
+    length += inputs["tokens"].shape[1] + adapter_tokens(model)
+    cache = _cache_shapes(model, variables, inputs, length)
     return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), cache)
 
 
@@ -178,6 +187,12 @@ def _cache_shapes(model: Any, variables: PyTree, inputs: Inputs, length: int) ->
     tokens = jax.ShapeDtypeStruct((rows, length), jnp.int32)
     _, changed = jax.eval_shape(call, variables, {"tokens": tokens, **others})
     return changed.get("cache", {})
+
+
+def adapter_tokens(model: Any) -> int:
+    """The number of tokens that the model's adapter adds before a text."""
+    adapter = getattr(model, "adapter", None)
+    return 0 if adapter is None else adapter.tokens()
 
 
 def _is_boxed(leaf: Any) -> bool:

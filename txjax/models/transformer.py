@@ -30,6 +30,7 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
+from txjax.nn.adapted import adapter_tokens, add_tokens
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, config_field, near_misses
@@ -123,7 +124,7 @@ class Transformer(LayerTemplates, kw_only=True):
         """`layers` without the final norm: the residual stream [B L D], or a tree of streams if the block takes one."""
         stack, x, context = self.stacked(x, window, train, memory, cross)
         with quantized(self.quantize):
-            return stack(x, context)
+            return without_prompt(stack(x, context), context)
 
     @nn.nowrap
     def stacked(
@@ -143,7 +144,10 @@ class Transformer(LayerTemplates, kw_only=True):
     def entered(
         self, x: PyTree, window: Window, train: bool, memory: Memory | None = None
     ) -> tuple[PyTree, LayerContext]:
-        """The stream after dropout, and what the layers share."""
+        """The stream after dropout, and what the layers share; an adapter's tokens are before those of x."""
+        x, window, prompt = self.prompted(x, window)
+        if memory is not None and prompt:
+            memory = dataclasses.replace(memory, mask=memory.mask.after_prompt(prompt, 0))
         context = LayerContext(
             mask=window.mask,
             bias=self.positions.bias(window.positions, window.key_positions, self.heads, window.mask.causal),
@@ -154,12 +158,24 @@ class Transformer(LayerTemplates, kw_only=True):
             grid=window.grid,
             relative=self.positions.relative(window.positions.shape[1], self.width),
             added=window.added,
+            prompt=prompt,
         )
         drop = nn.Dropout(self.dropout, deterministic=not train)
         x = jax.tree.map(lambda x: constrain(drop(x), "batch", "length", "width"), x)
         if context.relative is not None:
             context = dataclasses.replace(context, relative=drop(context.relative))
         return x, context
+
+    @nn.nowrap
+    def prompted(self, x: PyTree, window: Window) -> tuple[PyTree, Window, int]:
+        """The stream after the tokens of an adapter, their window, and the number of these tokens."""
+        sequence = isinstance(x, jax.Array) and all(mixer.takes_prompts for mixer in self.attentions())
+        count = adapter_tokens(self) if sequence else 0
+        if count and window.index is None:
+            return add_tokens(self, x), window.after_prompt(count), count
+        if count and window.before is not None:
+            return add_tokens(self, x), dataclasses.replace(window, positions=window.before), count
+        return x, window, 0  # of a later call, they are in the cache
 
     @nn.nowrap
     def blocks(self, cross: CrossAttention | None = None) -> Block | tuple[Block, ...]:
@@ -243,6 +259,11 @@ class Layers(Part, kw_only=True):
     ) -> Float[Array, "B L D"]:
         """The features. The arguments are those of `layers`; positions are added here."""
         return self.layers(self.positions.add(x, window.positions, window.grid), window, train, memory, cross)
+
+
+def without_prompt(x: PyTree, context: LayerContext) -> PyTree:
+    """The stream [... L D] without an adapter's tokens."""
+    return x[..., context.prompt :, :] if context.prompt else x
 
 
 def _detached(value: Any) -> Any:

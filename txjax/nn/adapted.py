@@ -3,7 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 import flax.linen as nn
@@ -14,14 +14,36 @@ import jax
 class Adds(Protocol):
     """What an adapter is for the modules that it adapts (see `adapters.Adapter`)."""
 
+    @property
+    def of(self) -> str:
+        """The kind of the modules that it adapts."""
+
+    @property
+    def first_position(self) -> int:
+        """The position of the first token of a causal model's text."""
+
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted."""
 
     def enter(self, module: nn.Module, x: jax.Array) -> jax.Array:
-        """The adapted input of `module`."""
+        """The adapted input of a `Linear`, of a block, or of a stack."""
 
     def add(self, module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
-        """The adapted output of `module`, whose input is x and whose own output is y."""
+        """The adapted output of a `Linear`, whose input is x and whose own output is y."""
+
+    def tokens(self) -> int:
+        """How many tokens it adds before those of the input of a stack."""
+
+    def replace(self, module: nn.Module, x: jax.Array) -> jax.Array:
+        """The input of a layer of such a stack."""
+
+    def share(self, module: nn.Module) -> jax.Array | None:
+        """What a stack computes once for all of its layers. If None, nothing."""
+
+    def attend(
+        self, module: nn.Module, query: jax.Array, y: jax.Array, normaliser: jax.Array, shared: jax.Array | None
+    ) -> jax.Array:
+        """The adapted output of attention."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +106,21 @@ def path_of(module: nn.Module) -> str:
     return "/".join((*(state.prefix if state else ()), *module.path))
 
 
+def _adapting(module: nn.Module, of: str) -> _Active | None:
+    """The active adapter, if it adapts this module, which is one `of` a kind."""
+    state = _active.get()
+    if state is None or state.inside or state.adapter.of != of:
+        return None
+    path = path_of(module)
+    state.offered.add(path)
+    return dataclasses.replace(state, inside=True) if state.adapter.matches(path) else None
+
+
 def enter_adapter(module: nn.Module, x: jax.Array) -> jax.Array:
     """The input x of `module`, adapted as in `add_adapter`. To be called first."""
-    state = _active.get()
-    if state is None or state.inside or not state.adapter.matches(path_of(module)):
+    if (state := _adapting(module, "linear")) is None:
         return x
-    with _seen(dataclasses.replace(state, inside=True)):
+    with _seen(state):
         return state.adapter.enter(module, x)
 
 
@@ -100,12 +131,69 @@ def add_adapter(module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
     the last dimensions of y), `initial` and `scaling`, as `Linear` has them. (An adapter of inputs needs `use_bias` and
     `scale` too.)
     """
-    state = _active.get()
-    if state is None or state.inside:
+    if (state := _adapting(module, "linear")) is None:
         return y
-    path = path_of(module)
-    state.offered.add(path)
-    if not state.adapter.matches(path):
-        return y
-    with _seen(dataclasses.replace(state, inside=True)):
+    with _seen(state):
         return state.adapter.add(module, x, y)
+
+
+def attend_with_adapter(
+    module: nn.Module, query: jax.Array, y: jax.Array, normaliser: Callable[[], jax.Array], shared: jax.Array | None
+) -> jax.Array:
+    """The output y [B L H K] of attention with the adapter's own keys and values.
+
+    Args:
+      query: [B L H K].
+      normaliser: gives the logarithm [B H L] of the sum of the exponentials of the scores.
+      shared: of `share_adapter`.
+    """
+    if (state := _adapting(module, "attention")) is None:
+        return y
+    with _seen(state):
+        return state.adapter.attend(module, query, y, normaliser(), shared)
+
+
+def share_adapter(module: nn.Module, attentions: Iterable[str]) -> jax.Array | None:
+    """What the layers of a stack share of an adapter of attention. If None, nothing.
+
+    Args:
+      attentions: paths in the stack.
+    """
+    state = _active.get()
+    if state is None or state.inside or state.adapter.of != "attention":
+        return None
+    with _seen(dataclasses.replace(state, inside=True)):
+        matched = any(state.adapter.matches(f"{path_of(module)}/{path}") for path in attentions)
+        return state.adapter.share(module) if matched else None
+
+
+def adapter_tokens(module: nn.Module, stack: str = "layers") -> int:
+    """How many tokens the active adapter adds before the input of the stack with this path in `module`."""
+    state = _active.get()
+    if state is None or state.inside or state.adapter.of != "stack":
+        return 0
+    path = f"{path_of(module)}/{stack}".lstrip("/")
+    state.offered.add(path)
+    return state.adapter.tokens() if state.adapter.matches(path) else 0
+
+
+def add_tokens(module: nn.Module, x: jax.Array) -> jax.Array:
+    """The input x [B L D] of a stack after the adapter's tokens, [B n+L D]; `adapter_tokens` is not 0."""
+    state = _active.get()
+    assert state is not None
+    with _seen(dataclasses.replace(state, inside=True)):
+        return state.adapter.enter(module, x)
+
+
+def replace_tokens(block: nn.Module, x: jax.Array) -> jax.Array:
+    """The input x [B n+L D] of a layer in a stack whose first n tokens are the adapter's."""
+    state = _active.get()
+    assert state is not None
+    with _seen(dataclasses.replace(state, inside=True)):
+        return state.adapter.replace(block, x)
+
+
+def first_position() -> int:
+    """The position of the first token of a causal model's text."""
+    state = _active.get()
+    return 0 if state is None else state.adapter.first_position

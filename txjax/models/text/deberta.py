@@ -4,9 +4,11 @@ import dataclasses
 from typing import Any
 
 import flax.linen as nn
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.models.text.bert import Bert
+from txjax.models.transformer import without_prompt
 from txjax.nn import (
     DisentangledAttention,
     LayerNorm,
@@ -67,13 +69,14 @@ class Deberta(Bert, kw_only=True):
             before = streams[-2] if self.depth > 1 else x
             positions = self.mask_decoder.positions.clone(parent=self, name="positions_absolute")
             try:
-                x = positions.add(before, window.positions)
+                x = positions.add(without_prompt(before, context), window.positions)
             except UserError as error:
                 raise error.inside("config.model.mask_decoder.positions", "config.model.positions") from None
+            x = jnp.concatenate([before[:, : context.prompt], x], axis=1)
             reading = dataclasses.replace(context, memory=Memory(before))
             for _ in range(self.mask_decoder.steps):
                 x = apply_again(stack, -1, x, reading)
-        return x
+        return without_prompt(x, context)
 
 
 def deberta_v3(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> Deberta:

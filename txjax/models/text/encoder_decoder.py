@@ -83,7 +83,7 @@ class EncoderDecoder(Transformer, kw_only=True):
         """
         embed = self.table(self.vocab, "embed")
         sizes: dict[str, Any] = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
-        window = causal_window(self, tokens.shape, segments, positions)
+        window = causal_window(self, tokens.shape, segments, positions, "decoder/layers")
         values = None
         if source_tokens is not None:
             encoder = Layers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")

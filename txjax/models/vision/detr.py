@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.transformer import Layers, Part, Transformer
+from txjax.models.transformer import Layers, Part, Transformer, without_prompt
 from txjax.nn import (
     MLP,
     Block,
@@ -47,7 +47,7 @@ class QueryDecoder(Part, kw_only=True):
         """The streams after all layers, with one norm."""
         stack, x, context = self.stacked(x, window, train, memory, cross)
         with quantized(self.quantize):
-            _, streams = stack(x, context, every=True)
+            streams = without_prompt(stack(x, context, every=True)[1], context)
         return self.norm.clone(parent=self, name="norm_final").normalise(streams, train)
 
 

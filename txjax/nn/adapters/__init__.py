@@ -6,5 +6,19 @@ from txjax.nn.adapters.dora import DoRA
 from txjax.nn.adapters.ia3 import IA3
 from txjax.nn.adapters.lora import LoRA, RsLoRA
 from txjax.nn.adapters.merge import merge
+from txjax.nn.adapters.prefix import MLPPrefix, Prefix
+from txjax.nn.adapters.prompt import DeepPrompt, Prompt
 
-__all__ = ["IA3", "Adapter", "Bottleneck", "DoRA", "LoRA", "RsLoRA", "merge"]
+__all__ = [
+    "IA3",
+    "Adapter",
+    "Bottleneck",
+    "DeepPrompt",
+    "DoRA",
+    "LoRA",
+    "MLPPrefix",
+    "Prefix",
+    "Prompt",
+    "RsLoRA",
+    "merge",
+]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -27,9 +27,13 @@ class Adapter:
       paths: a regular expression that matches the whole path of a module such as `layers/block/attention/query`. Every
         `Linear` can be adapted.
       name: of the module that has the parameters.
+      of: the modules that `paths` chooses from: every "linear", every "attention", or every "stack" of layers.
+      first_position: of the text of a causal model.
     """
 
     name: ClassVar[str]
+    of: ClassVar[str] = "linear"
+    first_position: ClassVar[int] = 0
 
     paths: str = config_field(".*")
 
@@ -42,7 +46,7 @@ class Adapter:
             raise UserError(f"{FIELD}.paths", "a regular expression", self.paths, hint=hint) from None
 
     def enter(self, module: nn.Module, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The input of `module` in the place of x: of its shape and dtype."""
+        """The input of `module` in the place of x: of its shape and dtype, or with the adapter's tokens before it."""
         return x
 
     def add(self, module: nn.Module, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -51,6 +55,59 @@ class Adapter:
         It is called inside the module, so that new modules are its children.
         """
         raise NotImplementedError
+
+    def tokens(self) -> int:
+        """How many tokens are added before those of a stack's input."""
+        return 0
+
+    def replace(self, module: nn.Module, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+        """The input of a layer in a stack whose first tokens are the adapter's."""
+        return x
+
+    def share(self, module: nn.Module) -> Float[Array, "1 n M"] | None:
+        """What a stack computes once for all of its layers, with a first dimension of 1. If None, nothing."""
+        return None
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Float[Array, "B L H K"],
+        y: Float[Array, "B L H K"],
+        normaliser: Float[Array, "B H L"],
+        shared: Float[Array, "1 n M"] | None,
+    ) -> Float[Array, "B L H K"]:
+        """The adapted output of attention.
+
+        Args:
+          y: the attention's own output.
+          normaliser: the logarithm of the sum of the exponentials of its scores, float32.
+          shared: what `share` returned.
+        """
+        return y
+
+    def merge(
+        self, params: dict[str, Any], axes: Mapping[str, Axes], scaling: Callable[[str], Scaling | None]
+    ) -> tuple["Adapter | None", dict[str, Any]]:
+        """What is left of the adapter, and the parameters of the model with it; its outputs are the adapted ones.
+
+        Args:
+          params: the adapted model's, by path.
+          axes: their logical axes.
+          scaling: of a parameter by its path.
+
+        Raises:
+          UserError: an adapter that is no change of kernels.
+        """
+        flat, step = dict(params), f"{self.name}/"
+        for module in {path.partition(step)[0].rstrip("/") for path in flat if f"/{step}" in f"/{path}"}:
+            inside = [path.removeprefix(f"{module}/") for path in flat if path.startswith(f"{module}/")]
+            new = self.merged(
+                {path: flat.pop(f"{module}/{path}") for path in inside},
+                {path: axes[f"{module}/{path}"] for path in inside},
+                scaling(module) or Scaling(),
+            )
+            flat |= {f"{module}/{path}": x for path, x in new.items()}
+        return None, flat
 
     def merged(self, params: Mapping[str, Any], axes: Mapping[str, Axes], scaling: Scaling) -> Mapping[str, Any]:
         """The parameters of one adapted module without the adapter: its outputs are the adapted ones.

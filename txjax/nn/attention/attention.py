@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.nn.adapted import attend_with_adapter
 from txjax.nn.attention.cache import update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel
 from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.attention.memory import Memory
-from txjax.nn.attention.reference_attention import attention_weights
+from txjax.nn.attention.reference_attention import attention_weights, log_normaliser
 from txjax.nn.init import Init
 from txjax.nn.linear import Linear, scale
 from txjax.nn.norms import Norm
@@ -41,6 +42,9 @@ class LayerContext:
       grid: the order of an image's tokens. If None, they are not all patches of a grid.
       relative: the vectors of `Positions.relative`. If None, there are none.
       added: of `Window.added`, for `PositionedAttention`. If None, nothing is added.
+      prompt: how many of the first tokens are an adapter's (`adapters.Prompt`).
+      adapter: what an adapter computed once for all layers (`adapters.MLPPrefix`), its first dimension 1. If None,
+        nothing.
     """
 
     mask: Mask = NO_MASK
@@ -52,6 +56,8 @@ class LayerContext:
     grid: Grid | None = dataclasses.field(default=None, metadata={"static": True})
     relative: Float[Array, "1 R D"] | None = None
     added: Float[Array, "#B L D"] | None = None
+    prompt: int = dataclasses.field(default=0, metadata={"static": True})
+    adapter: Float[Array, "1 n M"] | None = None
 
     @property
     def real(self) -> Bool[Array, "#B L"] | None:
@@ -82,7 +88,10 @@ class Mixer(nn.Module):
       heads, kv_heads: set by the model; a mixer without heads ignores them.
       initial, residual_scale: how kernels are initialised, and the output kernel's factor; set by the model.
       scaling: factors that follow from the model's size; set by the model.
+      takes_prompts: whether an adapter's tokens may be among those of the sequence.
     """
+
+    takes_prompts: ClassVar[bool] = False
 
     heads: int | None = None
     kv_heads: int | None = None
@@ -191,6 +200,8 @@ class Attention(MultiHead):
       dropout: of the attention weights.
     """
 
+    takes_prompts: ClassVar[bool] = True
+
     scale: float | None = config_field(None, above=0)
     window: int | None = config_field(None, at_least=1)
     context_parallel: ContextParallel = dataclasses.field(default_factory=AllGatherKV)
@@ -248,12 +259,14 @@ class Attention(MultiHead):
         mask: Mask,
         bias: Float[Array, "#B H L S"] | None,
         dropout: Callable[[jax.Array], jax.Array] | None,
+        shared: Float[Array, "1 n M"] | None = None,
     ) -> Float[Array, "B L H K"]:
-        """The weighted values."""
+        """The weighted values, and an adapter's. `shared`: `context.adapter`."""
         if self.is_mutable_collection(MAPS) and not self.is_initializing():
             weights = attention_weights(query, key, mask, bias)
             self.sow(MAPS, "weights", weights, init_fn=lambda: None, reduce_fn=lambda _, new: new)
-        return self.context_parallel(query, key, value, mask, bias, dropout)
+        out = self.context_parallel(query, key, value, mask, bias, dropout)
+        return attend_with_adapter(self, query, out, lambda: log_normaliser(query, key, mask, bias), shared)
 
     @nn.nowrap
     def outputs(self, attended: Float[Array, "B L H K"], context: LayerContext) -> Float[Array, "B L H K"]:
@@ -266,5 +279,5 @@ class Attention(MultiHead):
         query, key, value = self.projected(x, context)
         drop = nn.Dropout(self.dropout, deterministic=False) if self.dropout and context.train else None
         mask, bias = self.mask(query, key, context), self.bias(query, key, context)
-        out = self.outputs(self.attend(query, key, value, mask, bias, drop), context)
+        out = self.outputs(self.attend(query, key, value, mask, bias, drop, context.adapter), context)
         return self.combine(out, x.shape[-1])

@@ -98,6 +98,8 @@ def _refusal(query: Any, key: Any, mask: Mask, bias: Any, dropout: Any) -> str |
         return "tokens are decoded into a cache"
     if mask.allowed is not None:
         return "the mask is an array"
+    if mask.prefix and mask.segments is not None:
+        return "a prompt is of all segments"
     if (mask.causal or mask.window) and query.shape[1] != key.shape[1]:
         return "a causal mask or a window over as many queries as keys is wanted"
     return None

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from txjax.nn.adapted import adapter_tokens, first_position
 from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.positions import Grid
 from txjax.sharding import constrain
@@ -70,6 +71,8 @@ class Window:
       grid: the order of an image's tokens. If None, they are not all patches of a grid.
       added: vectors that `PositionedAttention` adds to the tokens in the inputs of queries and keys. If None, there are
         none.
+      before: positions of an adapter's tokens, which alone are read by a first call without tokens. If None, it is
+        another call.
     """
 
     positions: Int[Array, "#B L"]
@@ -78,6 +81,23 @@ class Window:
     index: Int[Array, ""] | None = None
     grid: Grid | None = None
     added: Float[Array, "#B L D"] | None = None
+    before: Int[Array, "B n"] | None = None
+
+    def after_prompt(self, count: int) -> "Window":
+        """The window with so many tokens before the call's, of no cache. Tokens of all segments see them."""
+        rows = jnp.arange(-count, 0, dtype=jnp.int32)[None] + first_position()
+
+        def after(numbers: jax.Array) -> jax.Array:
+            return jnp.concatenate([jnp.broadcast_to(rows, (numbers.shape[0], count)), numbers], axis=1)
+
+        return dataclasses.replace(
+            self,
+            positions=after(self.positions),
+            key_positions=after(self.key_positions),
+            mask=self.mask.after_prompt(count, count),
+            grid=self.grid and self.grid._replace(prefix=self.grid.prefix + count),
+            added=None if self.added is None else jnp.pad(self.added, ((0, 0), (count, 0), (0, 0))),
+        )
 
 
 def causal_window(
@@ -85,16 +105,23 @@ def causal_window(
     shape: tuple[int, ...],
     segments: Int[Array, "B L"] | None,
     positions: Int[Array, "B L"] | None,
+    stack: str = "layers",
 ) -> Window:
     """The window of a causal `module`'s call on tokens of `shape` [B L]: no token sees a later one, or another segment.
 
     If `positions` is None, tokens are counted from the first one in the window. If `segments` is None, all are 1.
     With a cache, later calls continue their rows: positions count from the last token's, and segments are its segment.
+    A first call of no tokens is one of the adapter's tokens, if it adds some to the stack of this path.
     """
-    indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
+    first = first_position()
+    positions = None if positions is None else positions + first
     if not module.is_mutable_collection("cache") or module.is_initializing():
-        positions = indices if positions is None else positions
+        positions = first + jnp.arange(shape[1], dtype=jnp.int32)[None] if positions is None else positions
         return Window(positions, positions, Mask.within(segments, causal=True))
+    prompt, empty = adapter_tokens(module, stack), not shape[1]
+    if empty:
+        shape, first, segments, positions = (shape[0], prompt), first - prompt, None, None
+    indices = jnp.arange(shape[1], dtype=jnp.int32)[None]
     counter = module.variable("cache", "index", jnp.zeros, (), jnp.int32)
     index, counter.value = counter.value, counter.value + shape[1]
 
@@ -105,9 +132,12 @@ def causal_window(
         rows = nn.unbox(module.get_variable("cache", name))
         return jnp.where(index > 0, jax.lax.dynamic_slice_in_dim(rows, index - 1, 1, axis=1), before)
 
-    positions = jnp.broadcast_to(last("key_positions", -1) + 1 + indices if positions is None else positions, shape)
+    counted = last("key_positions", first - 1) + 1 + indices
+    positions = jnp.broadcast_to(counted if positions is None else positions, shape)
     segments = jnp.broadcast_to(last("key_segments", 1), shape) if segments is None else segments
     key_positions = update_cache(module, "key_positions", positions, index)
     key_segments = update_cache(module, "key_segments", segments, index)
-    mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index)
+    mask = Mask(causal=True, query_segments=segments, key_segments=key_segments, offset=index, prefix=prompt)
+    if empty:
+        return Window(positions[:, :0], key_positions, mask, index, before=positions)
     return Window(positions, key_positions, mask, index)

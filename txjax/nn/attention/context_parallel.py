@@ -78,7 +78,9 @@ class RingAttention(AllGatherKV):
         count = num_shards("length")
         if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
             return super().__call__(query, key, value, mask, bias, dropout)
-        for what, given in (("a bias of positions", bias), ("dropout", dropout), ("an array", mask.allowed)):
+        prompt = mask.segments if mask.prefix else None
+        reasons = {"a bias of positions": bias, "dropout": dropout, "an array": mask.allowed, "a prompt": prompt}
+        for what, given in reasons.items():
             if given is not None:
                 raise UserError(
                     "config.model.attention.context_parallel",

@@ -1,5 +1,7 @@
 """Attention with relative positions that are decomposed into rows and columns (Li et al. 2022, MViTv2, 4.1)."""
 
+from typing import ClassVar
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -23,6 +25,8 @@ class DecomposedAttention(Attention):
     Attributes:
       side: rows and columns of the grid of which the tables have all differences.
     """
+
+    takes_prompts: ClassVar[bool] = False
 
     side: int = config_field(64, at_least=1)
 

@@ -98,8 +98,9 @@ class DisentangledAttention(Attention):
         mask: Mask,
         bias: Float[Array, "#B H L S"] | None,
         dropout: Callable[[jax.Array], jax.Array] | None,
+        shared: Float[Array, "1 n M"] | None = None,
     ) -> Float[Array, "B L H K"]:
-        return super().attend(query.content, key.content, value, mask, bias, dropout)
+        return super().attend(query.content, key.content, value, mask, bias, dropout, shared)
 
 
 def by_offset(x: Float[Array, "B H L R"]) -> Float[Array, "B H L L"]:

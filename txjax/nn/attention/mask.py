@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
+from txjax.types import UserError
+
 _static = {"static": True}
 
 
@@ -26,6 +28,7 @@ class Mask:
       query_segments, key_segments: int32 [B|1 L] and [B|1 S]: only keys of the query's own document. Padding (0) sees
         padding only, and only padding sees it. If None, all is one document.
       offset: int32 [], the index of the first query among the keys. If None, 0.
+      prefix: the number of the first keys that are of all segments. Only the reference supports it with segments.
       allowed: bool [B|1 1|H 1|L S], any other condition. If None, there is none. Only the reference supports it.
     """
 
@@ -35,6 +38,7 @@ class Mask:
     key_segments: Int[Array, "#B S"] | None = None
     offset: Int[Array, ""] | None = None
     allowed: Bool[Array, "#B #H #L S"] | None = None
+    prefix: int = dataclasses.field(default=0, metadata=_static)
 
     @staticmethod
     def within(segments: Int[Array, "#B L"] | None, causal: bool = False) -> Mask:
@@ -49,6 +53,13 @@ class Mask:
             return None
         return self.query_segments, self.key_segments
 
+    def after_prompt(self, queries: int, keys: int) -> Mask:
+        """The mask with so many queries and keys before these, which tokens of all segments see."""
+        if self.allowed is not None or self.offset is not None:
+            raise UserError("config.model.adapter", "no Prompt() where the mask is an array")
+        segments = _after_ones(self.query_segments, queries), _after_ones(self.key_segments, keys)
+        return Mask(self.causal, self.window, *segments, prefix=keys)
+
     def dense(self, length: int, source: int) -> Bool[Array, "#B #H #L S"] | None:
         """The mask as an array, True where a query sees a key; None if all see all."""
         parts = []
@@ -59,7 +70,8 @@ class Mask:
             parts.append(self._near(queries[:, None], keys[None])[None, None])
         if self.segments is not None:
             queries, keys = self.segments
-            parts.append((keys[:, None, :] == queries[:, :, None])[:, None])
+            same = (keys[:, None, :] == queries[:, :, None])[:, None]
+            parts.append(same | (jnp.arange(source) < self.prefix)[None, None, None] if self.prefix else same)
         if self.allowed is not None:
             parts.append(self.allowed)
         if not parts:
@@ -88,6 +100,10 @@ class Mask:
             return keys <= queries
         near = keys > queries - self.window
         return near & (keys <= queries if self.causal else keys < queries + self.window)
+
+
+def _after_ones(segments: jax.Array | None, count: int) -> jax.Array | None:
+    return None if segments is None else jnp.pad(segments, ((0, 0), (count, 0)), constant_values=1)
 
 
 NO_MASK = Mask()

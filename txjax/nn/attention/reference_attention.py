@@ -49,6 +49,16 @@ def attention_weights(
     return jax.nn.softmax(_scores(query, key, mask, bias), axis=-1)
 
 
+def log_normaliser(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    mask: Mask,
+    bias: Float[Array, "#B H L S"] | None = None,
+) -> Float[Array, "B H L"]:
+    """The logarithm of the sum of the exponentials of the scores, float32."""
+    return jax.nn.logsumexp(_scores(query, key, mask, bias), axis=-1)
+
+
 def _scores(query: jax.Array, key: jax.Array, mask: Mask, bias: jax.Array | None) -> jax.Array:
     """query . key / sqrt(K) + bias, float32 [B H L S], `FAR` where the mask forbids a pair."""
     batch, length, heads, size = query.shape

@@ -30,6 +30,7 @@ class WindowAttention(Attention):
       shift: by how many rows and columns of patches the windows begin later.
     """
 
+    takes_prompts: ClassVar[bool] = False
     partition: ClassVar[type[Windows]] = Windows
     side: int = config_field(7, at_least=1)
     shift: int = config_field(0, at_least=0)

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
+from txjax.nn.adapted import replace_tokens
 from txjax.nn.attention.attention import LayerContext, Mixer
 from txjax.nn.attention.cross_attention import CrossAttention
 from txjax.nn.drop_path import drop_path
@@ -91,6 +92,7 @@ class Block(nn.Module):
     def __call__(self, x: Stream, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> Stream:
         """The residual stream after this layer, same shape and dtype. `depth_fraction`: 0 first, 1 last layer."""
         assert self.norm and self.scaling and self.dropout is not None
+        x = replace_tokens(self, x) if context.prompt else x
         factor, drop = self.scaling.branch(), nn.Dropout(self.dropout, deterministic=not context.train)
 
         for name, layer in self.layers(context).items():

@@ -1,17 +1,21 @@
 """The stack of blocks: scan, rematerialisation and the pipeline are used here only."""
 
+import dataclasses
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from txjax import backend
-from txjax.nn.attention.attention import LayerContext
+from txjax.nn.adapted import share_adapter
+from txjax.nn.attention.attention import Attention, LayerContext
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.pipeline import Schedule, pipelined
 from txjax.nn.stack.remat import REMAT, Policy, checkpoint_name
 from txjax.nn.stack.stack_records import record_stack
 from txjax.nn.stack.turns import take_turns
 from txjax.sharding import num_shards
+from txjax.tree import walk
 from txjax.types import PyTree, UserError, config_field
 
 
@@ -73,6 +77,9 @@ class Stack(nn.Module):
         groups = self.groups or self.depth
         self._check(len(kinds), groups)
         record_stack(self.path, x, self.depth, kinds[0].branches, groups, self.rounds)
+        attentions = (path for path, part in walk(kinds[0], "block") if isinstance(part, Attention))
+        shared = share_adapter(self, (path.replace(".", "/") for path in attentions))
+        context = dataclasses.replace(context, adapter=shared)
 
         def layer(
             block: Block, x: PyTree, context: LayerContext, depth_fraction: jax.Array
