@@ -10,9 +10,8 @@ from txjax.cli.parser import Parser
 from txjax.types import PyTree
 
 if TYPE_CHECKING:
-    import jax
-
     from txjax.experiment import Experiment
+    from txjax.train.state import Layout
 
 
 class Opened(NamedTuple):
@@ -22,13 +21,13 @@ class Opened(NamedTuple):
       experiment: the experiment of config.json.
       variables: the variables of the model at `step`.
       step: number of updates done.
-      batch: sharding of a batch's arrays.
+      layout: of the run's state.
     """
 
     experiment: "Experiment"
     variables: PyTree
     step: int
-    batch: "jax.sharding.NamedSharding"
+    layout: "Layout"
 
 
 def parser(command: str, summary: str) -> Parser:
@@ -69,4 +68,4 @@ def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Open
     layout = checked_layout(experiment)
     with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
-        yield Opened(experiment, variables, step, layout.batch)
+        yield Opened(experiment, variables, step, layout)

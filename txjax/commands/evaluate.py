@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
     with opened(flags, experiment) as found:
-        evaluate = evaluator(experiment, found.batch, folder=flags.workdir)
+        evaluate = evaluator(experiment, found.layout.batch, folder=flags.workdir)
         scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
     if not distributed.is_primary():
         return 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
 from txjax.cli.load_run import opened, parser, read
+from txjax.cli.side_by_side import add_adapters, sides
 from txjax.visible import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder or encoder-decoder"
@@ -16,13 +17,14 @@ SUMMARY = "write text with a trained decoder or encoder-decoder"
 def run(argv: list[str]) -> int:
     flag_parser = parser("generate", __doc__)
     add_generation_flags(flag_parser)
+    add_adapters(flag_parser)
     flags = flag_parser.parse_args(argv)
 
     import jax
     import numpy as np
 
     from txjax import backend
-    from txjax.decoding import Beam, Recomputed, generator_for, prompts_for, stream, until
+    from txjax.decoding import Beam, Recomputed, Sampling, generator_for, prompts_for, stream, until
 
     search, experiment = search_of(flags), read(flags)
     form = prompts_for(experiment.data, "--workdir")
@@ -40,26 +42,37 @@ def run(argv: list[str]) -> int:
         if isinstance(generator, Recomputed):
             name = type(experiment.model).__name__
             print(f"{name} has no cache: each token is computed from the last {window} anew", file=sys.stderr)
-        if isinstance(search, Beam):
-            program = backend.jit(lambda v, given: search.hypotheses(generator, v, given, flags.length))
-            hypotheses = jax.device_get(program(found.variables, inputs))
-            rows = zip(hypotheses.tokens, hypotheses.scores, hypotheses.exist, strict=True)
-            answers = [
-                (tokens[exist], {"scores": scores[exist][: flags.samples].tolist()}) for tokens, scores, exist in rows
-            ]
-        else:
-            parts = stream(generator, found.variables, inputs, flags.length, jax.random.key(flags.seed), search)
-            if len(prompts) == flags.samples == 1 and not flags.json:
-                show(form.before(prompts[0]), text, parts)
-                return 0
-            written = np.concatenate(list(parts), axis=1)
-            answers = [(tokens, {}) for tokens in written.reshape(len(prompts), flags.samples, -1)]
-    for i, (prompt, (tokens, scores)) in enumerate(zip(prompts, answers, strict=True)):
-        texts = [text(row) for row in tokens[: flags.samples]]
-        record = {"step": found.step, "prompt": prompt, "texts": texts, **scores}
-        shown = printable(("\n" if i else "") + "\n\n".join(form.before(prompt) + text for text in texts))
-        print(json.dumps(record) if flags.json else shown)
+        key = jax.random.key(flags.seed)
+        several = len(prompts) > 1 or flags.samples > 1 or flags.adapters
+        if isinstance(search, Sampling) and not several and not flags.json:
+            show(form.before(prompts[0]), text, stream(generator, found.variables, inputs, flags.length, key, search))
+            return 0
+        program = backend.jit(written(generator, search, flags.length))
+        for side in sides(flags, experiment, found):
+            answers = jax.device_get(program(side.variables, inputs, key))
+            if flags.adapters and not flags.json:
+                print(f"== {side.workdir}, step {side.step}")
+            for i, prompt in enumerate(prompts):
+                if isinstance(search, Beam):
+                    tokens = answers.tokens[i][answers.exist[i]]
+                    more = {"scores": answers.scores[i][answers.exist[i]][: flags.samples].tolist()}
+                else:
+                    tokens, more = answers.reshape(len(prompts), flags.samples, -1)[i], {}
+                texts = [text(row) for row in tokens[: flags.samples]]
+                run = {"run": str(side.workdir)} if flags.adapters else {}
+                record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
+                shown = printable(("\n" if i else "") + "\n\n".join(form.before(prompt) + text for text in texts))
+                print(json.dumps(record) if flags.json else shown)
     return 0
+
+
+def written(generator: Any, search: Any, length: int) -> Callable[..., Any]:
+    """What a search finds with a generator, as a function of variables, inputs and a key."""
+    from txjax.decoding import Beam
+
+    if isinstance(search, Beam):
+        return lambda variables, inputs, key: search.hypotheses(generator, variables, inputs, length)
+    return lambda variables, inputs, key: search(generator, variables, inputs, length, key)
 
 
 def show(before: str, decode: Callable[[Any], str], parts: Iterable[Any]) -> None:
