@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 TUNED = (
     runs.CONFIG.replace("heads=2)", "heads=2, adapter=LoRA(rank=2))")
-    .replace("Constant(warmup_steps=2)", "Constant(), peak_lr=0.1, groups=train_only('.*/lora/.*')")
-    .replace("num_steps=40", "num_steps=4")
+    .replace("Constant(warmup_steps=2)", "Constant(), peak_lr=1.0, groups=train_only('.*/lora/.*')")
+    .replace("num_steps=40", "num_steps=8")
     .replace("import AdamW", "import train_only, AdamW")
 )
 
@@ -44,7 +44,7 @@ def tuned(straight_run, tmp_path_factory):
 
 def test_texts_of_several_adapters_are_those_of_each_run(tuned, capsys) -> None:
     a, b, _ = tuned
-    words = ("--prompt=def ", "--length=12", "--json", "--temperature=3")
+    words = ("--prompt=def ", "--length=200", "--json")
     code, out, err = ask(capsys, "generate", f"--workdir={a}", *words, "--adapters", b)
     assert code == 0, err
     together = [json.loads(line) for line in out.splitlines()]
