@@ -51,7 +51,8 @@ def with_tasks(experiment: Experiment, flags: argparse.Namespace) -> Experiment:
     harness = Harness(data=experiment.data, tasks=tasks, include_path=flags.include_path, **given)
     check_fields(harness, "--")
     check_tasks(tasks, "--", flags.include_path)
-    return dataclasses.replace(experiment, evals={NAME: harness})
+    checkpoint = dataclasses.replace(experiment.checkpoint, best=None)  # by an evaluation that is not there
+    return dataclasses.replace(experiment, evals={NAME: harness}, checkpoint=checkpoint)
 
 
 def task_rows(scores: Mapping[str, float]) -> Iterator[tuple[str, ...]]:

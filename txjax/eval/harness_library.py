@@ -16,7 +16,7 @@ from txjax.types import UserError, near_misses, require
 
 OWN = Path(__file__).with_name("harness_tasks")  # tasks whose documents are in the package
 SEED = 1234  # the library's, for the examples of a prompt
-LOGGERS = ("lm_eval", "datasets")
+LOGGERS = ("lm_eval", "datasets", "huggingface_hub")
 
 
 def check_tasks(tasks: Sequence[str], prefix: str, include_path: str | None = None) -> None:
