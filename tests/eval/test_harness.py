@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from evaluated import Bigrams, answering
+from evaluated import Bigrams, answering, measure
 
 from txjax import tree
 from txjax.data import Bytes, Characters, NextTokenWindows, Pairs
@@ -22,6 +22,7 @@ from txjax.eval.local_documents import read
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned, Untied
+from txjax.objectives import NextToken
 from txjax.train.workdir import read_config
 from txjax.types import UserError
 
@@ -165,6 +166,7 @@ FIVE = {
     "txjax_prose": {"word_perplexity", "byte_perplexity", "bits_per_byte"},
     "txjax_rules": {"acc", "acc_norm"},
 }
+PLAIN = {f"{task}/{metric}" for task, metrics in FIVE.items() for metric in metrics}
 
 
 def test_the_five_tasks_by_the_command(straight_run, tmp_path):
@@ -173,7 +175,7 @@ def test_the_five_tasks_by_the_command(straight_run, tmp_path):
     assert (code, err) == (0, "")
     scores = {key.removeprefix("eval/harness/"): value for key, value in json.loads(out).items() if "/" in key}
     plain = {name for name in scores if not name.endswith("_stderr")}
-    assert plain == {f"{task}/{metric}" for task, metrics in FIVE.items() for metric in metrics}
+    assert plain == PLAIN
     assert {f"{name}_stderr" for name in plain if "/acc" in name} < set(scores)
     assert scores["txjax_prose/bits_per_byte"] == pytest.approx(np.log2(scores["txjax_prose/byte_perplexity"]))
     folder = tmp_path / "own"
@@ -190,6 +192,14 @@ def test_an_unknown_task_is_one_line(straight_run):
     code, _, err = runs.command("evaluate", f"--workdir={straight_run}", "--tasks=txjax,helaswag")
     said = "--tasks: expected tasks, groups or tags of lm-evaluation-harness, got 'helaswag'; did you mean hellaswag"
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_five_tasks_for_an_encoder_decoder():
+    all_of = measure(TRANSLATOR, NextToken(), Harness(PAIRS, limit=2), of(TRANSLATOR))
+    assert {name for name in all_of if "_stderr" not in name} == PLAIN
+    few = measure(TRANSLATOR, NextToken(), Harness(PAIRS, batch_size=2, max_batches=1), of(TRANSLATOR))
+    assert few == pytest.approx(all_of, rel=1e-3)
 
 
 def test_mistakes_are_one_line(straight_run, tmp_path, monkeypatch):

@@ -17,8 +17,8 @@ class Harness(Evaluator):
     """Scores of tasks of lm-evaluation-harness (Gao et al. 2021), the extra `harness`.
 
     Its requests are answered by the run's model: likelihoods of continuations and of whole texts, and generated texts.
-    `data` are not evaluated: they say how texts are read, as in `Samples`. Nor does `max_batches` count here; `limit`
-    does.
+    `data` are not evaluated: they say how texts are read, as in `Samples`. `max_batches` is a limit, too: of a task as
+    many documents are read as so many batches have rows.
 
     Scores: `TASK/METRIC`, such as `hellaswag/acc`, and `TASK/METRIC_stderr`; `TASK/FILTER/METRIC` if a task filters its
     answers.
@@ -54,9 +54,11 @@ class Harness(Evaluator):
         texts = texts_of(self.data, context.model, field, self.window)
         loaded = harness_library.load(self.tasks, field, self.include_path, self.num_fewshot)
         model = HarnessModel(context, texts)
+        rows = None if self.max_batches is None else self.max_batches * context.batch_size
+        limit = min((number for number in (self.limit, rows) if number is not None), default=None)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             model.variables = variables
-            return harness_library.evaluate(model, loaded, self.limit, self.resamplings)
+            return harness_library.evaluate(model, loaded, limit, self.resamplings)
 
         return evaluate

@@ -38,7 +38,7 @@ PROSE = (
     "years, in a parcel, without a name.",
     "To find a word in a dictionary, open it in the middle. If the word comes earlier, look in the first half, else in "
     "the second, and do the same again.",
-    "In the morning the fog lay in the valley, and only the tower could be seen. By noon it had gone, and one could "
+    "In the morning the fog lay over the fields, and only the tower could be seen. By noon it had gone, and one could "
     "count the sheep on the other side.",
     "A good test is small and fails for one reason. If it fails, you should know from its name what is wrong, before "
     "you have read a line of it.",
@@ -48,7 +48,7 @@ PROSE = (
     "most of the taste comes from it.",
     "If you draw a map of a coast with a shorter ruler, the coast becomes longer, since more of its bays are counted. "
     "It has no length of its own.",
-    "The clock in the hall was ten minutes slow. Everyone in the house knew it, so no one was ever late, and no one "
+    "The clock in the hall was ten minutes slow. Everyone who lived there knew it, so no one was ever late, and no one "
     "had it repaired.",
 )
 
