@@ -41,7 +41,7 @@ class Rows:
 
 
 class HarnessModel:
-    """A model with its variables, an `lm_eval.api.model.LM`: requests are `lm_eval.api.instance.Instance`.
+    """A model with the methods of `lm_eval.api.model.LM`, whose requests are `lm_eval.api.instance.Instance`.
 
     Every host gets all requests and returns all answers. An answer doesn't depend on the other requests, except for
     what a temperature above 0 draws.
