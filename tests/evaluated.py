@@ -1,6 +1,8 @@
 """Small data sets and models for tests of evaluations, without files and fast to compile."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import numpy as np
 
 from txjax import sharding
 from txjax.data import Dataset
-from txjax.eval import Evaluator
+from txjax.eval import Context, Evaluator, Harness
+from txjax.eval.harness_model import HarnessModel
+from txjax.eval.harness_texts import texts_of
 from txjax.experiment import Experiment
 from txjax.nn import Logits, patchify
-from txjax.objectives import Objective
+from txjax.objectives import NextToken, Objective
 from txjax.objectives.masked_patch import normalised
 from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
@@ -211,3 +215,16 @@ def measure(
         run = evaluator(experiment, sharding.batch_sharding(built, mesh or Mesh()), folder=folder)
         with jax.transfer_guard("disallow"):  # as the train loop does
             return run("x", placed, 7)
+
+
+@contextlib.contextmanager
+def answering(model: Any, variables: Any, evaluation: Harness, mesh: Mesh | None = None) -> Iterator[HarnessModel]:
+    """The model that answers a harness's requests, on all devices."""
+    with sharding.use_mesh(mesh or Mesh()) as built:
+        rows = sharding.batch_sharding(built, mesh or Mesh())
+        size, data = evaluation.batch_size or 16, evaluation.data
+        context = Context("x", evaluation, model, NextToken(), 0, data, data.open(), size, rows)
+        found = HarnessModel(context, texts_of(data, model, "eval", evaluation.window))
+        found.variables = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
+        with jax.transfer_guard("disallow"):
+            yield found

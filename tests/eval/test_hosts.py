@@ -7,15 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import pytest
-from evaluated import Copier, Net, Painter, Pictures, measure
+from evaluated import Bigrams, Copier, Net, Painter, Pictures, measure
 
-from txjax.data import Pairs
+from txjax.data import NextTokenWindows, Pairs
 from txjax.decoding import Sampling
-from txjax.eval import Evaluation, GeneratedTexts, NearestNeighbours, Predictions, Reconstructions
+from txjax.eval import Evaluation, GeneratedTexts, Harness, NearestNeighbours, Predictions, Reconstructions
 from txjax.objectives import Classification, MaskedPatch, NextToken
 
 import runs
+from made import numbers
 
 HOST = """
 import json, sys
@@ -39,6 +41,9 @@ def scores(folder: Path) -> dict[str, dict[str, float]]:
     paths = Pairs("txjax_python_text", "validation", None, "{path}", "{path}", source_length=12, length=12)
     texts = GeneratedTexts(paths, search=Sampling(temperature=0))
     found["texts"] = measure(Copier(), NextToken(), texts, folder=folder)
+    windows = NextTokenWindows("txjax_python_text", "validation", length=32)
+    params = {"params": {"table": jnp.asarray(numbers(257, 257))}}
+    found["tasks"] = measure(Bigrams(), NextToken(), Harness(data=windows, limit=3), params)
     pictures = Reconstructions(data=Pictures(), count=5)
     return found | {"pictures": measure(Painter("pixels"), MaskedPatch(target="pixels"), pictures, folder=folder)}
 

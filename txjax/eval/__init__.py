@@ -12,6 +12,7 @@ from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.extracted_answers import ExtractedAnswers
 from txjax.eval.few_shot import FewShot
 from txjax.eval.generated_texts import GeneratedTexts
+from txjax.eval.harness import Harness
 from txjax.eval.linear_probe import LinearProbe
 from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
@@ -36,6 +37,7 @@ __all__ = [
     "ExtractedAnswers",
     "FewShot",
     "GeneratedTexts",
+    "Harness",
     "LinearProbe",
     "NearestNeighbours",
     "Perplexity",
