@@ -22,7 +22,7 @@ class Model(nn.Module, kw_only=True):
       parametrization: how other numbers scale with the sizes: not at all (`Standard`), or so that a learning rate
         transfers to any width (`MuP`) and depth (`DepthMuP`, `CompleteP`).
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
-      adapter: few parameters added to the model's modules (`LoRA`, `DoRA`, `IA3`, `Bottleneck`), for fine-tuning. If
+      adapter: few parameters added to the model's modules (`LoRA`, `IA3`, `Prefix`, `Prompt`), for fine-tuning. If
         None, there are none.
     """
 
