@@ -1,5 +1,6 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
+from txjax.eval.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.attention_maps import attention_maps
 from txjax.eval.average_precision import AveragePrecision
 from txjax.eval.class_samples import ClassSamples
@@ -17,6 +18,7 @@ from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
 from txjax.eval.pixel_classifier import PixelClassifier
 from txjax.eval.predictions import GLUE, Predictions
+from txjax.eval.prompted import Prompted
 from txjax.eval.reconstructions import Reconstructions
 from txjax.eval.retrieval import Retrieval
 from txjax.eval.samples import Samples
@@ -29,6 +31,8 @@ __all__ = [
     "CodebookUsage",
     "ClickedMasks",
     "Context",
+    "Contextual",
+    "DomainPMI",
     "Entities",
     "Evaluate",
     "Evaluation",
@@ -36,11 +40,15 @@ __all__ = [
     "ExtractedAnswers",
     "FewShot",
     "GeneratedTexts",
+    "Likeliest",
     "LinearProbe",
     "NearestNeighbours",
+    "PerByte",
+    "PerToken",
     "Perplexity",
     "PixelClassifier",
     "Predictions",
+    "Prompted",
     "Reconstructions",
     "Retrieval",
     "Samples",
