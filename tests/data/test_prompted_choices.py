@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from txjax.data import BPE, Bytes, PromptedChoices, Trained, Unigram, WordPiece, eval_batches
+from txjax.data import BPE, Bytes, PromptedChoices, PromptedPairs, Trained, Unigram, WordPiece, eval_batches
 from txjax.types import UserError
 
 import made_sentences
@@ -161,6 +161,43 @@ def test_long_prompts_lose_demonstrations_and_then_tokens(prompted, caplog):
             )
     with pytest.raises(UserError, match="data.length: expected at least 6, an answer and a token before it, got 5"):
         prompted(length=5, too_long="cut").open()
+
+
+def test_prompts_of_an_encoder_decoder_are_sources(prompted, data_dir):
+    fields = {"template": TEMPLATE, "classes": 3, "answers": NAMES, "length": 8}
+    data = PromptedPairs("made_sentences", "test", data_dir, source_length=150, buckets=(64,), **fields)
+    source, plain = data.prompts(2), prompted(length=800)
+    every, kept = plain.prompts(2), []
+    for index in range(10):
+        example = source.example(index, 0, np.random.default_rng(0))
+        assert {key: (x.shape, x.dtype) for key, x in example.items()} == {
+            key: (s.shape, s.dtype) for key, s in data.spec().items() if key != "id"
+        }
+        read = example["source_tokens"][example["source_segments"] > 0]
+        *shown, query = texts(plain, every, index)[0].split("\n\n")
+        blocks = Bytes().decode(read[:-1]).split("\n\n")
+        assert blocks == [*shown, query][-len(blocks) :] and read[-1] == 257
+        kept.append(len(blocks))
+        for choice, name in enumerate(NAMES):
+            row = [256, *name.encode(), 257]
+            filled = np.arange(8) < len(row)
+            np.testing.assert_array_equal(example["choice_tokens"][choice], np.pad(row, (0, 8 - len(row))))
+            np.testing.assert_array_equal(example["choice_segments"][choice], filled)
+            np.testing.assert_array_equal(example["choice_types"][choice], filled & (np.arange(8) > 0))
+    assert set(kept) == {1, 2, 3}
+    (shape,) = {batch["source_tokens"].shape for batch in eval_batches(data.premise("Kind:"), batch_size=2)}
+    assert shape == (2, 64)
+    cut = PromptedPairs("made_sentences", "test", data_dir, source_length=20, too_long="cut", **fields)
+    tokens = cut.open().example(1, 0, np.random.default_rng(0))["source_tokens"]
+    assert tokens.tolist() == [*prompt_of(RECORDS["test"][1])[-19:].encode(), 257]
+    for said, changed in (
+        ("data.length: expected at least 6, the longest answer with the start and the end token, got 5", {"length": 5}),
+        ("data.source_length: expected at least 96, the longest prompt", {"source_length": 50}),
+        ("data.start: expected the name of the token", {"start": None}),
+        ("data.buckets: .*150", {"buckets": (151,)}),
+    ):
+        with pytest.raises(UserError, match=said):
+            PromptedPairs("made_sentences", "test", data_dir, **fields | {"source_length": 150} | changed).open()
 
 
 def test_a_batch_has_the_shortest_bucket_that_fits(prompted):

@@ -72,7 +72,7 @@ SEGMENTER = SAM(
 # Values for the fields of an evaluator that make it fast.
 FIELDS = {"length": 3, "max_train": 30, "count": 4, "clicks": 2, "translations": Pictures()}
 # Without their package, and on data that no embedded set has: each has a test file of its own.
-ELSEWHERE = {"ExtractedAnswers"} | ({"Entities"} if importlib.util.find_spec("seqeval") is None else set())
+ELSEWHERE = {"ExtractedAnswers", "Prompted"} | ({"Entities"} if importlib.util.find_spec("seqeval") is None else set())
 RUNS = {
     "text": Experiment(model=WRITER, objective=NextToken(), data=TEXT, batch_size=16),
     "pairs": Experiment(model=TRANSLATOR, objective=NextToken(), data=PATHS, batch_size=16),

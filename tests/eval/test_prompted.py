@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from evaluated import Bigrams, measure
 
-from txjax.data import NextTokenWindows, PromptedChoices, eval_batches
+from txjax.data import NextTokenWindows, PromptedChoices, PromptedPairs, eval_batches
 from txjax.eval import Contextual, DomainPMI, Likeliest, PerByte, PerToken, Prompted
 from txjax.eval.answer_rules import Likelihoods
 from txjax.eval.prompted import answer_likelihoods
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder, gpt
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Logits
 from txjax.objectives import MaskedToken, NextToken
 from txjax.sharding import Mesh
@@ -26,6 +27,7 @@ from made import forward, variables
 
 NAMES = ("no", "yes, sir", "maybe")
 SIZES = np.array([[len(name) for name in NAMES]])
+FIRST = [record["first"] for record in made_sentences.records(10)]
 LABELS = np.array([record["label"] for record in made_sentences.records(10)])
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 MODEL, NEXT = Decoder(vocab=256, width=8, depth=1, heads=2), NextToken()
@@ -61,7 +63,7 @@ def data(data_dir):
 def quarters(data_dir):
     """The same records as "12.25:1"."""
     fields = {"template": "{score:05.2f}:{label}", "classes": 3, "length": 64}
-    return PromptedChoices("made_sentences", "train", data_dir, demonstrations="test", **fields)
+    return PromptedChoices("made_sentences", "train[:25]", data_dir, demonstrations="test", **fields)
 
 
 def likelihoods(source):
@@ -89,6 +91,25 @@ def test_likelihoods_equal_the_models_logits_row_by_row(data):
     nats, tokens = run(PARAMS, {key: jnp.asarray(x) for key, x in batch.items()})
     np.testing.assert_allclose(nats, likelihoods(source), rtol=1e-5)
     np.testing.assert_array_equal(tokens, np.repeat(SIZES + 1, 10, 0))
+
+
+def test_likelihoods_of_an_encoder_decoder_equal_the_next_tokens_of_each_answer(data):
+    model = EncoderDecoder(vocab=258, width=8, depth=1, heads=2)
+    fields = {"template": data.template, "classes": 3, "answers": NAMES, "length": 16, "source_length": 100}
+    pairs = PromptedPairs("made_sentences", "test[:2]", data.data_dir, **fields)
+    params = variables(model, *np.zeros((2, 1, 4), np.int32))
+    (batch,) = eval_batches(pairs.open(), batch_size=2)
+    run = jax.jit(lambda v, b: answer_likelihoods(model, v, b, 10))
+    nats, tokens = run(params, {key: jnp.asarray(x) for key, x in batch.items()})
+    np.testing.assert_array_equal(tokens, np.repeat(SIZES + 1, 2, 0))  # with the end token
+    for i, choice in ((0, 1), (1, 2)):
+        source, target = ([*text.encode(), 257] for text in (f"Say {FIRST[i]}.\nKind:", NAMES[choice]))
+        given = jnp.asarray([[256, *target[:-1]]]), jnp.asarray([source])
+        logs = jax.nn.log_softmax(forward(model)(params, *given)[0])
+        assert nats[i, choice] == pytest.approx(float(logs[np.arange(len(target)), np.array(target)].sum()), rel=1e-5)
+    right = (np.asarray(nats).argmax(1) == LABELS[:2]).mean()
+    found = measure(model, NEXT, Prompted(data=pairs, shots=(0,)), params, data=pairs)
+    assert found == {"accuracy_0": pytest.approx(right)}
 
 
 def pmi(data, shots, premise):
@@ -124,13 +145,13 @@ def test_rules(data, rule, formula):
 
 def test_accuracy_of_a_model_that_has_the_answers_and_the_picture(quarters, tmp_path):
     found, files = [], []
-    for i, fields in enumerate(({"batch_size": 16}, {"batch_size": 40}, {"batch_size": 16, "data": "buckets"})):
-        changed = dataclasses.replace(quarters, buckets=(16, 48)) if fields.pop("data", None) else quarters
-        evaluation = Prompted(data=changed, shots=(0, 1, 4), seeds=(0, 1), **fields)
+    for i, (batch_size, buckets) in enumerate(((16, ()), (40, (16, 48)))):
+        prompts = dataclasses.replace(quarters, buckets=buckets)
+        evaluation = Prompted(data=prompts, shots=(0, 1, 4), seeds=(0, 1), batch_size=batch_size)
         found.append(measure(Oracle(), NEXT, evaluation, folder=tmp_path / str(i), data=TEXT))
         files.append((tmp_path / str(i) / "pictures" / "x" / "7.png").read_bytes())
-    assert found == [{"accuracy_0": 1.0, "accuracy_1": 1.0, "accuracy_4": 1.0}] * 3
-    assert files[0][:8] == b"\x89PNG\r\n\x1a\n" and files[0] == files[1] == files[2]
+    assert found == [{"accuracy_0": 1.0, "accuracy_1": 1.0, "accuracy_4": 1.0}] * 2
+    assert files[0][:8] == b"\x89PNG\r\n\x1a\n" and files[0] == files[1]
 
 
 def test_scores_are_means_over_the_seeds_and_many_examples_are_left_out(data):
@@ -175,6 +196,17 @@ def test_user_errors_before_compilation(data):
     refuse("config.evals.x.data.template: expected a feature .*did you mean first", Prompted(data=typo))
     masked = MaskedToken(mask_id=256, vocab=257)
     refuse("config.evals.x: expected a run that predicts the next token", Prompted(data=data), Bigrams(), masked)
+    refuse(
+        "config.evals.x.data: expected PromptedPairs, .* for EncoderDecoder",
+        Prompted(data=data),
+        EncoderDecoder(vocab=258, width=8, depth=1, heads=1),
+    )
+    pairs = PromptedPairs("made_sentences", "test", data.data_dir, template=data.template, classes=3)
+    refuse(
+        "config.evals.x.data: expected PromptedChoices, .* for Decoder",
+        Prompted(data=pairs),
+        Decoder(vocab=258, width=8, depth=1, heads=1),
+    )
     short = gpt(vocab=256, width=8, depth=1, heads=1, max_length=64)
     refuse("config.model.positions.max_length: expected at least the input's length of 300", Prompted(data=data), short)
     with pytest.raises(

@@ -17,6 +17,7 @@ from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
 from txjax.data.pairs import Pairs
 from txjax.data.prompted_choices import PromptedChoices
+from txjax.data.prompted_pairs import PromptedPairs
 from txjax.data.randaugment import RandAugment
 from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.sentences import LabelledText, Sentences
@@ -66,6 +67,7 @@ __all__ = [
     "PadCrop",
     "Pairs",
     "PromptedChoices",
+    "PromptedPairs",
     "RandAugment",
     "RandomCrop",
     "RandomErasing",

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import string
 from collections.abc import Sequence
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -73,7 +74,7 @@ class PromptedChoices(TFDSDataset):
         return self.answers or tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
 
     def check(self) -> None:
-        check_buckets(self.buckets, self.length, sort_batches=1)
+        check_buckets(self.buckets, self.prompt_length(), sort_batches=1)
         self.tokenizer.check()
         if self.start is not None:
             self.tokenizer.special(self.start)
@@ -101,6 +102,10 @@ class PromptedChoices(TFDSDataset):
             raise UserError("data.template", expected, self.template)
         return form
 
+    def prompt_length(self) -> int:
+        """The positions that a prompt has to fit into."""
+        return self.length
+
     def open(self) -> "PromptSource":
         self.check()
         return self.prompts()
@@ -126,11 +131,11 @@ class PromptedChoices(TFDSDataset):
                 [*(shown(i) for i in others.draw(shots, seed, queries, number)), *prompt]
                 for number, prompt in enumerate(blocks)
             ]
-        return PromptSource(self, blocks, queries.labels)
+        return self.source(blocks, queries.labels)
 
     def premise(self, text: str) -> "PromptSource":
         """One example: a text in place of the prompt."""
-        return PromptSource(self, [[text.strip()]], np.zeros(1, np.int64))
+        return self.source([[text.strip()]], np.zeros(1, np.int64))
 
     def cue(self) -> str:
         """The last line of the template's words before the label, such as "Sentiment:"; may be empty."""
@@ -144,9 +149,13 @@ class PromptedChoices(TFDSDataset):
             gap=gap_before(self.form(), self.label_feature),
             answers=self.class_names(),
             separator=self.separator,
-            length=self.length,
+            length=self.prompt_length(),
             too_long=self.too_long,
         )
+
+    def source(self, prompts: Sequence[Sequence[str]], labels: np.ndarray) -> "PromptSource":
+        """The examples of some prompts, by their blocks, and of the classes that are right."""
+        return PromptSource(self, prompts, labels)
 
     def _written(self, split: str) -> WrittenRecords:
         labelled = LabelledText(self.name, split, self.data_dir, label_feature=self.label_feature, classes=self.classes)
@@ -160,20 +169,22 @@ class PromptSource(Bucketed):
       longest_answer: the most tokens that an answer has.
     """
 
-    def __init__(self, data: PromptedChoices, blocks: Sequence[Sequence[str]], labels: np.ndarray):
+    cut: ClassVar[dict[str, int]] = dict.fromkeys(_ROWS, 1)  # the axes that buckets cut, by key
+
+    def __init__(self, data: PromptedChoices, prompts: Sequence[Sequence[str]], labels: np.ndarray):
         """
         Args:
-          blocks: of each example, its demonstrations and at last the prompt.
-          labels: int [N], the class of each.
+          prompts: the blocks of each: demonstrations, and at last the query.
+          labels: int [N], the class of each; -1 if it is not known.
         """
-        self._data, self._labels = data, labels.astype(np.int32)
-        rows = data.encoder().fitting(blocks, f"{data.name} {data.split}")
+        self._data, self._labels, encoder = data, labels.astype(np.int32), data.encoder()
+        rows = encoder.fitting(prompts, f"{data.name} {data.split}")
         self._tokens, self._answers = np.concatenate([row.ids for row in rows]), np.array([row.answer for row in rows])
         self._ends = np.cumsum([len(row.ids) for row in rows])
         self.longest_answer = max(len(row.ids) - row.answer for row in rows)
-        sizes = np.array([len(row.ids) for row in rows], np.int32).reshape(-1, data.classes).max(1)
-        self.lengths = (Lengths(sizes, dict.fromkeys(_ROWS, 1)),)
-        self.buckets, self.sort_batches = tuple((size,) for size in (*data.buckets, data.length)), 1
+        sizes = [encoder.size(rows[first : first + data.classes]) for first in range(0, len(rows), data.classes)]
+        self.lengths = (Lengths(np.array(sizes, np.int32), self.cut),)
+        self.buckets, self.sort_batches = tuple((size,) for size in (*data.buckets, data.prompt_length())), 1
         made_from = b"".join(x.tobytes() for x in (self._tokens, self._answers, self._ends, self._labels))
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
 
@@ -186,10 +197,14 @@ class PromptSource(Bucketed):
         begin = self._ends[number - 1] if number else 0
         return Row(self._tokens[begin : self._ends[number]], int(self._answers[number]))
 
+    def scored(self, row: Row) -> Row:
+        """The part of a row in which a model predicts tokens."""
+        return row
+
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         rows = {key: np.zeros((self._data.classes, self._data.length), np.int32) for key in _ROWS}
         for choice in range(self._data.classes):
-            ids, answer = self.row(index, choice)
+            ids, answer = self.scored(self.row(index, choice))
             rows["choice_tokens"][choice, : len(ids)] = ids
             rows["choice_segments"][choice, : len(ids)] = 1
             rows["choice_types"][choice, answer : len(ids)] = 1

@@ -13,14 +13,14 @@ from txjax.eval.answer_rules import AnswerRule, Likeliest, Likelihoods
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
 from txjax.eval.shot_curve import shot_curve
 from txjax.nn import Logits
-from txjax.objectives import NextToken, Objective
+from txjax.objectives import NextToken, Objective, select_keys
 from txjax.objectives.losses import cross_entropy
 from txjax.types import Batch, PyTree, UserError, config_field
 
 
 @dataclasses.dataclass
 class Prompted(Evaluator):
-    """Accuracy of a decoder on a labelled text, zero-, one- and few-shot (Brown et al. 2020, 2.4).
+    """Accuracy of a language model on a labelled text, zero-, one- and few-shot (Brown et al. 2020, 2.4).
 
     After demonstrations and the text, the model gives a likelihood to each of the classes' names; nothing is generated,
     and nothing trained. Records without a label are left out.
@@ -31,7 +31,7 @@ class Prompted(Evaluator):
     Scores: `accuracy_K` for each number K of demonstrations, the mean over the seeds.
 
     Attributes:
-      data: `PromptedChoices`.
+      data: `PromptedChoices`; for an encoder-decoder `PromptedPairs`.
       shots: numbers of demonstrations. 0 has one score, whatever the seeds.
       seeds: of the draws of the demonstrations, one for each record and seed.
       rule: which answer is predicted: `Likeliest`, `PerToken`, `PerByte`, `DomainPMI`, `Contextual`.
@@ -52,8 +52,10 @@ class Prompted(Evaluator):
                 raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", given)
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
-        if "source_tokens" in inspect.signature(type(model).__call__).parameters:
-            raise UserError("config.model", "a model without sources, such as Decoder", type(model).__name__)
+        sources = "source_tokens" in inspect.signature(type(model).__call__).parameters
+        if sources != ("source_tokens" in data.spec()):
+            expected = "PromptedPairs, whose prompts are sources" if sources else "PromptedChoices, without sources"
+            raise UserError("eval.data", f"{expected}, for {type(model).__name__}", type(data).__name__)
         if max(self.shots):
             try:
                 data.check_demonstrations()
@@ -106,10 +108,13 @@ class Prompted(Evaluator):
 
 @dataclasses.dataclass
 class _Rows(NextToken):
-    """The next tokens in the rows of all choices, [B O L] -> [B*O L]."""
+    """The next tokens in the rows of all choices, [B O L] -> [B*O L], each with the source of its example."""
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
-        return super().inputs({key: _flat(batch[f"choice_{key}"]) for key in ("tokens", "segments")})
+        rows = {key: _flat(batch[f"choice_{key}"]) for key in ("tokens", "segments")}
+        sources = select_keys(batch, "source_tokens", "source_segments")
+        choices = batch["choice_tokens"].shape[1]
+        return super().inputs(rows | {key: jnp.repeat(x, choices, axis=0) for key, x in sources.items()})
 
 
 def answer_likelihoods(
@@ -118,7 +123,8 @@ def answer_likelihoods(
     """log p(answer | prompt) of each choice in nats, float32, and the number of its answer's tokens.
 
     Args:
-      batch: choice_tokens, choice_segments, choice_types [B O L]; the type is 1 in the answer, at the row's end.
+      batch: choice_tokens, choice_segments, choice_types [B O L]; the type is 1 in the answer, at the row's end. For an
+        encoder-decoder also source_tokens, source_segments [B S].
       longest: the most tokens of an answer; logits are computed for so many positions of a row.
     """
     count, choices, _ = batch["choice_tokens"].shape
