@@ -38,7 +38,7 @@ class AnswerRule:
         return ()
 
     def scores(self, answers: Likelihoods, references: Sequence[Likelihoods]) -> Float[np.ndarray, "N O"]:
-        """The scores, of the answers and of those of `references`."""
+        """The scores, from the answers after the prompts and after the `references`."""
         raise NotImplementedError
 
 
