@@ -73,7 +73,8 @@ SEGMENTER = SAM(
 FIELDS = {"length": 3, "max_train": 30, "count": 4, "clicks": 2, "translations": Pictures(), "limit": 4}
 # Without their package, and on data that no embedded set has: each has a test file of its own.
 EXTRAS = {"Entities": "seqeval", "Harness": "lm_eval"}
-ELSEWHERE = {"ExtractedAnswers"} | {kind for kind, name in EXTRAS.items() if importlib.util.find_spec(name) is None}
+MISSING = {kind for kind, name in EXTRAS.items() if importlib.util.find_spec(name) is None}
+ELSEWHERE = {"ExtractedAnswers", "Prompted"} | MISSING
 RUNS = {
     "text": Experiment(model=WRITER, objective=NextToken(), data=TEXT, batch_size=16),
     "pairs": Experiment(model=TRANSLATOR, objective=NextToken(), data=PATHS, batch_size=16),

@@ -16,9 +16,12 @@ from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
 from txjax.data.mixture import Mixture
 from txjax.data.packed import NextTokenPacked, PackedText
 from txjax.data.pairs import Pairs
+from txjax.data.prompted_choices import PromptedChoices
+from txjax.data.prompted_pairs import PromptedPairs
 from txjax.data.randaugment import RandAugment
 from txjax.data.sentence_piece import SentencePieceFile
 from txjax.data.sentences import LabelledText, Sentences
+from txjax.data.sliding_windows import SlidingWindows
 from txjax.data.subset import Subset
 from txjax.data.tasks import Tasks
 from txjax.data.temperature import Temperature
@@ -63,6 +66,8 @@ __all__ = [
     "PackedText",
     "PadCrop",
     "Pairs",
+    "PromptedChoices",
+    "PromptedPairs",
     "RandAugment",
     "RandomCrop",
     "RandomErasing",
@@ -72,6 +77,7 @@ __all__ = [
     "SentencePairs",
     "SentencePieceFile",
     "Sentences",
+    "SlidingWindows",
     "Source",
     "Stretch",
     "Subset",

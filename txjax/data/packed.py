@@ -133,15 +133,17 @@ def _plan(folder: Path, text: PackedText, tokens: Tokens) -> None:
     assert count == len(pieces)
 
 
-def cut(documents: np.ndarray, length: int, reach: int) -> np.ndarray:
+def cut(documents: np.ndarray, length: int, reach: int, stride: int | None = None) -> np.ndarray:
     """The pieces of at most `length` tokens, int64 [P 2]: first token and size, in the text's order.
 
     Args:
       documents: int64 [D + 1], the starts of the documents and the end of the last.
       reach: the number of tokens at a document's end that are only targets.
+      stride: tokens from the start of a piece to the start of its document's next one. If None, `length`.
     """
+    stride = stride or length
     starts, sizes = documents[:-1], np.maximum(np.diff(documents) - reach, 0)
-    counts = -(-sizes // length)
+    counts = np.where(sizes > 0, 1 + np.maximum(-(-(sizes - length) // stride), 0), 0)
     document = np.repeat(np.arange(len(sizes)), counts)
-    offsets = length * (np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts))
+    offsets = stride * (np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts))
     return np.stack([starts[document] + offsets, np.minimum(sizes[document] - offsets, length)], axis=1)

@@ -1,6 +1,7 @@
 """Texts made of a record's features by a format string, such as "translate English to German: {en}"."""
 
 import string
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,17 @@ class Template:
 
     def __call__(self, record: dict[str, Any]) -> str:
         """The text of a record; empty if all of its features are. A class that is not known (-1) is empty."""
-        values = {name: self._written(name, record[name]) for name in self.names}
-        return "" if all(value == "" for value in values.values()) else self.text.format(**values)
+        return "" if all(self._written(name, record[name]) == "" for name in self.names) else self.filled(record)
+
+    def filled(self, record: dict[str, Any], texts: Mapping[str, str] | None = None) -> str:
+        """The text of a record, with other `texts` for some of its features; also if all of these are empty."""
+        texts = texts or {}
+        values = {n: texts[n] if n in texts else self._written(n, record[n]) for n in self.names}
+        return self.text.format(**values)
+
+    def before(self, name: str) -> str:
+        """The words of the format string between a feature and the one before it."""
+        return next(words for words, field, _, _ in string.Formatter().parse(self.text) if field == name)
 
     def _written(self, name: str, value: Any) -> Any:
         if name in self._classes:

@@ -1,5 +1,6 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
+from txjax.eval.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.attention_maps import attention_maps
 from txjax.eval.average_precision import AveragePrecision
 from txjax.eval.class_samples import ClassSamples
@@ -18,6 +19,7 @@ from txjax.eval.nearest_neighbours import NearestNeighbours
 from txjax.eval.perplexity import Perplexity
 from txjax.eval.pixel_classifier import PixelClassifier
 from txjax.eval.predictions import GLUE, Predictions
+from txjax.eval.prompted import Prompted
 from txjax.eval.reconstructions import Reconstructions
 from txjax.eval.retrieval import Retrieval
 from txjax.eval.samples import Samples
@@ -30,6 +32,8 @@ __all__ = [
     "CodebookUsage",
     "ClickedMasks",
     "Context",
+    "Contextual",
+    "DomainPMI",
     "Entities",
     "Evaluate",
     "Evaluation",
@@ -38,11 +42,15 @@ __all__ = [
     "FewShot",
     "GeneratedTexts",
     "Harness",
+    "Likeliest",
     "LinearProbe",
     "NearestNeighbours",
+    "PerByte",
+    "PerToken",
     "Perplexity",
     "PixelClassifier",
     "Predictions",
+    "Prompted",
     "Reconstructions",
     "Retrieval",
     "Samples",

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from txjax.data import Dataset
 from txjax.eval.evaluation import add, mean_of
-from txjax.eval.evaluator import Context, Evaluate, Evaluator
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
 from txjax.objectives import NextToken, Objective
 from txjax.types import Batch, PyTree, UserError, config_field
 
@@ -35,6 +35,8 @@ class Perplexity(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if getattr(self.data, "tokenizer", None) is None:
             raise UserError("eval.data", "text with a tokenizer", type(self.data).__name__)
+        if self.data.spec() != train.spec():
+            check_shapes(model, self.objective, self.data)
 
     def start(self, context: Context) -> Evaluate:
         model, objective = context.model, self.objective
