@@ -27,10 +27,11 @@ from txjax.nn import Classes, FirstToken, Normal
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
-from txjax.train.population import train_together
+from txjax.train.population import Population, train_together
 from txjax.train.recorder import NotFinite
 from txjax.train.traced import check_together, populations
-from txjax.train.trainer import train
+from txjax.train.trainer import Trainer, train
+from txjax.transfer import From
 from txjax.types import UserError, flat_paths
 
 import runs
@@ -249,7 +250,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from txjax import config
-from txjax.train.population import train_together
+from txjax.train.population import Population, train_together
 
 name, folder = sys.argv[1:]
 flags = [["--config.optimizer.peak_lr=0.01"], ["--config.seed=1"], ["--config.optimizer.b2=0.9"]]
@@ -280,3 +281,27 @@ def test_killed_again_and_again(config, tmp_path):
     for i in range(3):
         assert_same_run(tmp_path / "killed" / str(i), tmp_path / "straight" / str(i), exactly=True)
         assert len(clean(tmp_path / "killed" / str(i))) == 40
+
+
+@pytest.mark.slow
+def test_a_base_that_all_members_have_is_there_once(tmp_path, monkeypatch):
+    """Adapters of one run: each member is its run alone, and a resumed population the one that was not stopped."""
+    assert train(experiment(num_steps=2), tmp_path / "base") == 0
+    tuned = {"init_from": From(str(tmp_path / "base")), "model": experiment().model.clone(adapter=LoRA(rank=2))}
+    tuned |= {"optimizer.groups": train_only(".*/lora/.*")}
+    points = [experiment(**tuned, **{"optimizer.peak_lr": rate}) for rate in (1e-2, 1e-1)]
+    seen = []
+
+    def recorded(self: Population, *args: Any) -> int:
+        seen.append(flat_paths(self.state.params | {"frozen": self.state.frozen}))
+        return Trainer.train(self, *args)
+
+    monkeypatch.setattr(Population, "train", recorded)
+    workdirs = [tmp_path / name for name in ("a", "b")]
+    assert train_together(points, workdirs, until=4).code == 0
+    assert train_together(points, workdirs).code == 0
+    for found in seen:
+        assert found["frozen/embed/embedding"].shape == (256, 16)
+        assert found["layers/block/attention/query/lora/down/kernel"].shape == (2, 1, 16, 2)
+    assert train(points[1], tmp_path / "alone") == 0
+    assert_same_run(workdirs[1], tmp_path / "alone")

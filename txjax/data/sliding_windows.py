@@ -15,7 +15,7 @@ from txjax.types import UserError, config_field, spec
 
 @dataclasses.dataclass
 class SlidingWindows(Text):
-    """Windows of one document each that begin `stride` tokens apart (Press et al. 2022, appendix B.1).
+    """Windows of one document each that begin `stride` tokens apart (Press et al. 2022).
 
     In a document's first window every position has weight 1, in later ones the last `stride`, whose targets no earlier
     window has. So every token but a document's first is a target of weight 1 once, after at least

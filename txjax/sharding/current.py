@@ -42,7 +42,7 @@ def within(axis: str) -> contextlib.AbstractContextManager[None]:
     return _seen(state and (state[0], state[1].without(axis)))
 
 
-def each(function: Callable[..., Any], axis: str, in_axes: Any = 0) -> Callable[..., Any]:
+def each(function: Callable[..., Any], axis: str, in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """`jax.vmap` over leading dimensions named `axis`: every device computes its own shards."""
     state = _active.get()
     split = () if state is None else state[1].table().get(axis, ())
@@ -51,7 +51,7 @@ def each(function: Callable[..., Any], axis: str, in_axes: Any = 0) -> Callable[
         with within(axis):
             return function(*args)
 
-    return jax.vmap(part, in_axes, spmd_axis_name=split or None)
+    return jax.vmap(part, in_axes, out_axes, spmd_axis_name=split or None)
 
 
 def active() -> jax.sharding.Mesh | None:

@@ -1,15 +1,15 @@
 """Several runs in one program: experiments that differ only in numbers, each in its own workdir.
 
-The step is vmapped over the members. The mesh's `data` axis splits them over the devices instead of their batches; all
-else is sharded as for a single run. A member's rows and checkpoints equal its single run's, to float32 rounding,
-and either can resume from the other's.
+The step is vmapped over the members; frozen parameters that are equal in all of them are there once. The mesh's `data`
+axis splits the members over the devices instead of their batches; all else is sharded as for a single run. A member's
+rows and checkpoints equal its single run's, to float32 rounding, and either can resume from the other's.
 """
 
 import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from threading import Barrier
 from typing import Any, NamedTuple
@@ -123,32 +123,44 @@ class Population(Trainer):
         copies = -len(runs) % mesh.num_shards(AXIS, built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
-        own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
-        inner = build_layout(own, built)
-        whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
-        self.shardings = sharding.stacked(AXIS, whole, mesh)
+        self.own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
+        inner = build_layout(self.own, built)
+        self.whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
         self.batch_sharding = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
         values = traced_values([self.experiments[i] for i in self.padded])
-        rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
-        self.values = jax.device_put(values, rows)
+        self.rows = jax.tree.map(lambda _: sharding.stacked(AXIS, inner.abstract.step.sharding, mesh), values)
+        self.values = jax.device_put(values, self.rows)
+        with jax.transfer_guard("allow"):
+            self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
+        folders = [run.workdir for run in runs]
+        self.recorder = Recorders(runs, evaluators(self.experiments, self.layout.batch, self.run.evals, folders))
+
+    def build(self, frozen: int | None) -> None:
+        """Builds the step. `frozen`: the axis of the members in frozen parameters; None if these are there once."""
+        mesh, built = self.experiment.mesh, self.layout.batch.mesh
+        assert isinstance(built, jax.sharding.Mesh)
+        every = sharding.stacked(AXIS, self.whole, mesh)
+        self.shardings = every if frozen == 0 else dataclasses.replace(every, frozen=self.whole.frozen)
+        axes = TrainState(step=0, params=0, frozen=frozen, model_state=0, opt_state=0, skipped=0, ema=0)  # type: ignore[arg-type]
 
         def step(values: Values, state: TrainState, batch: Batch) -> Any:
-            mine = member(own, values)
+            mine = member(self.own, values)
             return make_step(mine, build_layout(mine, built))(state, batch)
 
+        def pick(state: TrainState, i: jax.Array) -> TrainState:
+            own = state if frozen == 0 else dataclasses.replace(state, frozen={})
+            one = jax.tree.map(lambda x: x[i], own)
+            return one if frozen == 0 else dataclasses.replace(one, frozen=state.frozen)
+
         all_steps = backend.jit(
-            sharding.each(step, AXIS, (0, 0, None if self.shared else 0)),
-            in_shardings=(rows, self.shardings, self.batch_sharding),
+            sharding.each(step, AXIS, (0, axes, None if self.shared else 0), (axes, 0)),
+            in_shardings=(self.rows, self.shardings, self.batch_sharding),
             out_shardings=(self.shardings, None),
             donate_argnums=1,
         )
         self.train_step = functools.partial(all_steps, self.values)
         alone = jax.tree.map(lambda x: x.sharding, self.layout.abstract)
-        self.pick = jax.jit(lambda state, i: jax.tree.map(lambda x: x[i], state), out_shardings=alone)
-        with jax.transfer_guard("allow"):
-            self.numbers = [jax.device_put(np.int32(i), inner.abstract.step.sharding) for i in range(len(runs))]
-        folders = [run.workdir for run in runs]
-        self.recorder = Recorders(runs, evaluators(self.experiments, self.layout.batch, self.run.evals, folders))
+        self.pick = jax.jit(pick, out_shardings=alone)
 
     def state_of(self, member: int) -> TrainState:
         """The state of one run, where that run alone has it."""
@@ -161,13 +173,14 @@ class Population(Trainer):
             return None
         for store in stores:
             store.go_back(step)
-        self._stack([join(store.load(step, split(self.layout.abstract))) for store in stores])
+        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         return stores[0].record(step)
 
     def create(self, init_source: InitSource | None) -> None:
         if init_source is not None:
-            self._stack([init_source.begin(experiment, self.layout) for experiment in self.experiments])
+            self._stack(init_source.begin(experiment, self.layout) for experiment in self.experiments)
             return
+        self.build(frozen=0)
         built = self.layout.batch.mesh
         assert isinstance(built, jax.sharding.Mesh)
 
@@ -178,11 +191,24 @@ class Population(Trainer):
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)
 
-    def _stack(self, states: list[TrainState]) -> None:
-        def stack(states: list[TrainState]) -> PyTree:
-            return jax.tree.map(lambda *x: jax.numpy.stack([x[i] for i in self.padded]), *states)
+    def _stack(self, states: Iterable[TrainState]) -> None:
+        """Joins the states of all members, and builds the step for what they share."""
+        bases: list[PyTree] = []
+        own: list[TrainState] = []
+        for state in states:
+            same = bool(bases) and _equal(bases[0], state.frozen)
+            bases.append(bases[0] if same else state.frozen)
+            own.append(dataclasses.replace(state, frozen={}))
+        once = all(base is bases[0] for base in bases)
+        self.build(frozen=None if once else 0)
 
-        self.state = jax.jit(stack, out_shardings=self.shardings)(states)
+        def stack(trees: list[PyTree]) -> PyTree:
+            return jax.tree.map(lambda *x: jax.numpy.stack([x[i] for i in self.padded]), *trees)
+
+        where = self.shardings.frozen
+        frozen = jax.device_put(bases[0], where) if once else jax.jit(stack, out_shardings=where)(bases)
+        rest = jax.jit(stack, out_shardings=dataclasses.replace(self.shardings, frozen={}))(own)
+        self.state = dataclasses.replace(rest, frozen=frozen)
 
     def batches(self) -> Generator[HostBatch]:
         size = self.experiment.batch_size
@@ -234,6 +260,12 @@ class Population(Trainer):
         barrier = Barrier(len(going))  # no run forgets an older step before all have this one
         for i, recorder in going:
             recorder.save(step, self.state_of(i), seconds, barrier)
+
+
+def _equal(a: PyTree, b: PyTree) -> bool:
+    """Whether two trees have the same numbers."""
+    pairs = zip(*map(jax.tree.leaves, (a, b)), strict=True)
+    return all(bool(jax.device_get(jax.numpy.array_equal(x, y))) for x, y in pairs)
 
 
 def _behind(stores: Sequence[Store], until: int | None) -> tuple[list[int], int | None]:
