@@ -9,6 +9,7 @@ from jaxtyping import Num
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, near_misses, require
 
@@ -98,22 +99,25 @@ class Predictions(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         answer = self._answer()
-        known = CLASSES if answer == "label" else NUMBERS
         model, objective = context.model, context.objective
 
         def predictions(variables: PyTree, batch: Batch) -> PyTree:
             output = model.apply(variables, **objective.inputs(batch), train=False)
             predicted = output.argmax(-1) if answer == "label" else output[:, 0]
-            return batch[answer], predicted, batch["weights"]
+            return {GIVEN: batch[answer], "predicted": predicted, "weights": batch["weights"]}
 
         program = context.program(predictions)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            rows = list(context.over(program, variables, context.source, self.max_batches, (self._answer(),)))
-            answers, predicted, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
-            return scores(answers[weights > 0], predicted[weights > 0], {name: known[name] for name in self.metrics})
+            rows = real_rows(context.over(program, variables, context.source, self.max_batches, (answer,)))
+            context.keep(rows if answer == "value" else rows | {"accuracy": rows["predicted"] == rows[GIVEN]})
+            return self.rescore(rows)
 
         return evaluate
+
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        known = CLASSES if self._answer() == "label" else NUMBERS
+        return scores(rows[GIVEN], rows["predicted"], {name: known[name] for name in self.metrics})
 
     def _answer(self) -> str:
         return "value" if "value" in self.data.spec() else "label"
