@@ -3,17 +3,17 @@
 import functools
 import operator
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
 
 from txjax.eval.results import COUNT, GIVEN, ID, Rows
 from txjax.types import Batch, Mean
 
 Sums = dict[str, Mean]
-Parts = tuple[Sums, Sums, Bool[Array, "B"]]
+Parts = tuple[Sums, Sums, Any]  # of a batch, of each example [B], and which have a weight, bool [B]
 
 CLOSE = 1e-4  # to a sum, of float32 numbers that are added in another order
 
