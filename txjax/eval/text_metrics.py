@@ -53,8 +53,6 @@ def check_metrics(names: Sequence[str]) -> None:
             raise UserError("eval.metrics", f"some of {', '.join(METRICS)}", name, near_misses(name, METRICS))
     if set(names) & set(SACREBLEU):
         require("sacrebleu", "sacrebleu", "eval.metrics", extra="text")
-    if "matthews" in names:
-        require("sklearn", "scikit-learn", "eval.metrics")
 
 
 def compare(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
