@@ -58,7 +58,8 @@ def run(argv: list[str]) -> int:
     for letter, (folder, step) in runs.items():
         print(visible(f"{letter}: {folder}, step {step}"))
     for name, each in compared.items():
-        title = f"\n{name}: {each['examples']:,} examples of {each['data']} {each['split']}"
+        print()
+        title = f"{name}: {each['examples']:,} examples of {each['data']} {each['split']}"
         rows = [[metric, *_cells(difference)] for metric, difference in each["metrics"].items()]
         table(title, ["metric", "A", "B", "B - A", "95% interval", "p", "test"], rows)
         for metric, difference in each["metrics"].items():
