@@ -15,6 +15,8 @@ from txjax.data import Bytes, Dataset
 from txjax.eval import ClassReport
 from txjax.eval.confusion import MOST, Mistake, draw
 from txjax.objectives import Classification
+from txjax.report.gallery import gallery
+from txjax.report.runs import read_runs
 from txjax.types import spec
 
 REAL = np.flatnonzero(LABELS >= 0)
@@ -43,6 +45,13 @@ def test_the_table_and_the_most_confident_mistakes(tmp_path):
         f"{REAL[i]}: {NAMES[answers[i]]}, predicted {NAMES[predicted[i]]} ({p[i].max():.4f})" for i in worst
     ]
     assert size((tmp_path / "pictures/x/7.png").read_bytes()) > 300
+    (tmp_path / "metrics.jsonl").write_text('{"step": 7}\n')
+    shown = gallery(read_runs([tmp_path]))
+    assert {title: [card.name for card in cards] for title, cards in shown.items()} == {
+        "Pictures": ["x"],
+        "Tables": ["x"],
+    }
+    assert shown["Tables"][0].latest.content.startswith(table)
 
 
 TEXTS = ("good", "bad", "so good")

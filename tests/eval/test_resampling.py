@@ -2,13 +2,14 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 from evaluated import Net, Pictures, Tagged, Tagger, measure
 
 from txjax.eval import Evaluation, Predictions
-from txjax.eval.by_example import rows_of
+from txjax.eval.by_example import content, rows_of
 from txjax.eval.comparison import BOOTSTRAP, MCNEMAR, differences, mcnemar, shifted
 from txjax.eval.resampling import RESAMPLES, draws, interval, intervals, resamples
 from txjax.eval.results import means, packed, real_rows, unpacked
@@ -81,9 +82,9 @@ def test_files_of_results():
     assert packed(rows) == packed(rows)
     found = unpacked(packed(rows))
     assert {name: column.tolist() for name, column in found.items()} == {k: v.tolist() for k, v in rows.items()}
-    for content in (b"", packed(rows)[:-30], packed({"id": np.ones(2)}), packed(rows | {"x": np.ones(4)})):
+    for damaged in (b"", packed(rows)[:-30], packed({"id": np.ones(2)}), packed(rows | {"x": np.ones(4)})):
         with pytest.raises(ValueError):
-            unpacked(content)
+            unpacked(damaged)
 
 
 def kept(model, objective, evaluation, **more):
@@ -112,6 +113,15 @@ def test_the_mean_of_tokens_by_text():
     assert scores == pytest.approx(evaluation.rescore(rows), rel=1e-6)
 
 
+def test_examples_of_other_tokens_have_another_content():
+    tokens = np.array([[1, 2, 0, 0], [2, 1, 0, 0], [1, 2, 0, 0]], np.int32)
+    batch = {"id": np.arange(3), "tokens": tokens, "image": np.ones((3, 2), np.float32)}
+    found = content({name: jnp.asarray(x) for name, x in batch.items()})
+    assert found[0] == found[2] != found[1]
+    cut = content({"id": jnp.arange(3), "tokens": jnp.asarray(tokens[:, :2])})
+    assert cut.tolist() == found.tolist()  # in a shorter bucket
+
+
 def test_sums_that_are_not_linear_in_the_weights_have_no_parts():
     real = np.array([True, True, False])
 
@@ -125,10 +135,11 @@ def test_sums_that_are_not_linear_in_the_weights_have_no_parts():
         "c": ([2.0, 3.0, 0.0], [1, 1, 0]),
     }
     parts = {name: Mean(*(np.array(x, np.float32) for x in columns)) for name, columns in each.items()}
-    rows = rows_of([(whole, parts, real)], "loss/")
+    given = np.arange(3)
+    rows = rows_of([(whole, parts, real, given)], "loss/")
     assert set(rows) == {"id", "given", "loss/a", "loss/a_count", "c", "c_count"} and rows["c"].tolist() == [2.0, 3.0]
     whole["loss/d"], parts["loss/d"] = whole["b"], parts["b"]  # without one term the sum of the terms is none
-    assert set(rows_of([(whole, parts, real)], "loss/")) == {"id", "given", "c", "c_count"}
+    assert set(rows_of([(whole, parts, real, given)], "loss/")) == {"id", "given", "c", "c_count"}
 
 
 def test_rows_without_a_weight_are_left_out():
