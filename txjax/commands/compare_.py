@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
         print()
         title = f"{name}: {each['examples']:,} examples of {each['data']} {each['split']}"
         rows = [[metric, *_cells(difference)] for metric, difference in each["metrics"].items()]
-        table(title, ["metric", "A", "B", "B - A", "95% interval", "p", "test"], rows)
+        table(title, ["metric", "A", "B", "B - A [95% interval]", "p", "test"], rows)
         for metric, difference in each["metrics"].items():
             is_real = "is" if difference["distinguishable"] else "is not"
             print(visible(f"{metric}: the difference {is_real} distinguishable from chance at 5%"))
@@ -120,5 +120,5 @@ def _compared(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]
 
 def _cells(found: dict[str, Any]) -> list[str]:
     low, high = found["interval"]
-    values = f"{found['a']:.4f}", f"{found['b']:.4f}", f"{found['difference']:+.4f}"
-    return [*values, f"[{low:+.4f}, {high:+.4f}]", f"{found['p']:.3g}", found["test"]]
+    difference = f"{found['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return [f"{found['a']:.4f}", f"{found['b']:.4f}", difference, f"{found['p']:.3g}", found["test"]]

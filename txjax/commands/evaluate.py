@@ -44,15 +44,15 @@ def run(argv: list[str]) -> int:
         print(json.dumps(plain({"step": found.step, **flat}) | {"data": data, "files": files}))
     else:
         rows = [
-            [name, *sets[name], metric, f"{value:.4f}", *_cell(bounds.get(name, {}).get(metric))]
+            [name, *sets[name], metric, _cell(value, bounds.get(name, {}).get(metric))]
             for name, values in found.scores.items()
             for metric, value in values.items()
         ]
         title = f"step {found.step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
-        table(title, ["evaluation", "data", "split", "metric", "value", "95% interval"], rows)
+        table(title, ["eval", "data", "split", "metric", "value [95% interval]"], rows)
         print("\n".join(map(visible, files)))
     return 0
 
 
-def _cell(bounds: tuple[float, float] | None) -> list[str]:
-    return [f"[{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else ""]
+def _cell(value: float, bounds: tuple[float, float] | None) -> str:
+    return f"{value:.4f} [{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else f"{value:.4f}"

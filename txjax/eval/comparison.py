@@ -9,7 +9,7 @@ from txjax.eval.resampling import Rescore, draws, interval
 from txjax.eval.results import COUNT, Rows
 
 CHANCE = 0.05
-BOOTSTRAP, MCNEMAR = "paired bootstrap", "McNemar, exact"
+BOOTSTRAP, MCNEMAR = "bootstrap", "McNemar"
 
 
 class Difference(NamedTuple):
