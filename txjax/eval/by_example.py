@@ -30,7 +30,8 @@ def by_example(sums: Callable[[Batch], Sums], batch: Batch) -> Parts:
 
     def scaled(factor: jax.Array) -> Sums:
         factors = {key: factor.reshape(-1, *[1] * (x.ndim - 1)) for key, x in weights.items()}
-        return sums(batch | {key: x * factors[key] for key, x in weights.items()})
+        found = sums(batch | {key: x * factors[key] for key, x in weights.items()})
+        return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), found)
 
     whole, pull = jax.vjp(scaled, jnp.ones(size, jnp.float32))
     leaves, tree = jax.tree.flatten(whole)
@@ -68,5 +69,6 @@ def rows_of(found: Iterable[Parts], together: str) -> Rows:
         added = np.array([column.sum(dtype=np.float64), count.sum(dtype=np.float64)])
         if (np.abs(added - sums) <= CLOSE * np.maximum(scale, np.abs(sums))).all():
             rows |= {name: column[chosen], name + COUNT: count[chosen]}
-    whole_names = {name for name in whole[0] if name.startswith(together)}
-    return rows if whole_names <= set(rows) else {k: x for k, x in rows.items() if not k.startswith(together)}
+    if {name for name in whole[0] if name.startswith(together)} <= set(rows):
+        return rows
+    return {name: column for name, column in rows.items() if not name.startswith(together)}
