@@ -201,6 +201,7 @@ def measure(
     variables: Any = HELD,
     folder: Path | None = None,
     mesh: Mesh | None = None,
+    results: dict[str, Any] | None = None,
     **fields: Any,
 ) -> dict[str, float]:
     """The metrics of an evaluator named x, on all devices, after 7 steps."""
@@ -212,7 +213,8 @@ def measure(
     )
     with sharding.use_mesh(mesh or Mesh()) as built:
         placed = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
-        run = evaluator(experiment, sharding.batch_sharding(built, mesh or Mesh()), folder=folder)
+        over = sharding.batch_sharding(built, mesh or Mesh())
+        run = evaluator(experiment, over, folder=folder, results=results)
         with jax.transfer_guard("disallow"):  # as the train loop does
             return run("x", placed, 7)
 

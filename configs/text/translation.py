@@ -39,7 +39,7 @@ def get_config() -> Experiment:
         evals={
             "valid": Evaluation(Pairs(split="validation", **texts), every_steps=250),
             "valid_texts": GeneratedTexts(Pairs(split="validation", **texts), search=beam, every_steps=1000, count=20),
-            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps, bootstrap=1000),
+            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps),
         },
         optimizer=AdamW(
             peak_lr=0.5 * (width * warmup) ** -0.5,

@@ -48,7 +48,7 @@ def get_config(style: str = "bahdanau") -> Experiment:
         data=Pairs(name, "train", **texts, buckets=((16, 16), (24, 24), (32, 32)), sort_batches=16),
         evals={
             "valid": Evaluation(Pairs(split="validation", **texts), every_steps=250),
-            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps, bootstrap=1000),
+            "test": GeneratedTexts(Pairs(split="test", **texts), search=beam, every_steps=num_steps),
         },
         optimizer=AdamW(peak_lr=3e-3, b2=0.98, weight_decay=0.0, clip=1.0, schedule=Cosine(warmup_steps=100)),
         checkpoint=Checkpoints(every_steps=500, keep=2),

@@ -182,7 +182,8 @@ def test_equal_evaluators_share_a_program_and_no_others_do(kind):
 
 @pytest.mark.parametrize("kind", kinds())
 def test_contract(kind, tmp_path):
-    """Scores are finite numbers that neither batches, nor hosts' devices, nor an earlier evaluation change."""
+    """Scores are finite numbers that neither batches, nor hosts' devices, nor an earlier evaluation change; the results
+    of the examples give them again."""
     for name in RUNS:
         if not suits(kind, name):
             continue
@@ -196,7 +197,13 @@ def test_contract(kind, tmp_path):
             evaluation = build(kind, name, **limit | fields)
             folder = tmp_path / str(i)
             mesh = Mesh(data=2, fsdp=4) if i else None
-            scores = measure(run.model, run.objective, evaluation, variables_of(name), folder, mesh, data=run.data)
+            results: dict[str, Any] | None = {} if i else None
+            fixed = evaluation, variables_of(name), folder, mesh, results
+            scores = measure(run.model, run.objective, *fixed, data=run.data)
+            if results:
+                again = evaluation.rescore(results["x"])
+                assert again == pytest.approx({name: scores[name] for name in again}, rel=1e-5)
+                assert len({*results["x"]["id"].tolist()}) == len(results["x"]["id"])
             assert all(type(value) is float and math.isfinite(value) for value in scores.values())
             files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
             assert scores or files

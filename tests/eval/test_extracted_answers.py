@@ -9,7 +9,8 @@ from evaluated import HELD, measure
 
 from txjax.data import Answers, Bytes, records
 from txjax.eval import ExtractedAnswers
-from txjax.eval.extracted_answers import best_in_context, normalised, scores
+from txjax.eval.extracted_answers import best_in_context, judge, normalised
+from txjax.eval.results import means
 from txjax.objectives import Spans
 from txjax.types import UserError
 
@@ -80,10 +81,10 @@ def test_the_best_span_is_the_best_of_all_pairs_in_the_context():
 
 def test_the_rules_of_the_official_script():
     assert normalised("The  Cat, an (old) one.") == "cat old one"
-    assert scores([("the cat sat", ["a cat", "A cat sat."])]) == {"exact_match": 1.0, "f1": 1.0}
-    one = scores([("cat sat sat", ["cat sat mat mat"])])
+    assert means(judge([("the cat sat", ["a cat", "A cat sat."])])) == {"exact_match": 1.0, "f1": 1.0}
+    one = means(judge([("cat sat sat", ["cat sat mat mat"])]))
     assert one == {"exact_match": 0.0, "f1": pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))}
-    assert scores([("", []), ("cat", []), ("", ["cat"])]) == {
+    assert means(judge([("", []), ("cat", []), ("", ["cat"])])) == {
         "exact_match": pytest.approx(1 / 3),
         "f1": pytest.approx(1 / 3),
     }

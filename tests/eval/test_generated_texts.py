@@ -51,9 +51,8 @@ def pairs(tmp_path_factory):
 def test_the_metrics_are_sacrebleus_for_the_raw_texts(pairs, search, devices, tmp_path):
     assert jax.device_count() == devices
     metrics = ("bleu", "chrf", "ter", "exact_match")
-    evaluation = GeneratedTexts(pairs, metrics=metrics, search=search, bootstrap=20, count=2)
+    evaluation = GeneratedTexts(pairs, metrics=metrics, search=search, count=2)
     scores = measure(Copier(), NextToken(), evaluation, folder=tmp_path)
-    intervals = {name: scores.pop(name) for name in ("bleu_ci", "chrf_ci", "ter_ci")}
     same = np.mean([text == copy for text, copy in zip(TEXTS, COPIES, strict=True)])
     assert 0 < same < 1
     assert scores == {
@@ -63,8 +62,7 @@ def test_the_metrics_are_sacrebleus_for_the_raw_texts(pairs, search, devices, tm
         "exact_match": pytest.approx(same),
     }
     metric = sacrebleu.metrics.BLEU()
-    wanted = metric.corpus_score(COPIES, [TEXTS], n_bootstrap=20)
-    assert intervals["bleu_ci"] == wanted._ci > 0 and min(intervals.values()) > 0
+    wanted = metric.corpus_score(COPIES, [TEXTS])
     head, *written = (tmp_path / "samples" / "x" / "7.txt").read_text().split("\n\n")
     assert head.splitlines()[0] == wanted.format(signature=str(metric.get_signature()))
     assert [line.split("|")[0] for line in head.splitlines()[1:3]] == ["chrF2", "TER"]

@@ -1,6 +1,7 @@
 """Metrics of all predictions equal scikit-learn's and scipy's, without padding."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -48,6 +49,27 @@ def test_metrics_of_two_classes_by_their_formulas():
     assert scores["matthews"] == pytest.approx((tp * tn - fp * fn) / below, rel=1e-12)
 
 
+@pytest.mark.parametrize("classes", [1, 2, 5, 40])
+def test_metrics_of_classes_that_may_be_missing(classes):
+    """Some classes have no example, and some are never predicted."""
+    rng = np.random.default_rng(classes)
+    ours, theirs = [], []
+    for count in (1, 2, 3, 20):
+        answers, predicted = rng.integers(0, classes, (2, count))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # scikit-learn's, of a single class
+            theirs += [
+                sklearn.metrics.accuracy_score(answers, predicted),
+                sklearn.metrics.f1_score(answers, predicted, average="macro", zero_division=0.0),
+                sklearn.metrics.matthews_corrcoef(answers, predicted),
+            ]
+        ours += [CLASSES[name](answers, predicted) for name in ("accuracy", "f1_macro", "matthews")]
+        if classes == 2:
+            theirs.append(sklearn.metrics.f1_score(answers, predicted, zero_division=0.0))
+            ours.append(CLASSES["f1"](answers, predicted))
+    assert ours == pytest.approx(theirs, rel=1e-12)
+
+
 def test_metrics_of_numbers():
     scores = measure(Net(1), ToNumber(), Predictions(data=Pictures(classes=None), metrics=GLUE["stsb"]))
     real = LABELS >= 0
@@ -60,7 +82,8 @@ def test_metrics_of_numbers():
 def test_a_constant_prediction_has_no_correlation():
     same, answers = np.ones(5, np.float32), np.arange(5, dtype=np.float32)
     assert [NUMBERS[name](answers, same) for name in ("pearson", "spearman")] == [0.0, 0.0]
-    assert CLASSES["matthews"](answers % 2, same) == CLASSES["f1"](answers * 0, same * 0) == 0.0
+    classes = np.arange(5)
+    assert CLASSES["matthews"](classes % 2, classes * 0) == CLASSES["f1"](classes * 0, classes * 0) == 0.0
 
 
 def test_glue_metrics_are_known():

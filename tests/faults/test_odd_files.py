@@ -35,12 +35,14 @@ def commands(run, config) -> dict[str, list[str]]:
         "checkpoint": ["checkpoint", "list", f"--workdir={run}"],
         "report": ["report", str(run)],
         "diff": ["diff", str(run), str(run.parent / "other")],
+        "compare": ["compare", str(run), str(run.parent / "other")],
         "scaling": ["scaling", "fit", f"--data={run}"],
     }
 
 
 READERS = [
-    ("config.json", name) for name in ("train", "evaluate", "generate", "export", "checkpoint", "report", "diff")
+    ("config.json", name)
+    for name in ("train", "evaluate", "generate", "export", "checkpoint", "report", "diff", "compare")
 ] + [("manifest.json", name) for name in ("train", "report", "diff")]
 
 

@@ -41,7 +41,7 @@ def test_from_the_loop_to_the_report(tmp_path, capsys):
     capsys.readouterr()
     assert main(["evaluate", f"--workdir={folder}", "--json", "--trust=evaluated"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    assert scores["files"] == [str(folder / "samples" / "written" / "3.txt")]
+    assert scores["files"] == [str(folder / name) for name in ("examples/valid/3.npz", "samples/written/3.txt")]
     for name in ("loss", "perplexity", "bits_per_byte"):
         assert scores[f"eval/valid/{name}"] == pytest.approx(rows[2][f"eval/valid/{name}"], rel=1e-6)
     assert (folder / "samples" / "written" / "3.txt").read_text() == texts["3"]

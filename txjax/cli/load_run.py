@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from txjax.train.state import Layout
 
 
+STEP = "last (default), best or a number"
+
+
 class Opened(NamedTuple):
     """A run's model and its variables.
 
@@ -34,7 +37,7 @@ def parser(command: str, summary: str) -> Parser:
     """Returns a parser with the flags for a run and a step."""
     made = Parser(command, summary)
     made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
-    made.add_argument("--step", default="last", help="last (default), best or a number")
+    made.add_argument("--step", default="last", help=STEP)
     made.add_trust()
     made.add_argument("--json", action="store_true", help="print JSON")
     return made

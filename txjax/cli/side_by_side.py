@@ -49,6 +49,8 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
     from txjax.types import TrainState, flat_paths
 
     yield Side(flags.workdir, found.variables, found.step)
+    if not getattr(flags, "adapters", []):
+        return
     first = Store(flags.workdir, read_checkpoints(flags.workdir))
     weights = split(found.layout.abstract)["weights"]
     paths = flat_paths(weights["frozen"]).keys()

@@ -4,7 +4,9 @@ import json
 import sys
 
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
-from txjax.cli.load_run import opened, parser, read
+from txjax.cli.load_run import parser, read
+from txjax.cli.scoring import scored
+from txjax.cli.side_by_side import add_adapters
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm-evaluation-harness"
 
@@ -12,6 +14,7 @@ SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm
 def run(argv: list[str]) -> int:
     flag_parser = parser("evaluate", __doc__)
     add_harness_flags(flag_parser)
+    add_adapters(flag_parser)
     flag_parser.add_processes()
     flags = flag_parser.parse_args(argv)
 
@@ -21,7 +24,6 @@ def run(argv: list[str]) -> int:
     from txjax.data.following import differences, names_and_splits
     from txjax.log import plain
     from txjax.log.terminal_table import table
-    from txjax.train.run_eval import evaluator
     from txjax.types import UserError
     from txjax.visible import visible
 
@@ -29,29 +31,38 @@ def run(argv: list[str]) -> int:
     experiment = with_tasks(read(flags), flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
-    with opened(flags, experiment) as found:
-        evaluate = evaluator(experiment, found.layout.batch, folder=flags.workdir)
-        scores = {name: evaluate(name, found.variables, found.step) for name in experiment.evals}
+    found = scored(flags, experiment, experiment.evals)
     if not distributed.is_primary():
         return 0
     sets = {name: names_and_splits(each.data) for name, each in experiment.evals.items()}
     for name, each in experiment.evals.items():
         for difference in differences(each.data, each.trained_on(experiment.data)):
             print(f"{name} reads {difference}", file=sys.stderr)
-    files = sorted(str(path) for path in flags.workdir.glob(f"*/*/{found.step}.*") if path.parent.name in scores)
-    title = f"step {found.step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
+    bounds = [side.intervals(experiment) for side in found]
+    title = f"step {found[0].step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
+    columns = [str(side.workdir) for side in found] if flags.adapters else ["value [95% interval]"]
+
+    def cells(name: str, metric: str) -> list[str]:
+        sides = zip(found, bounds, strict=True)
+        return [_cell(side.scores[name][metric], own.get(name, {}).get(metric)) for side, own in sides]
+
     if flags.json:
-        flat = {f"eval/{name}/{k}": v for name, values in scores.items() for k, v in values.items()}
         data = {name: {"name": data, "split": split} for name, (data, split) in sets.items()}
-        print(json.dumps(plain({"step": found.step, **flat}) | {"data": data, "files": files}))
+        for side, own in zip(found, bounds, strict=True):
+            flat = {f"eval/{name}/{k}": v for name, values in side.scores.items() for k, v in values.items()}
+            flat |= {f"eval/{name}/{k}_ci": list(v) for name, values in own.items() for k, v in values.items()}
+            run = {"run": str(side.workdir)} if flags.adapters else {}
+            print(json.dumps(plain({**run, "step": side.step, **flat}) | {"data": data, "files": side.files()}))
     elif flags.tasks:
-        table(title, COLUMNS, task_rows(scores[NAME]))
+        for side in found:
+            table(f"{side.workdir}, {title}" if flags.adapters else title, COLUMNS, task_rows(side.scores[NAME]))
     else:
-        rows = [
-            [name, *sets[name], metric, f"{value:.4f}"]
-            for name, values in scores.items()
-            for metric, value in values.items()
-        ]
-        table(title, ["evaluation", "data", "split", "metric", "value"], rows)
-        print("\n".join(map(visible, files)))
+        scores = [(name, metric) for name, values in found[0].scores.items() for metric in values]
+        rows = [[name, *sets[name], metric, *cells(name, metric)] for name, metric in scores]
+        table(title, ["eval", "data", "split", "metric", *columns], rows)
+        print("\n".join(visible(file) for side in found for file in side.files()))
     return 0
+
+
+def _cell(value: float, bounds: tuple[float, float] | None) -> str:
+    return f"{value:.4f} [{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else f"{value:.4f}"

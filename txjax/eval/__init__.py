@@ -3,6 +3,8 @@
 from txjax.eval.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.attention_maps import attention_maps
 from txjax.eval.average_precision import AveragePrecision
+from txjax.eval.calibration import Calibration
+from txjax.eval.class_report import ClassReport
 from txjax.eval.class_samples import ClassSamples
 from txjax.eval.clicked_masks import ClickedMasks
 from txjax.eval.codebook_usage import CodebookUsage
@@ -27,6 +29,8 @@ from txjax.eval.samples import Samples
 __all__ = [
     "GLUE",
     "AveragePrecision",
+    "Calibration",
+    "ClassReport",
     "DetectedObjects",
     "ClassSamples",
     "CodebookUsage",

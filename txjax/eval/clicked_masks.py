@@ -10,13 +10,13 @@ from jaxtyping import Array, Bool, Float
 
 from txjax.data import Dataset
 from txjax.data.point_labels import NO_POINT
-from txjax.eval.evaluation import add, mean_of
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
 from txjax.eval.pictures import grid
+from txjax.eval.results import COUNT, GIVEN, real_rows
 from txjax.objectives import Objective
 from txjax.objectives.clicks import Answers, Points, central_click, interact
 from txjax.objectives.mask_losses import mask_iou
-from txjax.types import Batch, Mean, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, UserError, config_field
 
 # Colours of an image's objects in turn, of clicks on an object, and of clicks off it.
 OBJECTS = ((0.90, 0.62, 0.00), (0.34, 0.71, 0.91), (0.80, 0.47, 0.65), (0.94, 0.89, 0.26))
@@ -58,12 +58,14 @@ class ClickedMasks(Evaluator):
             size = batch["masks"].shape
             return [jax.image.resize(mask, size, "linear") > 0 for mask in found.masks()], found.points
 
-        def measure(variables: PyTree, batch: Batch) -> dict[str, Mean]:
+        def measure(variables: PyTree, batch: Batch) -> PyTree:
             real = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
             weights = real * batch["weights"][:, None]
             masks, _ = answered(variables, batch)
-            ious = (mask_iou(mask, batch["masks"] > 0) for mask in masks)
-            return {f"iou_{i}": Mean.of(iou, weights) for i, iou in enumerate(ious, 1)}
+            ious = [mask_iou(mask, batch["masks"] > 0) for mask in masks]
+            found = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
+            counts = {name + COUNT: weights.sum(1) for name in found}
+            return {GIVEN: real.sum(1), "weights": batch["weights"], **found, **counts}
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
             masks, clicks = answered(variables, batch)
@@ -78,8 +80,9 @@ class ClickedMasks(Evaluator):
             found = list(context.over(painted, variables, context.source, batches))
             count = min(self.count, len(context.source))
             self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found))
-            sums = add(context.over(measured, variables, context.source, self.max_batches))
-            return {name: mean_of(mean) for name, mean in sums.items()}
+            rows = real_rows(context.over(measured, variables, context.source, self.max_batches))
+            context.keep(rows)
+            return self.rescore(rows)
 
         return evaluate
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.results import GIVEN, ID, Rows
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, require
 
-SCORES = ("precision", "recall", "f1")
+COUNTS = ("actual", "predicted", "right")  # entities of a text
 OUTSIDE = "O"
 
 
@@ -54,21 +55,26 @@ class Entities(Evaluator):
         program = context.program(predictions, len(names))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            texts: tuple[list[list[str]], list[list[str]]] = [], []
-            batches = context.over(program, variables, context.source, self.max_batches, ("targets",))
-            for answers, predicted, weights in batches:
-                for row, real in enumerate(weights > 0):
-                    if real.any():
-                        for found, of in zip(texts, (answers, predicted), strict=True):
-                            found.append(names[of[row][real]].tolist())
-            return scores(*texts)
+            found = context.over(program, variables, context.source, self.max_batches, ("targets",))
+            answers, predicted, weights = (np.concatenate(column) for column in zip(*found, strict=True))
+            ids = np.flatnonzero((weights > 0).any(1))
+            tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]
+            counts = np.array([counted(*pair) for pair in tags]).reshape(-1, 3).T
+            rows = {ID: ids, GIVEN: counts[0], **dict(zip(COUNTS, counts, strict=True))}
+            context.keep(rows)
+            return self.rescore(rows)
 
         return evaluate
 
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        actual, predicted, right = (float(rows[name].sum()) for name in COUNTS)
+        precision, recall = right / max(predicted, 1), right / max(actual, 1)
+        return {"precision": precision, "recall": recall, "f1": 2 * right / max(actual + predicted, 1)}
 
-def scores(answers: list[list[str]], predictions: list[list[str]]) -> dict[str, float]:
-    """The scores of the tags of some texts."""
-    import seqeval.metrics  # an extra
 
-    found = {name: getattr(seqeval.metrics, f"{name}_score") for name in SCORES}
-    return {name: float(score(answers, predictions, zero_division=0)) for name, score in found.items()}
+def counted(answers: list[str], predictions: list[str]) -> tuple[int, int, int]:
+    """How many entities the tags of a text have, how many are predicted, and how many of these are right."""
+    from seqeval.metrics.sequence_labeling import get_entities  # an extra
+
+    actual, predicted = set(get_entities(answers)), set(get_entities(predictions))
+    return len(actual), len(predicted), len(actual & predicted)

@@ -1,18 +1,22 @@
 """The mean of an objective over a data set; exact with padding, because sums and counts are divided only at the end."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 from txjax.data import Dataset
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
+from txjax.eval.by_example import Parts, by_example, rows_of
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program, check_shapes
+from txjax.eval.results import Rows
 from txjax.objectives import Objective
 from txjax.types import Batch, Mean, PyTree
 
 Sums = tuple[dict[str, Mean], dict[str, Mean]]
+
+TERM = "loss/"  # before the name of a term
 
 
 @dataclasses.dataclass
@@ -37,12 +41,40 @@ class Evaluation(Evaluator):
 
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
-        sums = context.program(sums_of(context.model, objective, context.seed))
+        sums = sums_of(context.model, objective, context.seed)
+
+        def parts(variables: PyTree, batch: Batch) -> Parts:
+            return by_example(lambda batch: named(sums(variables, batch)), batch)
+
+        summed, parted = context.program(sums), context.program(parts)
+
+        def over(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.over(program, variables, context.source, self.max_batches, objective.required_keys)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            return means(context.over(sums, variables, context.source, self.max_batches, objective.required_keys))
+            if context.results is None:
+                return means(over(summed, variables))
+            found = list(over(parted, variables))
+            context.keep(rows_of(found, TERM))
+            return scores({name: mean_of(mean) for name, mean in add(whole for whole, *_ in found).items()})
 
         return evaluate
+
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        return scores(super().rescore(rows))
+
+
+def named(sums: Sums) -> dict[str, Mean]:
+    """The terms of the loss and the metrics in one dict."""
+    losses, metrics = sums
+    return {f"{TERM}{name}": mean for name, mean in losses.items()} | metrics
+
+
+def scores(found: dict[str, float]) -> dict[str, float]:
+    """The scores from the means of what is `named`."""
+    terms = {name.removeprefix(TERM): x for name, x in found.items() if name.startswith(TERM)}
+    metrics = {name: x for name, x in found.items() if not name.startswith(TERM)}
+    return ({"loss": sum(terms.values())} if terms else {}) | metrics | (terms if len(terms) > 1 else {})
 
 
 def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Batch], Sums]:
@@ -57,8 +89,7 @@ def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Ba
 
 def means(sums: Iterable[Sums]) -> dict[str, float]:
     """The scores over all batches, summed in float64: a float32 count is exact only up to 2^24 tokens."""
-    losses, metrics = ({k: mean_of(m) for k, m in part.items()} for part in add(sums))
-    return {"loss": sum(losses.values()), **metrics} | (losses if len(losses) > 1 else {})
+    return scores({name: mean_of(mean) for name, mean in named(add(sums)).items()})
 
 
 def add(trees: Iterable[PyTree]) -> PyTree:

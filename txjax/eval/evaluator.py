@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.data.limits import for_task
+from txjax.eval.results import GIVEN, ID, Rows, means
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
@@ -73,6 +74,7 @@ class Context:
       sharding: the sharding of a batch's arrays.
       folder: the workdir, for pictures and texts. If None, none are written.
       programs: the cache of `program`, shared by runs that are equal in model, objective, seed and training data.
+      results: where `keep` puts the results of each example, by the evaluator's name. If None, they aren't wanted.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Context:
     sharding: NamedSharding
     folder: Path | None = None
     programs: Programs = dataclasses.field(default_factory=dict)
+    results: dict[str, Rows] | None = None
 
     @property
     def whole(self) -> NamedSharding:
@@ -142,16 +145,34 @@ class Context:
         with jax.transfer_guard_host_to_device("allow"):
             return jax.tree.map(lambda x: jax.make_array_from_process_local_data(self.whole, x, x.shape), arrays)
 
+    def keep(self, rows: Rows) -> None:
+        """Keeps the results of each example, if they are wanted: `Evaluator.rescore` gives the scores of any of them.
+
+        Args:
+          rows: columns [N ...], by name: `id`, `given`, and others (`eval.results`).
+        """
+        assert {ID, GIVEN} <= set(rows) and len({len(column) for column in rows.values()}) == 1
+        if self.results is not None:
+            self.results[self.name] = rows
+
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; only host 0 writes.
 
         If a link leads out of the workdir, warns and writes nothing.
         """
-        if self.folder is None or not distributed.is_primary():
-            return
-        path = self.folder / kind / self.name / f"{step}.{ending}"
+        if self.folder is not None:
+            write_made(self.folder, f"{kind}/{self.name}/{step}.{ending}", content)
+
+
+def write_made(folder: Path, name: str, content: bytes) -> None:
+    """Writes a file that an evaluation made into a workdir; only host 0 writes.
+
+    If a link leads out of the workdir, or the disk fails, warns and writes nothing.
+    """
+    path = folder / name
+    if distributed.is_primary():
         with dispensable(path):
-            if leaves(path.parent, self.folder):
+            if leaves(path.parent, folder):
                 raise OSError("a link leads out of the workdir")
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_bytes(path, content)
@@ -211,3 +232,10 @@ class Evaluator:
         It runs on all hosts, with equal results; only host 0 writes files.
         """
         raise NotImplementedError
+
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        """The scores of results that `start` kept, or of some of their rows, drawn again: by default, means.
+
+        Scores that it doesn't give have no interval.
+        """
+        return means(rows)

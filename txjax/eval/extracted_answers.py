@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Answers, Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.results import GIVEN, ID, digests
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, config_field
 
@@ -78,7 +79,9 @@ class ExtractedAnswers(Evaluator):
                 limit = np.inf if self.null_threshold is None else self.null_threshold
                 without = score == -np.inf or null[record] - score > limit
                 pairs.append(("" if without else question.span(int(first), int(last)), question.answers))
-            return scores(pairs)
+            rows = {ID: np.array([*best]), GIVEN: digests([answers for _, answers in pairs]), **judge(pairs)}
+            context.keep(rows)
+            return self.rescore(rows)
 
         return evaluate
 
@@ -103,11 +106,13 @@ def best_in_context(
     return span.astype(jnp.int32), sums.max(-1)
 
 
-def scores(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, float]:
-    """The means over questions, of an output and the right answers each; no right answers mean "no answer"."""
-    found = [[_best(measure, output, answers) for measure in (_exact, _f1)] for output, answers in pairs]
-    exact, f1 = np.mean(found, axis=0).tolist()
-    return {"exact_match": exact, "f1": f1}
+def judge(pairs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Float[np.ndarray, "N"]]:
+    """The scores of each question, of an output and the right answers each; no right answers mean "no answer"."""
+    measures = {"exact_match": _exact, "f1": _f1}
+    return {
+        name: np.array([_best(measure, output, answers) for output, answers in pairs])
+        for name, measure in measures.items()
+    }
 
 
 def normalised(text: str) -> str:

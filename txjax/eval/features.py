@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from txjax.data import Dataset, Source
 from txjax.data.dataset import Example
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.results import GIVEN, Rows, real_rows
 from txjax.objectives import Objective, missing_keys
 from txjax.types import Batch, PyTree, UserError, config_field, flat_paths, spec
 
@@ -119,23 +120,21 @@ class Frozen(Evaluator):
             references = Spread(references, self.max_train)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            return self.score(context, variables, *self.rows(context, variables, references))
+            known = self.rows(context, variables, references)
+            return self.score(context, variables, known["features"], known[GIVEN])
 
         return evaluate
 
-    def rows(
-        self, context: Context, variables: PyTree, source: Source, max_batches: int | None = None
-    ) -> tuple[Float[np.ndarray, "N D"], Int[np.ndarray, "N"]]:
-        """The features and the labels of a source's examples."""
+    def rows(self, context: Context, variables: PyTree, source: Source, max_batches: int | None = None) -> Rows:
+        """The `features` [N D] of a source's examples; their labels are what is `given`."""
         model, objective = context.model, context.objective
 
         def features(variables: PyTree, batch: Batch) -> PyTree:
-            return features_of(model, variables, objective.inputs(batch)), batch["label"], batch["weights"]
+            found = features_of(model, variables, objective.inputs(batch))
+            return {GIVEN: batch["label"], "features": found, "weights": batch["weights"]}
 
         program = context.program(features)
-        found = list(context.over(program, variables, source, max_batches))
-        x, labels, weights = (np.concatenate(column) for column in zip(*found, strict=True))
-        return x[weights > 0], labels[weights > 0]
+        return real_rows(context.over(program, variables, source, max_batches))
 
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen
+from txjax.eval.results import GIVEN, ID
 from txjax.eval.ridge import POWERS_OF_TWO, ridge
 from txjax.objectives import Objective
 from txjax.types import PyTree, UserError, require
@@ -46,15 +47,17 @@ class FewShot(Frozen):
     def score(
         self, context: Context, variables: PyTree, features: Float[np.ndarray, "N D"], labels: Int[np.ndarray, "N"]
     ) -> dict[str, float]:
-        tested, answers = self.rows(context, variables, context.source, self.max_batches)
-        features, tested = features.astype(np.float64), tested.astype(np.float64)
+        test = self.rows(context, variables, context.source, self.max_batches)
+        features, tested = features.astype(np.float64), test["features"].astype(np.float64)
         classes = int(labels.max()) + 1
-        found: dict[str, list[float]] = {f"accuracy_{count}": [] for count in self.shots}
+        found: dict[str, list[np.ndarray]] = {f"accuracy_{count}": [] for count in self.shots}
         for seed in self.seeds:
             for count, chosen in zip(self.shots, draws(labels, self.shots, seed), strict=True):
                 guesses = ridge(features[chosen], labels[chosen], classes, self.penalties).predict(tested).argmax(-1)
-                found[f"accuracy_{count}"].append(float((guesses == answers).mean()))
-        return {name: float(np.mean(each)) for name, each in found.items()}
+                found[f"accuracy_{count}"].append(guesses == test[GIVEN])
+        rows = {ID: test[ID], GIVEN: test[GIVEN]} | {name: np.mean(each, axis=0) for name, each in found.items()}
+        context.keep(rows)
+        return self.rescore(rows)
 
 
 def draws(labels: Int[np.ndarray, "N"], shots: tuple[int, ...], seed: int) -> Iterator[Int[np.ndarray, "..."]]:

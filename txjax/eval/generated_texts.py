@@ -12,7 +12,8 @@ import numpy as np
 from txjax.data import Dataset, Pairs
 from txjax.decoding import Beam, Search, generator_for, until
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.eval.text_metrics import check_metrics, compare
+from txjax.eval.results import GIVEN, ID, Rows, digests
+from txjax.eval.text_metrics import check_metrics, compare, rescored, statistics
 from txjax.objectives import NextToken, Objective
 from txjax.sharding import constrain
 from txjax.types import Batch, PyTree, UserError, config_field
@@ -30,21 +31,18 @@ class GeneratedTexts(Evaluator):
 
     Writes the texts below sacrebleu's signatures, in `samples/NAME/STEP.txt` of the workdir and in the report.
 
-    Scores: each of the metrics; with `bootstrap` also `bleu_ci` and so on.
+    Scores: each of the metrics.
 
     Attributes:
       data: `Pairs`; their buckets cut the sources. One program is compiled for each length of these.
       metrics: `bleu`, `chrf` and `ter` of sacrebleu, from 0 to 100; `exact_match`, the share of texts that equal their
         target; `matthews` of texts that are classes, `pearson` and `spearman` of numbers.
       search: how tokens are chosen. If its `end` is None, it is the end token of `data`.
-      bootstrap: resamplings of the pairs for 95% intervals (Koehn 2004): `bleu_ci` is half the width of `bleu`'s. If
-        None, there are no intervals.
       count: the number of texts in the file. If None, all.
     """
 
     metrics: tuple[str, ...] = ("bleu", "chrf")
     search: Search = config_field(factory=Beam)
-    bootstrap: int | None = config_field(None, at_least=2)
     count: int | None = config_field(None, at_least=1)
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
@@ -86,11 +84,18 @@ class GeneratedTexts(Evaluator):
                 ids += numbers[real].tolist()
                 outputs += [tokenizer.decode(until(row, end)) for row in tokens[real]]
             pairs = source.texts(np.array(ids))  # type: ignore[attr-defined]
-            scores, lines = compare(outputs, [target for _, target in pairs], self.metrics, self.bootstrap)
+            targets = [target for _, target in pairs]
+            scores, lines = compare(outputs, targets, self.metrics)
+            if context.results is not None:
+                rows = statistics(outputs, targets, self.metrics)
+                context.keep({ID: np.array(ids), GIVEN: digests(targets), **rows})
             context.write("samples", step, "txt", listed(lines, pairs, outputs, self.count).encode())
             return scores
 
         return evaluate
+
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        return rescored(rows, self.metrics)
 
     def _pairs(self) -> Pairs:
         if not isinstance(self.data, Pairs):

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen
+from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective
 from txjax.types import PyTree, config_field, require
 
@@ -43,4 +44,6 @@ class LinearProbe(Frozen):
         probe = make_pipeline(StandardScaler(), LogisticRegression(C=1 / self.penalty, max_iter=self.max_iterations))
         probe.fit(features, labels)
         test = self.rows(context, variables, context.source, self.max_batches)
-        return {"accuracy": float(probe.score(*test)), "train_accuracy": float(probe.score(features, labels))}
+        rows = {ID: test[ID], GIVEN: test[GIVEN], "accuracy": probe.predict(test["features"]) == test[GIVEN]}
+        context.keep(rows)
+        return self.rescore(rows) | {"train_accuracy": float(probe.score(features, labels))}

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.eval.evaluator import Context
 from txjax.eval.features import Frozen, features_of
+from txjax.eval.results import GIVEN, real_rows
 from txjax.types import Batch, PyTree, config_field
 
 
@@ -39,13 +40,14 @@ class NearestNeighbours(Frozen):
             variables, (references, known) = inputs
             x = features_of(model, variables, objective.inputs(batch))
             strength = votes(x, references, known, classes, k, self.temperature)
-            return strength.argmax(-1) == batch["label"], batch["weights"]
+            right = strength.argmax(-1) == batch["label"]
+            return {GIVEN: batch["label"], "accuracy": right, "weights": batch["weights"]}
 
         program = context.program(correct, classes, k)
         inputs = (variables, context.put((features, labels)))
-        rows = list(context.over(program, inputs, context.source, self.max_batches))
-        right, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
-        return {"accuracy": float(right[weights > 0].mean())}
+        rows = real_rows(context.over(program, inputs, context.source, self.max_batches))
+        context.keep(rows)
+        return self.rescore(rows)
 
 
 def votes(

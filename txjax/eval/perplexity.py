@@ -2,16 +2,23 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from txjax.data import Dataset
-from txjax.eval.evaluation import add, mean_of
-from txjax.eval.evaluator import Context, Evaluate, Evaluator, check_shapes
+from txjax.eval.by_example import by_example, rows_of
+from txjax.eval.evaluation import add
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program, check_shapes
+from txjax.eval.results import COUNT, ID, Rows
 from txjax.objectives import NextToken, Objective
-from txjax.types import Batch, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, PyTree, UserError, config_field
+
+NATS, BYTES = "nats", "bytes"
+COLUMNS = NATS, NATS + COUNT, BYTES
 
 
 @dataclasses.dataclass
@@ -42,23 +49,53 @@ class Perplexity(Evaluator):
         model, objective = context.model, self.objective
         sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]
 
-        def sums(variables: PyTree, batch: Batch) -> PyTree:
+        def nats(variables: PyTree, batch: Batch) -> Mean:
             seen = objective(model, variables, batch, jax.random.key(context.seed), train=False)
-            if sizes is None:
-                return seen.losses, None
-            return seen.losses, jnp.where(batch["weights"] > 0, jnp.asarray(sizes)[batch["targets"]], 0).sum()
+            (found,) = seen.losses.values()
+            return found
 
-        program = context.program(sums)
+        def bytes_of(batch: Batch) -> jax.Array | None:
+            if sizes is None:
+                return None
+            return jnp.where(batch["weights"] > 0, jnp.asarray(sizes)[batch["targets"]], 0).sum(1)
+
+        def sums(variables: PyTree, batch: Batch) -> PyTree:
+            size = bytes_of(batch)
+            return nats(variables, batch), None if size is None else size.sum()
+
+        def parts(variables: PyTree, batch: Batch) -> PyTree:
+            return by_example(lambda batch: {NATS: nats(variables, batch)}, batch), bytes_of(batch)
+
+        summed, parted = context.program(sums), context.program(parts)
+
+        def over(program: Program, variables: PyTree) -> Iterator[Any]:
+            return context.over(program, variables, context.source, self.max_batches)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            losses, size = add(context.over(program, variables, context.source, self.max_batches))
-            (nats,) = losses.values()
-            scores = {"loss": mean_of(nats), "perplexity": _exp(mean_of(nats))}
-            return (
-                scores if size is None else scores | {"bits_per_byte": float(nats.total / math.log(2) / max(size, 1))}
-            )
+            if context.results is None:
+                mean, size = add(over(summed, variables))
+                return scores(float(mean.total), float(mean.count), None if size is None else float(size))
+            found, lengths = zip(*over(parted, variables), strict=True)
+            rows = rows_of(found, NATS)
+            if sizes is not None:
+                rows[BYTES] = np.concatenate(lengths)[rows[ID]]
+            context.keep(rows)
+            mean = add(whole for whole, *_ in found)[NATS]
+            size = None if sizes is None else sum(float(each.sum()) for each in lengths)
+            return scores(float(mean.total), float(mean.count), size)
 
         return evaluate
+
+    def rescore(self, rows: Rows) -> dict[str, float]:
+        sums = {name: float(rows[name].sum(dtype=np.float64)) for name in COLUMNS if name in rows}
+        return scores(sums[NATS], sums[NATS + COUNT], sums.get(BYTES)) if NATS in sums else {}
+
+
+def scores(nats: float, count: float, size: float | None) -> dict[str, float]:
+    """The scores of so many nats, of targets, and of bytes, if they are known."""
+    loss = nats / count if count else 0.0
+    found = {"loss": loss, "perplexity": _exp(loss)}
+    return found if size is None else found | {"bits_per_byte": nats / math.log(2) / max(size, 1)}
 
 
 def _exp(nats: float) -> float:

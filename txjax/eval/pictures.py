@@ -1,8 +1,9 @@
-"""Grids of images as PNG."""
+"""Grids of images, and plots, as PNG."""
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -40,10 +41,43 @@ def check_images(data: Dataset) -> None:
         raise UserError("eval.data", "images with `mean` and `std`", type(data).__name__)
 
 
-def pixels(data: Dataset, images: Float[np.ndarray, "N H W C"]) -> Float[np.ndarray, "N H W C"]:
+def can_show(data: Dataset) -> bool:
+    """Whether `check_images` lets them pass."""
+    try:
+        check_images(data)
+    except UserError:
+        return False
+    return True
+
+
+def pixels(data: Dataset, images: Float[np.ndarray, "*N H W C"]) -> Float[np.ndarray, "*N H W C"]:
     """Images with values from 0 to 1, from normalised ones of a data set."""
     mean, deviation = (np.asarray(getattr(data, name), np.float32) for name in ("mean", "std"))
     return images * deviation + mean
+
+
+def plot(inches: tuple[float, float], draw: Callable[[Any], None]) -> bytes:
+    """A PNG of what `draw` puts on matplotlib's figure of this width and height, which is cut to its content."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    file = io.BytesIO()
+    with rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a name may have characters that the font lacks
+        figure = Figure(figsize=inches, dpi=DPI, layout="constrained")
+        draw(figure)
+        figure.savefig(file, format="png", transparent=True, bbox_inches="tight")
+    return file.getvalue()
+
+
+def dressed(axes: Any, title: str = "") -> None:
+    """Gives matplotlib's axes the colours of a picture whose background is transparent, and a title."""
+    axes.set_title(title, loc="left", fontsize=10, color=INK)
+    axes.tick_params(colors=INK, labelsize=8)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
 
 
 def grid(

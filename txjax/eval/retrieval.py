@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from txjax.data import Dataset, Source
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
 from txjax.eval.features import features_of, inputs_needed, sown_features
+from txjax.eval.results import GIVEN, ID
 from txjax.objectives import Objective, check_vocab, missing_keys
 from txjax.types import Batch, PyTree, UserError
 
@@ -69,13 +70,17 @@ class Retrieval(Evaluator):
             (texts, here), (translations, there) = (vectors(variables, source) for source in sources)
             both = here & there
             pairs = texts[both], translations[both]
-            return {"accuracy": share_found(*pairs), "reverse_accuracy": share_found(*pairs[::-1])}
+            ids = np.flatnonzero(both)
+            right = {"accuracy": own_is_nearest(*pairs), "reverse_accuracy": own_is_nearest(*pairs[::-1])}
+            rows = {ID: ids, GIVEN: ids, **right}
+            context.keep(rows)
+            return self.rescore(rows)
 
         return evaluate
 
 
-def share_found(queries: Float[np.ndarray, "N D"], keys: Float[np.ndarray, "N D"]) -> float:
-    """The share of queries whose nearest key by the cosine is the one of their own row."""
+def own_is_nearest(queries: Float[np.ndarray, "N D"], keys: Float[np.ndarray, "N D"]) -> Bool[np.ndarray, "N"]:
+    """Whether the nearest key of each query, by the cosine, is the one of its own row."""
     queries, keys = (x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12) for x in (queries, keys))
 
     def right() -> Iterator[np.ndarray]:
@@ -83,4 +88,4 @@ def share_found(queries: Float[np.ndarray, "N D"], keys: Float[np.ndarray, "N D"
             nearest = (queries[start : start + ROWS] @ keys.T).argmax(-1)
             yield nearest == np.arange(start, start + len(nearest))
 
-    return float(np.concatenate([*right()]).mean())
+    return np.concatenate([*right()])

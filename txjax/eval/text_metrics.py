@@ -1,19 +1,17 @@
 """Metrics of generated texts: sacrebleu's (Post 2018), and those of texts that are classes or numbers."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from txjax.eval.predictions import CLASSES, NUMBERS
+from txjax.eval.results import Rows
 from txjax.types import UserError, near_misses, require
 
 SACREBLEU = {"bleu": "BLEU", "chrf": "CHRF", "ter": "TER"}  # the classes of sacrebleu.metrics
 NO_NUMBER = -1.0  # what a text that is no number counts as (in the authors' code of T5, too)
 EXACT = "exact_match"
-
-
-def _same(targets: np.ndarray, outputs: np.ndarray) -> float:
-    return float(np.mean(outputs == targets))
 
 
 def _number(text: str) -> float:
@@ -24,12 +22,25 @@ def _number(text: str) -> float:
     return value if np.isfinite(value) else NO_NUMBER
 
 
-def _numbers(metric: Callable[[np.ndarray, np.ndarray], float]) -> Callable[[np.ndarray, np.ndarray], float]:
-    return lambda targets, outputs: metric(*(np.array([*map(_number, texts)]) for texts in (targets, outputs)))
+def _right(targets: list[str], outputs: list[str]) -> np.ndarray:
+    return np.array([target == output for target, output in zip(targets, outputs, strict=True)])
 
 
-# Of arrays of targets and outputs, without the spaces around them.
-PLAIN = {EXACT: _same, "matthews": CLASSES["matthews"]} | {name: _numbers(metric) for name, metric in NUMBERS.items()}
+def _classes(targets: list[str], outputs: list[str]) -> np.ndarray:
+    return np.unique([targets, outputs], return_inverse=True)[1].reshape(2, -1).T
+
+
+def _numbers(targets: list[str], outputs: list[str]) -> np.ndarray:
+    return np.array([[*map(_number, texts)] for texts in (targets, outputs)]).T
+
+
+# What a metric reads of texts without the spaces around them, with a row for each example, and the metric of that.
+PLAIN: dict[str, tuple[Callable[[list[str], list[str]], np.ndarray], Callable[[np.ndarray], float]]] = {
+    EXACT: (_right, lambda right: float(right.mean())),
+    "matthews": (_classes, lambda pairs: CLASSES["matthews"](*pairs.T)),
+    "pearson": (_numbers, lambda pairs: NUMBERS["pearson"](*pairs.T)),
+    "spearman": (_numbers, lambda pairs: NUMBERS["spearman"](*pairs.T)),
+}
 METRICS = (*SACREBLEU, *PLAIN)
 
 
@@ -42,13 +53,9 @@ def check_metrics(names: Sequence[str]) -> None:
             raise UserError("eval.metrics", f"some of {', '.join(METRICS)}", name, near_misses(name, METRICS))
     if set(names) & set(SACREBLEU):
         require("sacrebleu", "sacrebleu", "eval.metrics", extra="text")
-    if "matthews" in names:
-        require("sklearn", "scikit-learn", "eval.metrics")
 
 
-def compare(
-    outputs: Sequence[str], targets: Sequence[str], names: Sequence[str], bootstrap: int | None = None
-) -> tuple[dict[str, float], list[str]]:
+def compare(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]) -> tuple[dict[str, float], list[str]]:
     """The metrics of texts by name, and a line for each: sacrebleu's own, which has the signature.
 
     BLEU, chrF and TER are from 0 to 100 (TER may be more) and have sacrebleu's defaults. The others are without the
@@ -57,22 +64,49 @@ def compare(
 
     Args:
       outputs, targets: of the same examples.
-      bootstrap: resamplings of the examples. With them, `bleu_ci` is half the width of the 95% interval of `bleu`.
     """
     scores: dict[str, float] = {}
     lines = []
-    stripped = [np.array([text.strip() for text in texts]) for texts in (targets, outputs)]
     for name in names:
         if name in PLAIN:
-            scores[name] = PLAIN[name](*stripped)
+            read, metric = PLAIN[name]
+            scores[name] = metric(read(*_stripped(targets, outputs)))
             lines.append(f"{name} = {scores[name]:.4f}")
             continue
-        import sacrebleu.metrics  # an extra
-
-        metric = getattr(sacrebleu.metrics, SACREBLEU[name])()
-        score = metric.corpus_score(outputs, [targets], n_bootstrap=bootstrap or 1)
+        scorer = _sacrebleu(name)
+        score = scorer.corpus_score(outputs, [targets])
         scores[name] = float(score.score)
-        if bootstrap:
-            scores[f"{name}_ci"] = float(score._ci)  # sacrebleu has no public name for it
-        lines.append(score.format(signature=metric.get_signature().format()))
+        lines.append(score.format(signature=scorer.get_signature().format()))
     return scores, lines
+
+
+def statistics(outputs: Sequence[str], targets: Sequence[str], names: Sequence[str]) -> Rows:
+    """What each metric needs of each example, by its name: arrays [N ...], of any rows of which `rescored` has the
+    metrics. sacrebleu's are counts of n-grams or edits, which it sums over examples."""
+    return {
+        name: PLAIN[name][0](*_stripped(targets, outputs))
+        if name in PLAIN
+        else np.array(_sacrebleu(name)._extract_corpus_statistics(outputs, [targets]), np.float64)
+        for name in names
+    }
+
+
+def rescored(rows: Rows, names: Sequence[str]) -> dict[str, float]:
+    """The metrics by name, from the statistics of examples."""
+    return {
+        name: PLAIN[name][1](rows[name])
+        if name in PLAIN
+        else float(_sacrebleu(name)._compute_score_from_stats(rows[name].sum(0).tolist()).score)
+        for name in names
+    }
+
+
+def _sacrebleu(name: str) -> Any:
+    """sacrebleu's metric. That a score follows from sums of statistics is private in it."""
+    import sacrebleu.metrics  # an extra
+
+    return getattr(sacrebleu.metrics, SACREBLEU[name])()
+
+
+def _stripped(targets: Sequence[str], outputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    return [text.strip() for text in targets], [text.strip() for text in outputs]

@@ -35,8 +35,9 @@ class Card:
 
 
 def gallery(runs: Sequence[Run]) -> dict[str, list[Card]]:
-    """The sections "Pictures" and "Samples" of all runs; empty sections are dropped."""
-    found = {"Pictures": _cards(runs, "pictures", Path.read_bytes), "Samples": _cards(runs, "samples", _text)}
+    """The sections "Pictures", "Tables" and "Samples" of all runs; empty sections are dropped."""
+    found = {"Pictures": _cards(runs, "pictures", Path.read_bytes)}
+    found |= {kind.capitalize(): _cards(runs, kind, _text) for kind in ("tables", "samples")}
     return {title: cards for title, cards in found.items() if cards}
 
 

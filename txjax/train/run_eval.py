@@ -9,6 +9,7 @@ from txjax import tree
 from txjax.data import Source
 from txjax.eval.evaluator import Context, Programs
 from txjax.eval.evaluator import shard_batch as shard_batch
+from txjax.eval.results import Rows
 from txjax.experiment import Experiment
 from txjax.types import PyTree
 
@@ -21,6 +22,7 @@ def evaluator(
     sources: dict[str, Source] | None = None,
     folder: Path | None = None,
     programs: Programs | None = None,
+    results: dict[str, Rows] | None = None,
 ) -> EvalFn:
     """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
@@ -29,6 +31,7 @@ def evaluator(
       sources: the opened data sets by name. If None, they are opened.
       folder: the workdir, for pictures and texts. If None, none are written.
       programs: of runs with the same model, objective, seed and training data.
+      results: where the results of each example are put, by name. If None, they aren't wanted.
     """
     programs = {} if programs is None else programs
     started = {}
@@ -46,6 +49,7 @@ def evaluator(
             sharding=sharding,
             folder=folder,
             programs=programs,
+            results=results,
         )
         started[name] = each.start(context)
     return lambda name, variables, step: started[name](variables, step)
