@@ -1,4 +1,4 @@
-"""Adapters of one base in one `txjax generate`."""
+"""Adapters of one base in one `txjax generate` or `txjax evaluate`."""
 
 import json
 
@@ -59,3 +59,16 @@ def test_only_adapters_of_one_base_stand_together(tuned, straight_run, capsys) -
     assert code == 2 and "--adapters: expected runs on the same frozen parameters" in err and "differs" in err
     code, _, err = ask(capsys, "generate", f"--workdir={a}", "--adapters", straight_run)
     assert code == 2 and f"--adapters: expected runs of the model of {a}" in err and "adapter differs" in err
+
+
+def test_scores_of_several_adapters_are_those_of_each_run(tuned, capsys) -> None:
+    a, b, _ = tuned
+    code, out, err = ask(capsys, "evaluate", f"--workdir={a}", "--json", "--adapters", b)
+    assert code == 0, err
+    together = [json.loads(line) for line in out.splitlines()]
+    assert [record.pop("run") for record in together] == [str(a), str(b)]
+    alone = [json.loads(ask(capsys, "evaluate", f"--workdir={run}", "--json")[1]) for run in (a, b)]
+    assert together == alone and alone[0]["eval/valid/loss"] != alone[1]["eval/valid/loss"]
+    assert "eval/valid/loss_ci" in alone[1] and str(b) in alone[1]["files"][0]
+    code, out, err = ask(capsys, "evaluate", f"--workdir={a}", "--adapters", b)
+    assert code == 0 and f"{alone[1]['eval/valid/loss']:.4f}" in out, err

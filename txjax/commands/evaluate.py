@@ -1,6 +1,7 @@
 """txjax evaluate: runs the evaluations of a trained run, or tasks of a harness, from its workdir alone."""
 
 import json
+import string
 import sys
 
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
@@ -40,7 +41,8 @@ def run(argv: list[str]) -> int:
             print(f"{name} reads {difference}", file=sys.stderr)
     bounds = [side.intervals(experiment) for side in found]
     title = f"step {found[0].step} on {jax.device_count()} x {jax.devices()[0].device_kind}"
-    columns = [str(side.workdir) for side in found] if flags.adapters else ["value [95% interval]"]
+    letters = string.ascii_uppercase[: len(found)]
+    columns = [*letters] if flags.adapters else ["value [95% interval]"]
 
     def cells(name: str, metric: str) -> list[str]:
         sides = zip(found, bounds, strict=True)
@@ -57,6 +59,8 @@ def run(argv: list[str]) -> int:
         for side in found:
             table(f"{side.workdir}, {title}" if flags.adapters else title, COLUMNS, task_rows(side.scores[NAME]))
     else:
+        for letter, side in zip(letters, found, strict=True) if flags.adapters else ():
+            print(visible(f"{letter}: {side.workdir}, step {side.step}"))
         scores = [(name, metric) for name, values in found[0].scores.items() for metric in values]
         rows = [[name, *sets[name], metric, *cells(name, metric)] for name, metric in scores]
         table(title, ["eval", "data", "split", "metric", *columns], rows)
