@@ -1,6 +1,6 @@
 """A ladder of decoders on questions of three skills: is a jump in accuracy one in likelihood?
 
-txjax sweep --config=experiments/emergence/config.py --workdir=runs/emergence --executor=population
+txjax sweep --config=experiments/emergence/config.py --workdir=runs/emergence
 """
 
 import string
@@ -13,27 +13,26 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import GPT2, Rotary
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
-from txjax.sweep import grid, zip
+from txjax.sweep import grid
 
-SKILLS = ("addition", "copying", "in_context_regression")
-STEPS, LENGTH = 2000, 32
+WEIGHTS = {"addition": 2.0, "copying": 1.0, "in_context_regression": 2.0}  # copying is easier
+STEPS, LENGTH = 2000, 24
+SIZES = ((8, 1), (16, 2), (24, 3), (32, 3), (48, 4), (64, 4))  # width, depth
 
 
 def get_config() -> Experiment:
     tokenizer = Characters(alphabet=string.digits + string.ascii_lowercase + "+=>: ", specials=("[END]",))
 
     def questions(split: str) -> dict[str, Completions]:
-        return {
-            skill: Completions(name=f"txjax_skills/{skill}", split=split, length=LENGTH, tokenizer=tokenizer)
-            for skill in SKILLS
-        }
+        texts = dict(split=split, length=LENGTH, tokenizer=tokenizer)
+        return {skill: Completions(name=f"txjax_skills/{skill}", **texts) for skill in WEIGHTS}
 
     return Experiment(
-        model=Decoder(vocab=tokenizer.vocab(), width=32, depth=2, heads=4, positions=Rotary(), initial=GPT2()),
+        model=Decoder(vocab=tokenizer.vocab(), width=64, depth=4, heads=8, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
-        data=Mixture(parts=questions("train")),
+        data=Mixture(parts=questions("train"), weights=WEIGHTS),
         evals={
-            skill: AnswerLikelihood(data=data, every_steps=500, batch_size=250)
+            skill: AnswerLikelihood(data=data, every_steps=STEPS // 4, batch_size=250)
             for skill, data in questions("test").items()
         },
         optimizer=AdamW(peak_lr=4e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=100)),
@@ -46,5 +45,14 @@ def get_config() -> Experiment:
 
 
 def sweep() -> list[dict]:
-    sizes = zip({"model.width": [8, 16, 24, 32, 48, 64], "model.depth": [1, 2, 2, 3, 3, 4]})
-    return grid(sizes, {"seed": range(3)})
+    """Heads of 8, and rates in proportion to width^-0.5."""
+    sizes = [
+        {
+            "model.width": width,
+            "model.depth": depth,
+            "model.heads": width // 8,
+            "optimizer.peak_lr": round(4e-3 * (64 / width) ** 0.5, 5),
+        }
+        for width, depth in SIZES
+    ]
+    return grid({"seed": range(3)}, sizes)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from txjax.data import records
-from txjax.data.builders.txjax_skills.txjax_skills_dataset_builder import SKILLS, SPLITS, questions
+from txjax.data.builders.txjax_skills.txjax_skills_dataset_builder import SKILLS, TEST, Builder, questions
 from txjax.types import UserError
 
 COUNT = 300
@@ -14,7 +14,7 @@ COUNT = 300
 
 def added(prompt: str) -> str:
     a, b = prompt.removesuffix("=").split("+")
-    return str(int(a) + int(b))
+    return str(int(a) + int(b))[::-1]
 
 
 def copied(prompt: str) -> str:
@@ -40,7 +40,7 @@ SOLVED = {"addition": added, "copying": copied, "in_context_regression": fitted}
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_answers_are_right_and_splits_share_nothing(skill):
-    found = {split: list(questions(skill, split, COUNT)) for split in SPLITS}
+    found = {split: list(questions(skill, split, COUNT)) for split in Builder.SPLITS}
     for split, asked in found.items():
         assert all(question.answer == SOLVED[skill](question.prompt) for question in asked)
         assert len({question.prompt for question in asked}) == COUNT
@@ -59,7 +59,7 @@ def test_a_sum_has_the_split_of_its_operands_in_the_other_order():
 def test_what_is_prepared_are_these_questions():
     source = records.Records("txjax_skills/copying", "test", None, ["prompt", "answer"])
     read = [(record["prompt"].decode(), record["answer"].decode()) for record in source.read(0, len(source))]
-    assert read == [(question.prompt, question.answer) for question in questions("copying", "test", SPLITS["test"])]
-    assert read[0] == ("xmtdeuexz>", "xmtdeuexz")
+    assert read == [(question.prompt, question.answer) for question in questions("copying", "test", TEST)]
+    assert read[0] == ("eytjakjj>", "eytjakjj")
     with pytest.raises(UserError, match="data.name"):
         records.check("txjax_skills/coping", "test", None)

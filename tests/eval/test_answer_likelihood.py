@@ -5,9 +5,9 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from evaluated import Tagged, Tagger, measure
+from evaluated import Copier, Tagged, Tagger, measure
 
-from txjax.data import Dataset
+from txjax.data import Dataset, Pairs
 from txjax.decoding import Cached, Sampling
 from txjax.eval import AnswerLikelihood
 from txjax.eval.answer_likelihood import scores
@@ -80,6 +80,14 @@ def test_scores_count_answers_of_any_length():
     sums = (nats * weights).sum()
     expected = {"exact_match": 2 / 3, "token_accuracy": 5 / 6, "loss": sums / 6, "answer_log_likelihood": -sums / 3}
     assert found == pytest.approx(expected)
+
+
+def test_targets_of_an_encoder_decoder_are_answers():
+    pairs = Pairs("txjax_python_text", "validation", None, "{path}", "{path}", source_length=30, length=30)
+    cut = dataclasses.replace(pairs, length=8)  # ends where the source continues, so the end token is not predicted
+    whole, short = (measure(Copier(), NextToken(), AnswerLikelihood(data=data)) for data in (pairs, cut))
+    assert whole["exact_match"] == whole["token_accuracy"] == 1
+    assert short["exact_match"] < 0.1 and short["token_accuracy"] == pytest.approx(7 / 8, abs=0.02)
 
 
 def test_a_model_without_next_tokens_is_a_user_error():

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import tensorflow_datasets as tfds
 
-SPLITS = {"train": 50_000, "validation": 1000, "test": 1000}
-PARTS = 20  # one part of all questions is `validation`'s, one is `test`'s, the others are `train`'s
-DIGITS = 3  # most digits of a number that is added
+TRAIN = {"addition": 6000, "copying": 40_000, "in_context_regression": 40_000}  # questions of `train`, by skill
+TEST = 500  # questions of `validation` and of `test`
+PARTS = 10  # one part of all keys is `validation`'s, one is `test`'s, the others are `train`'s
+DIGITS = 2  # most digits of a number that is added
 LETTERS = (4, 10)  # fewest and most letters of a text that is copied
-COEFFICIENTS = 20  # a and b of a line y = a * x + b are below it
+COEFFICIENTS = 10  # a and b of a line y = a * x + b are below it
 POINTS = 4  # points of the line that a prompt shows
 XS = 6  # x is below it
 
@@ -32,9 +33,11 @@ class Question(NamedTuple):
 
 
 def addition(rng: random.Random) -> Question:
-    """`12+345=` and `357`. A number of digits is as likely as another. `a+b` and `b+a` have the same key."""
-    a, b = (rng.randrange(10 ** rng.randint(1, DIGITS)) for _ in range(2))
-    return Question(f"{a}+{b}=", str(a + b), f"{min(a, b)}+{max(a, b)}")
+    """`85+39=` and `421`: the digits of 124 from the last one on, since a small model learns that from fewer examples
+    (Lee et al. 2023, "Teaching Arithmetic to Small Transformers", 3). `a+b` and `b+a` have the same key.
+    """
+    a, b = (rng.randrange(10**DIGITS) for _ in range(2))
+    return Question(f"{a}+{b}=", str(a + b)[::-1], f"{min(a, b)}+{max(a, b)}")
 
 
 def copying(rng: random.Random) -> Question:
@@ -44,7 +47,7 @@ def copying(rng: random.Random) -> Question:
 
 
 def in_context_regression(rng: random.Random) -> Question:
-    """`3:17 5:23 0:8 9:32 4:` and `20`, of the line y = 3 * x + 8 (Garg et al. 2022, in small integers).
+    """`3:17 5:23 0:8 1:11 4:` and `20`, of the line y = 3 * x + 8 (Garg et al. 2022, in small integers).
 
     All x of a prompt differ. A line's questions have the same key, so lines of `test` are not in `train`.
     """
@@ -66,7 +69,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    SPLITS = tuple(SPLITS)
+    SPLITS = ("train", "validation", "test")
     BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in SKILLS]
 
     def check(self) -> None:
@@ -81,10 +84,12 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: object) -> dict[str, Iterator]:
-        return {split: self._generate_examples(split, size) for split, size in SPLITS.items()}
+        return {split: self._generate_examples(split) for split in self.SPLITS}
 
-    def _generate_examples(self, split: str, size: int) -> Iterator[tuple[int, dict[str, str]]]:
-        for number, question in enumerate(questions(self.builder_config.name, split, size)):
+    def _generate_examples(self, split: str) -> Iterator[tuple[int, dict[str, str]]]:
+        skill = self.builder_config.name
+        size = TRAIN[skill] if split == "train" else TEST
+        for number, question in enumerate(questions(skill, split, size)):
             yield number, {"prompt": question.prompt, "answer": question.answer}
 
 
