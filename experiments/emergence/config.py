@@ -45,7 +45,7 @@ def get_config() -> Experiment:
 
 
 def sweep() -> list[dict]:
-    """Heads of 16, and rates in proportion to width^-0.5."""
+    """A head for every 16 of the width, at least one, and rates in proportion to width^-0.5."""
     sizes = [
         {
             "model.width": width,
