@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from txjax.report.curves import LIGHT, dress
 from txjax.scaling.run_records import read_records
 
-SKILLS = ("addition", "copying", "in_context_regression")
+SKILLS = {"addition": "addition", "copying": "copying", "in_context_regression": "in-context regression"}
 LIKELIHOOD = "answer_log_likelihood"
 
 
@@ -57,8 +57,8 @@ def over_sizes(runs: Runs) -> Figure:
     grid = figure.subplots(len(PANELS), len(SKILLS), sharex=True)
     for panel, row in zip(PANELS, grid, strict=True):
         row[0].set_ylabel(panel.up, fontsize=9, color=LIGHT.faint)
-        for skill, axes in zip(SKILLS, row, strict=True):
-            dress(axes, LIGHT, skill.replace("_", " "))
+        for (skill, title), axes in zip(SKILLS.items(), row, strict=True):
+            dress(axes, LIGHT, title)
             for color, (label, score) in zip(LIGHT.lines, panel.scores.items(), strict=False):
                 values = [[panel.scale * run[f"eval/{skill}/{score}"] for run in same] for same in runs.values()]
                 axes.plot(list(runs), [statistics.mean(each) for each in values], color=color, lw=1.6, label=label)
@@ -74,18 +74,19 @@ def over_sizes(runs: Runs) -> Figure:
 
 def over_updates(runs: Runs) -> Figure:
     """A line for each run, a colour for each size."""
-    figure = Figure(figsize=(10.5, 3.4), dpi=160, facecolor=LIGHT.paper, layout="constrained")
+    figure = Figure(figsize=(11.5, 3.4), dpi=160, facecolor=LIGHT.paper, layout="constrained")
     panels = figure.subplots(1, len(SKILLS), sharex=True)
     panels[0].set_ylabel("log-likelihood, nats", fontsize=9, color=LIGHT.faint)
-    for skill, axes in zip(SKILLS, panels, strict=True):
-        dress(axes, LIGHT, skill.replace("_", " "))
+    for (skill, title), axes in zip(SKILLS.items(), panels, strict=True):
+        dress(axes, LIGHT, title)
         axes.set_xlabel("updates", fontsize=9, color=LIGHT.faint)
         for color, (size, rows) in zip(LIGHT.lines, runs.items(), strict=False):
             for number, name in enumerate(dict.fromkeys(row["run"] for row in rows)):
                 curve = [(row["step"], row[f"eval/{skill}/{LIKELIHOOD}"]) for row in rows if row["run"] == name]
                 label = f"{size:,}" if number == 0 else None
                 axes.plot(*zip(*curve, strict=True), color=color, lw=1.4, alpha=0.8, label=label)
-    panels[0].legend(fontsize=8, frameon=False, title="parameters", title_fontsize=8)
+    lines = panels[0].get_legend_handles_labels()
+    figure.legend(*lines, loc="outside right center", fontsize=8, frameon=False, title="parameters", title_fontsize=8)
     return figure
 
 
