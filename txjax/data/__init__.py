@@ -2,6 +2,7 @@
 
 from txjax.data.answers import Answers
 from txjax.data.choices import Choices
+from txjax.data.completions import Completions
 from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
 from txjax.data.detections import Detections
@@ -43,6 +44,7 @@ __all__ = [
     "CenterCrop",
     "Channels",
     "Characters",
+    "Completions",
     "ComputedLabel",
     "Count",
     "CutMix",

@@ -22,7 +22,7 @@ from txjax.data import feature_classes
 from txjax.data.disk_cache import cache_dir, lock
 from txjax.types import RunError, UserError, near_misses
 
-EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases")
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills")
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 

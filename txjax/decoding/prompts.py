@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from txjax.data import Dataset, Pairs, Tokenizer
+from txjax.data import Completions, Dataset, Pairs, Tokenizer
 from txjax.decoding.generator import Inputs
 from txjax.types import UserError
 
@@ -127,7 +127,8 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
         raise UserError(field, expected, type(data).__name__)
-    return Beginnings(tokenizer)
+    ends = {tokenizer.special(part.end) for part in parts if isinstance(part, Completions)}
+    return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else None)
 
 
 def padded(prompts: Sequence[Ids]) -> Inputs:

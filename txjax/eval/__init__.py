@@ -1,5 +1,6 @@
 """Evaluators, which run during training, as config values; see `docs/evaluation.md`."""
 
+from txjax.eval.answer_likelihood import AnswerLikelihood
 from txjax.eval.answer_rules import Contextual, DomainPMI, Likeliest, PerByte, PerToken
 from txjax.eval.attention_maps import attention_maps
 from txjax.eval.average_precision import AveragePrecision
@@ -28,6 +29,7 @@ from txjax.eval.samples import Samples
 
 __all__ = [
     "GLUE",
+    "AnswerLikelihood",
     "AveragePrecision",
     "Calibration",
     "ClassReport",

@@ -1,0 +1,81 @@
+"""How likely a model's answers are, next to how often the whole answer is right."""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from txjax.data import Dataset
+from txjax.eval.evaluation import add, mean_of
+from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.nn import Logits
+from txjax.objectives import NextToken, Objective
+from txjax.objectives.losses import correct, cross_entropy
+from txjax.types import Batch, Mean, PyTree, UserError, config_field
+
+
+@dataclasses.dataclass
+class AnswerLikelihood(Evaluator):
+    """Accuracy and log-likelihood of answers, which are the targets of weight above 0, in one forward pass.
+
+    Each token of an answer is predicted from the right ones before it. All of an answer's predictions are right exactly
+    if greedy decoding gives this answer and its end, by induction over its tokens: so `exact_match` needs no decoding.
+    It is not linear in the likelihood: of n tokens, each right with probability p, all are with p^n (Schaeffer et al.
+    2023, 2).
+
+    Scores: `exact_match`, the share of answers that are right as a whole; `token_accuracy`; `loss` in nats a token;
+    `answer_log_likelihood`, the mean of log p(answer | prompt) in nats. The end token counts as one of the answer's.
+
+    Attributes:
+      data: prompts with answers: `Completions` for a decoder, `Pairs` for an encoder-decoder.
+      objective: the objective, which gives the model its inputs.
+    """
+
+    objective: NextToken = config_field(factory=NextToken)
+
+    def required_keys(self, objective: Objective) -> tuple[str, ...]:
+        return self.objective.required_keys
+
+    def check(self, model: Any, objective: Objective, train: Dataset) -> None:
+        output, _ = outline(model, self.objective, self.data)
+        if not isinstance(output, Logits):
+            raise UserError("config.model", "a model with logits of the next token", type(model).__name__)
+
+    def start(self, context: Context) -> Evaluate:
+        model, objective = context.model, self.objective
+
+        def sums(variables: PyTree, batch: Batch) -> PyTree:
+            logits = model.apply(variables, **objective.inputs(batch), train=False)
+            nats, right = Logits.of(logits).reduce(_each, batch["targets"], chunk=objective.loss.chunk)
+            return scores(nats, right, batch["weights"])
+
+        program = context.program(sums)
+
+        def evaluate(variables: PyTree, step: int) -> dict[str, float]:
+            means = add(context.over(program, variables, context.source, self.max_batches, objective.required_keys))
+            return {name: mean_of(mean) for name, mean in means.items()}
+
+        return evaluate
+
+
+def scores(nats: Float[Array, "B L"], right: Float[Array, "B L"], weights: Float[Array, "B L"]) -> dict[str, Mean]:
+    """The scores of a batch.
+
+    Args:
+      nats: the cross entropy of each target.
+      right: 1 where the prediction is the target, else 0.
+      weights: above 0 where the target is an answer's. A row without any is padding.
+    """
+    real = weights > 0
+    answers = real.any(1)
+    return {
+        "exact_match": Mean.of((right > 0).all(1, where=real), answers),
+        "token_accuracy": Mean.of(right, real),
+        "loss": Mean.of(nats, real),
+        "answer_log_likelihood": Mean.of(-nats.sum(1, where=real), answers),
+    }
+
+
+def _each(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return cross_entropy(logits, targets), correct(logits, targets)
