@@ -4,15 +4,17 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
-from txjax.eval.evaluation import add, mean_of
+from txjax.eval.by_example import content
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
+from txjax.eval.results import COUNT, GIVEN, means, real_rows
 from txjax.nn import Logits
 from txjax.objectives import NextToken, Objective
 from txjax.objectives.losses import correct, cross_entropy
-from txjax.types import Batch, Mean, PyTree, UserError, config_field
+from txjax.types import Batch, PyTree, UserError, config_field
 
 
 @dataclasses.dataclass
@@ -45,35 +47,42 @@ class AnswerLikelihood(Evaluator):
     def start(self, context: Context) -> Evaluate:
         model, objective = context.model, self.objective
 
-        def sums(variables: PyTree, batch: Batch) -> PyTree:
+        def columns(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False)
             nats, right = Logits.of(logits).reduce(_each, batch["targets"], chunk=objective.loss.chunk)
-            return scores(nats, right, batch["weights"])
+            answers = (batch["weights"] > 0).any(1)
+            return by_answer(nats, right, batch["weights"]) | {"weights": answers, GIVEN: content(batch)}
 
-        program = context.program(sums)
+        program = context.program(columns)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            means = add(context.over(program, variables, context.source, self.max_batches, objective.required_keys))
-            return {name: mean_of(mean) for name, mean in means.items()}
+            found = context.over(program, variables, context.source, self.max_batches, objective.required_keys)
+            rows = real_rows(found)
+            context.keep(rows)
+            return means(rows)
 
         return evaluate
 
 
-def scores(nats: Float[Array, "B L"], right: Float[Array, "B L"], weights: Float[Array, "B L"]) -> dict[str, Mean]:
-    """The scores of a batch.
+def by_answer(
+    nats: Float[Array, "B L"], right: Float[Array, "B L"], weights: Float[Array, "B L"]
+) -> dict[str, Float[Array, "B"]]:
+    """The scores of each answer, or sums with their counts (`eval.results`).
 
     Args:
       nats: the cross entropy of each target.
       right: 1 where the prediction is the target, else 0.
-      weights: above 0 where the target is an answer's. A row without any is padding.
+      weights: above 0 where the target is an answer's.
     """
     real = weights > 0
-    answers = real.any(1)
+    total, tokens = nats.sum(1, where=real), real.sum(1).astype(jnp.float32)
     return {
-        "exact_match": Mean.of((right > 0).all(1, where=real), answers),
-        "token_accuracy": Mean.of(right, real),
-        "loss": Mean.of(nats, real),
-        "answer_log_likelihood": Mean.of(-nats.sum(1, where=real), answers),
+        "exact_match": (right > 0).all(1, where=real).astype(jnp.float32),
+        "token_accuracy": right.sum(1, where=real),
+        f"token_accuracy{COUNT}": tokens,
+        "loss": total,
+        f"loss{COUNT}": tokens,
+        "answer_log_likelihood": -total,
     }
 
 
