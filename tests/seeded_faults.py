@@ -49,8 +49,8 @@ FAULTS = (
     ),
     Fault(
         "cached positions are off by one",
-        'last("key_positions", -1) + 1 + indices',
-        'last("key_positions", -1) + 2 + indices',
+        'last("key_positions", first - 1) + 1 + indices',
+        'last("key_positions", first - 1) + 2 + indices',
         "tests/models/test_decoder.py -k cached",
     ),
     Fault(

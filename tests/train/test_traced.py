@@ -37,7 +37,7 @@ from txjax.nn import (
     Sinusoidal2D,
     Tied,
 )
-from txjax.nn.adapters import LoRA
+from txjax.nn.adapters import DoRA, LoRA, RsLoRA
 from txjax.objectives import (
     Classification,
     Distillation,
@@ -136,7 +136,10 @@ CASES: dict[str, Experiment] = {
     ),
     "Adafactor": experiment(Adafactor(), model=decoder(initial=GPT2()), objective=NextToken()),
     "Muon": experiment(Muon(), model=decoder(), objective=NextToken()),
-    "LoRA": experiment(AdamW(), model=decoder(adapter=LoRA(rank=2)), objective=NextToken()),
+    **{
+        kind.__name__: experiment(AdamW(), model=decoder(adapter=kind(rank=2)), objective=NextToken())
+        for kind in (LoRA, RsLoRA, DoRA)
+    },
     "Electra": experiment(
         AdamW(),
         model=Electra(generator=Bert(**BERT), discriminator=Bert(**BERT, head=ReplacedTokens())),
