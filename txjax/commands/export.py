@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.cli.parser import Parser
+from txjax.cli.peft_folders import KEPT, export_adapter
 from txjax.types import PyTree, UserError
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"
@@ -16,6 +17,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--to", required=True, type=Path, help="the new folder")
     parser.add_argument("--step", default="last", help="last (default), best or a number")
     parser.add_argument("--part", choices=("generator", "discriminator"), help="of a run of Electra: which encoder")
+    parser.add_argument("--adapter", action="store_true", help="the adapter alone, as a folder of peft")
     parser.add_trust()
     flags = parser.parse_args(argv)
 
@@ -33,10 +35,14 @@ def run(argv: list[str]) -> int:
     model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
-    kept = flags.workdir / "huggingface"  # written by `txjax import`
+    kept = flags.workdir / KEPT  # written by `txjax import`
     if (kept / "config.json").is_file():
         facts = read_json(kept / "config.json") | facts
     kernels = weights(store, step)
+    if flags.adapter:
+        export_adapter(found, kernels, flags.to)
+        print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
+        return 0
     if getattr(model, "adapter", None) is not None:
         model, kernels = without_adapter(found, model, kernels)
         if model.adapter is not None:

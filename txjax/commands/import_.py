@@ -1,19 +1,24 @@
-"""txjax import: turns a Hugging Face folder into a workdir, for init_from, evaluate and generate."""
+"""txjax import: turns a Hugging Face folder into a workdir, for init_from, evaluate and generate.
+
+With --base the folder is one of peft's, of an adapter, and the workdir has it on that run's last step.
+"""
 
 import json
 import shutil
 from pathlib import Path
 
 from txjax.cli.parser import Parser
+from txjax.cli.peft_folders import KEPT, import_adapter
 
 SUMMARY = "make a workdir of a Hugging Face folder"
-KEPT = "huggingface"  # subfolder with the files that an export copies back
 
 
 def run(argv: list[str]) -> int:
     parser = Parser("import", __doc__)
     parser.add_argument("--from", dest="source", required=True, type=Path, help="the folder with config.json")
     parser.add_argument("--workdir", required=True, type=Path, help="the new folder")
+    parser.add_argument("--base", type=Path, help="the run that an adapter of peft is for")
+    parser.add_trust()
     flags = parser.parse_args(argv)
 
     import jax
@@ -30,6 +35,8 @@ def run(argv: list[str]) -> int:
     prepare()
     if (flags.workdir / "config.json").exists():
         raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
+    if flags.base is not None:
+        return import_adapter(flags.source, flags.base, flags.workdir, flags.trust)
     model, variables = huggingface.load(flags.source)
     with lock_workdir(flags.workdir) as workdir:
         (workdir / KEPT).mkdir(exist_ok=True)

@@ -132,7 +132,7 @@ def save(
       UserError: a field of the model that the format can't represent; variables of other collections than the
         format's; a folder that already has weights.
     """
-    directory, family = Path(directory), _family(model)
+    directory, family = Path(directory), family_of(model)
     if set(variables) != {"params", *family.state}:
         expected = " and ".join(("parameters", *family.state)) + " alone" * (not family.state)
         got = ", ".join(sorted(set(variables) - {"params"})) or "parameters alone"
@@ -160,7 +160,7 @@ def forward(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[st
     Raises:
       UserError: a model of no family, or an unknown input.
     """
-    family = _family(model)
+    family = family_of(model)
     return family.forward(model, meta.unbox(variables), arrays(family, inputs))
 
 
@@ -177,7 +177,8 @@ def _find(options: Options) -> Family:
     return family
 
 
-def _family(model: Any) -> Family:
+def family_of(model: Any) -> Family:
+    """The family of a model. Raises UserError if it is of none."""
     for family in FAMILIES:
         if family.matches(model):
             return family

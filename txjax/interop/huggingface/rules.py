@@ -226,7 +226,7 @@ def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:
     tensors = {}
     known = [rule for rule in rules if all(path in flat for path in rule.ours)]
     depth = {rule: len(flat[rule.ours[0]]) if "{}" in rule.theirs else 0 for rule in known}
-    for layer in (None, *range(max(depth.values()))):
+    for layer in (None, *range(max(depth.values(), default=0))):
         for rule in known:
             if layer is None and not depth[rule]:
                 tensors[rule.name(None)] = _joined(rule, [flat[path] for path in rule.ours])

@@ -27,15 +27,18 @@ class Tensor(NamedTuple):
     read: Callable[[], np.ndarray]
 
 
-def read(directory: Path) -> dict[str, Tensor]:
+def read(directory: Path, single: str = SINGLE) -> dict[str, Tensor]:
     """The tensors of a folder by name; `Tensor.read` returns float32.
+
+    Args:
+      single: the name of the file, if it is one.
 
     Raises:
       UserError: no safetensors file (pickles are named and not opened), a missing or damaged shard, a tensor that is
         not of floats.
     """
     tensors: dict[str, Tensor] = {}
-    for name in _files(directory):
+    for name in _files(directory, single):
         path = directory / name
         if not path.is_file():
             raise UserError(str(directory), f"the shard {name} that {INDEX} names", "no such file")
@@ -58,21 +61,24 @@ def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], n
     return get
 
 
-def _files(directory: Path) -> list[str]:
+def _files(directory: Path, single: str) -> list[str]:
     if (directory / INDEX).is_file():
         names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
         if outside := [name for name in names if Path(name).name != name]:
             raise UserError(str(directory / INDEX), "names of files beside it", outside[0])
         return names
-    if (directory / SINGLE).is_file():
-        return [SINGLE]
+    if (directory / single).is_file():
+        return [single]
     found = sorted(path.name for pattern in _PICKLES for path in directory.glob(pattern))
     hint = "weights of this kind are not read, since they can run code: save them with save_pretrained" if found else ""
-    raise UserError(str(directory), f"{SINGLE} or {INDEX}", ", ".join(found) or "neither", hint=hint)
+    raise UserError(str(directory), f"{single} or {INDEX}", ", ".join(found) or "neither", hint=hint)
 
 
-def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None:
+def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int, single: str = SINGLE) -> None:
     """Writes float32 tensors to files of at most `shard_bytes` (or one tensor), and an index if there are several.
+
+    Args:
+      single: the name of the file, if it is one.
 
     Raises:
       UserError: the folder already has weights.
@@ -90,7 +96,7 @@ def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int) -> None
         shards[-1].append(name)
         filled += size
     names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
-    names = [SINGLE] if len(shards) == 1 else names
+    names = [single] if len(shards) == 1 else names
     for name, keys in zip(names, shards, strict=True):
         arrays = {key: np.asarray(tensors[key].read(), np.float32, order="C") for key in keys}
         save_file(arrays, directory / name, metadata={"format": "pt"})

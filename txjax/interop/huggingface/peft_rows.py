@@ -1,0 +1,96 @@
+"""Prompts and prefixes in the layouts of Hugging Face's peft: virtual tokens before a causal model's text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.interop.huggingface.rules import Flat
+from txjax.interop.huggingface.weights import Tensor
+from txjax.models import Decoder
+from txjax.nn import Learned
+from txjax.nn.adapters import Prefix, Prompt
+from txjax.types import UserError
+
+ROWS = "prompt_embeddings"
+TABLE = "positions/table/embedding"
+CAUSAL = "CAUSAL_LM"
+
+
+def read(
+    where: str, config: Mapping[str, Any], model: Any, tensors: dict[str, Tensor], base: Flat
+) -> tuple[Prompt | Prefix, Flat]:
+    """The adapter and its parameters by path. Takes what it reads out of `tensors`.
+
+    A prompt gets the positions that peft adds to it; the text begins after it.
+
+    Raises:
+      UserError: another task than causal language modelling, or other sizes than the model's.
+    """
+    _check(where, config.get("task_type"), model)
+    rows = tensors.pop(ROWS).read()
+    count = len(rows)
+    if config["peft_type"] == "PROMPT_TUNING":
+        _check_shape(where, rows, (count, model.width))
+        if isinstance(model.positions, Learned):
+            rows = rows + base[TABLE][:count]
+        return Prompt(length=count, first_position=count), {"prompt/tokens": rows}
+    shape = prefix_shape(model)
+    _check_shape(where, rows, (count, int(np.prod(shape))))
+    keys = rows.reshape(count, *shape).transpose(1, 2, 0, 3, 4)  # [layers 2 n G K]
+    own = "layers/block/attention/prefix"
+    adapter = Prefix(paths="layers/block/attention", length=count, first_position=count)
+    return adapter, {f"{own}/key": keys[:, 0], f"{own}/value": keys[:, 1]}
+
+
+def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str, Any], Flat]:
+    """The options and the tensors of an adapter.
+
+    Raises:
+      UserError: no causal model, or an adapter that peft can't represent.
+    """
+    _check("config.model", CAUSAL, model)
+    if adapter.first_position != adapter.length:
+        expected = f"{adapter.length}, its length: in peft a text begins after its virtual tokens"
+        raise UserError("config.model.adapter.first_position", expected, adapter.first_position)
+    options = {
+        "task_type": CAUSAL,
+        "num_virtual_tokens": adapter.length,
+        "num_transformer_submodules": 1,
+        "num_layers": model.depth,
+        "num_attention_heads": model.heads,
+        "token_dim": model.width,
+    }
+    if isinstance(adapter, Prompt):
+        rows = flat["prompt/tokens"]
+        if isinstance(model.positions, Learned):
+            rows = rows - flat[TABLE][: adapter.length]
+        return {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM", **options}, {ROWS: rows}
+    own = "layers/block/attention/prefix"
+    if f"{own}/key" not in flat:
+        raise UserError("config.model.adapter.paths", "the attention of all layers", adapter.paths)
+    groups = model.kv_heads or model.heads
+    _, size = prefix_shape(model)[2:]
+    rows = np.stack([flat[f"{own}/{name}"] for name in ("key", "value")], 1).transpose(2, 0, 1, 3, 4)
+    own_sizes = {"num_attention_heads": groups, "token_dim": groups * size}
+    more = {"prefix_projection": False, "encoder_hidden_size": model.width}
+    return {"peft_type": "PREFIX_TUNING", **options, **own_sizes, **more}, {ROWS: rows.reshape(adapter.length, -1)}
+
+
+def prefix_shape(model: Any) -> tuple[int, int, int, int]:
+    """layers, 2 (key and value), G and K."""
+    return model.depth, 2, model.kv_heads or model.heads, model.head_size()
+
+
+def _check(where: str, task: Any, model: Any) -> None:
+    if task != CAUSAL or not isinstance(model, Decoder):
+        got = f"{task} for {type(model).__name__}"
+        hint = "elsewhere peft's virtual tokens stay in what heads and decoders read"
+        raise UserError(where, f"a prompt or prefix of a causal language model ({CAUSAL})", got, hint=hint)
+
+
+def _check_shape(where: str, rows: np.ndarray, shape: tuple[int, ...]) -> None:
+    if rows.shape != shape:
+        raise UserError(where, f"{ROWS} of {list(shape)}, for this model", list(rows.shape))
