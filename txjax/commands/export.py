@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.cli.merging import weights, without_adapter
+    from txjax.cli.merging import weights, without_adapter, without_storage
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.modules import trusted
@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     kept = flags.workdir / KEPT  # written by `txjax import`
     if (kept / "config.json").is_file():
         facts = read_json(kept / "config.json") | facts
-    kernels = weights(store, step)
+    model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
         export_adapter(found, kernels, flags.to)
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")

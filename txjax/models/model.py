@@ -9,6 +9,7 @@ import flax.linen as nn
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
 from txjax.nn.adapted import adapted
 from txjax.nn.adapters import Adapter
+from txjax.nn.storage import QuantizedKernels, storing
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
 from txjax.types import UserError, config_field
@@ -24,12 +25,14 @@ class Model(nn.Module, kw_only=True):
       dtype: of the activations. Parameters are float32; norms, softmax and the model's output are computed in float32.
       adapter: few parameters added to the model's modules (`LoRA`, `IA3`, `Prefix`, `Prompt`), for fine-tuning. If
         None, there are none.
+      storage: how frozen kernels of the layers are stored, in eight or four bits. If None, as float32 like all others.
     """
 
     initial: Init = dataclasses.field(default_factory=Init)
     parametrization: Parametrization = dataclasses.field(default_factory=Standard)
     dtype: str = config_field("float32", choices=("float32", "bfloat16"))
     adapter: Adapter | None = None
+    storage: QuantizedKernels | None = None
 
     @nn.nowrap
     def apply(self, *args: Any, **kwargs: Any) -> Any:
@@ -39,17 +42,18 @@ class Model(nn.Module, kw_only=True):
 
     @nn.nowrap
     def init_with_output(self, *args: Any, **kwargs: Any) -> Any:
-        """Flax's, with the adapter.
+        """Flax's, with the adapter, and with kernels as they are stored.
 
         Raises:
-          UserError: an adapter that adapts nothing, or one of a model inside this one.
+          UserError: an adapter or a storage that matches no module, or one of a model inside this one.
         """
         for path, node in walk(self, "config.model"):
-            if node is not self and isinstance(node, Model) and node.adapter is not None:
-                hint = "set config.model.adapter: its `paths` choose parts of all models inside"
-                raise UserError(f"{path}.adapter", "None", type(node.adapter).__name__, hint=hint)
+            for field in ("adapter", "storage") if node is not self and isinstance(node, Model) else ():
+                if (value := getattr(node, field)) is not None:
+                    hint = f"set config.model.{field}: its `paths` choose parts of all models inside"
+                    raise UserError(f"{path}.{field}", "None", type(value).__name__, hint=hint)
         begin_call()
-        with adapted(self.adapter) as offered:
+        with adapted(self.adapter) as offered, storing(self.storage):
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
             self.adapter.check(offered)

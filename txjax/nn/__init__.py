@@ -120,5 +120,6 @@ from txjax.nn.stack.stack_records import StackRecord, record_stacks
 from txjax.nn.stack.turns import unstacked
 from txjax.nn.stack.two_way import FirstTokens, TwoWay
 from txjax.nn.standardized_conv import StandardizedConv
+from txjax.nn.storage import QuantizedKernels, dequantized, parameter_sizes, stored_parts
 from txjax.nn.teacher import Teacher
 from txjax.nn.upsampling import Upsampling

@@ -10,15 +10,17 @@ import flax.linen as nn
 import flax.struct
 import jax
 import jax.numpy as jnp
+from flax.core import meta
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.axes import Names
-from txjax.nn.adapted import add_adapter, enter_adapter
+from txjax.axes import Axes, Names
+from txjax.nn.adapted import add_adapter, enter_adapter, inside_adapter
 from txjax.nn.init import Init
 from txjax.nn.matrices import kernel_gradient
 from txjax.nn.parameter_order import record_parameter
+from txjax.nn.storage import StoredKernel, storage_of, stored
 from txjax.parametrization import Scaling, role
 from txjax.sharding import constrain, unshard_param
 
@@ -57,6 +59,29 @@ def parameter(
     return jnp.asarray(module.param(name, boxed, shape, jnp.float32))
 
 
+def kernel_parameter(
+    module: nn.Module,
+    draw: nn.initializers.Initializer,
+    shape: tuple[int, ...],
+    axes: tuple[str | None, ...],
+    inputs: int,
+) -> jax.Array | StoredKernel:
+    """The parameter `kernel` of `module`, as the model stores it (`Model.storage`). The arguments are `parameter`'s."""
+    found = meta.unbox(module.get_variable("params", "kernel", None))
+    storage = None if inside_adapter() else storage_of(module.path)
+    if found is None and storage is not None:
+        names = storage.axes(Axes(axes, inputs))
+
+        def boxed(*arguments: Any) -> dict[str, _Boxed]:
+            parts = storage.quantized(draw(*arguments), names[storage.format])
+            return {name: _Boxed(x, tuple(names[name]), inputs=inputs) for name, x in parts.items()}
+
+        for name in names:
+            record_parameter(module.path, f"kernel/{name}")
+        found = module.param("kernel", boxed, shape, jnp.float32)
+    return stored(found) or parameter(module, "kernel", draw, shape, axes, inputs)
+
+
 def align(values: jax.Array, x: jax.Array) -> jax.Array:
     """`values` cast to the dtype and expanded to the rank of `x`, its own dimensions last."""
     return jnp.expand_dims(values.astype(x.dtype), tuple(range(x.ndim - values.ndim)))
@@ -69,7 +94,7 @@ def scale(x: jax.Array, factor: float) -> jax.Array:
 
 def project(
     x: jax.Array,
-    kernel: jax.Array,
+    kernel: jax.Array | StoredKernel,
     dims: int = 1,
     dtype: DTypeLike | None = None,
     axes: Names | None = None,
@@ -91,7 +116,8 @@ def project(
         multiply, fast = functools.partial(_multiply, dims=dims, dtype=how[1]), backend.platform() == "cpu"
         gradients = functools.partial(_gradients, dims) if fast and how[1] == x.dtype else None
         return gather_and_apply(multiply, x, kernel, axes, gradients)
-    return _multiply(x, _gathered(kernel, x.dtype, axes), *how, product)
+    whole = (_cast if isinstance(kernel, StoredKernel) else _gathered)(kernel, x.dtype, axes)
+    return _multiply(x, whole, *how, product)
 
 
 def _multiply(x: jax.Array, kernel: jax.Array, dims: int, dtype: Any, product: Product = jnp.matmul) -> jax.Array:
@@ -111,11 +137,11 @@ def _gradients(dims: int, x: jax.Array, kernel: jax.Array, gradient: jax.Array) 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 3, 4))
 def gather_and_apply(
-    product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names, gradients: Gradients | None = None
+    product: Bilinear, x: jax.Array, kernel: jax.Array | StoredKernel, axes: Names, gradients: Gradients | None = None
 ) -> jax.Array:
     """product(x, kernel) with the kernel gathered, in the dtype of `x`, as in `project`.
 
-    The residual for the backward pass is the kernel's shard, not the gathered kernel.
+    The residual for the backward pass is the kernel's shard, not the gathered kernel. A stored kernel has no gradient.
 
     Args:
       gradients: of x and of the whole kernel, from both and the result's. If None, the product's transposes.
@@ -123,12 +149,16 @@ def gather_and_apply(
     return product(x, _cast(kernel, x.dtype, axes))
 
 
-def _forward(product: Bilinear, x: jax.Array, kernel: jax.Array, axes: Names, gradients: Gradients | None) -> Any:
+def _forward(product: Bilinear, x: jax.Array, kernel: Any, axes: Names, gradients: Gradients | None) -> Any:
     return gather_and_apply(product, x, kernel, axes, gradients), (x, kernel)
 
 
 def _backward(product: Bilinear, axes: Names, gradients: Gradients | None, residuals: Any, gradient: jax.Array) -> Any:
     x, kernel = residuals
+    if isinstance(kernel, StoredKernel):
+        return (gradients or functools.partial(_transposes, product))(x, _cast(kernel, x.dtype, axes), gradient)[
+            0
+        ], None
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
     of_x, of_whole = (gradients or functools.partial(_transposes, product))(x, whole, gradient)
     return of_x, *back(of_whole)
@@ -143,7 +173,9 @@ def _transposes(product: Bilinear, x: jax.Array, kernel: jax.Array, gradient: ja
 gather_and_apply.defvjp(_forward, _backward)
 
 
-def _cast(kernel: jax.Array, dtype: jnp.dtype, axes: Names) -> jax.Array:
+def _cast(kernel: jax.Array | StoredKernel, dtype: jnp.dtype, axes: Names) -> jax.Array:
+    if isinstance(kernel, StoredKernel):
+        return kernel.gathered(axes).astype(dtype)
     return unshard_param(kernel.astype(dtype), *axes)
 
 
@@ -189,7 +221,7 @@ class Linear(nn.Module):
         part = role(tuple(self.in_axes), tuple(self.axes))
         std = self.scale * self.initial.kernel(math.prod(inputs), math.prod(features), part, self.scaling)
         axes = (*self.in_axes, *self.axes)
-        kernel = parameter(self, "kernel", nn.initializers.normal(std), (*inputs, *features), axes, dims)
+        kernel = kernel_parameter(self, nn.initializers.normal(std), (*inputs, *features), axes, dims)
         y = scale(project(x, kernel, dims, dtype, axes, product), self.scaling.multiplier(part))
         if self.use_bias:
             y = y + align(parameter(self, "bias", nn.initializers.zeros, features, tuple(self.axes)), y)

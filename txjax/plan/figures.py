@@ -10,6 +10,7 @@ from flax.core import meta
 from txjax import backend
 from txjax.experiment import Experiment
 from txjax.flops import by_scope, count
+from txjax.nn import parameter_sizes, stored_parts
 from txjax.train.counting import flops_per_step, forward_of
 from txjax.train.state import abstract_variables, batch_spec
 from txjax.types import Batch, PyTree, flat_paths
@@ -76,9 +77,11 @@ def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tu
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for path, x in flat_paths(params).items():
+    stored = {*stored_parts(flat_paths(params)).values()}
+    for path, size in parameter_sizes(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
-        part["frozen" if experiment.optimizer.frozen(path) else "trainable"] += math.prod(x.shape)
+        frozen = path in stored or experiment.optimizer.frozen(path)
+        part["frozen" if frozen else "trainable"] += size
     return found
 
 

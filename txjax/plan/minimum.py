@@ -94,7 +94,8 @@ def _shares(experiment: Experiment, layout: Layout) -> Iterator[_Share]:
         along = math.prod(sizes[str(axis)] for axis in gathered if axis in of_batch)
         apart = math.prod(sizes[str(axis)] for axis in (*local, *gathered)) / along
         copies = math.prod(sizes[axis] for axis in of_tokens if axis not in (*local, *gathered))
-        yield _Share(math.prod(x.shape) / apart * _width(experiment), along, copies, path in trained)
+        width = min(_width(experiment), x.dtype.itemsize)  # quantized kernels are gathered as they are stored
+        yield _Share(math.prod(x.shape) / apart * width, along, copies, path in trained)
 
 
 def _entries(x: Any) -> list[Axes]:

@@ -11,9 +11,10 @@ from txjax import sharding
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
 from txjax.flops import count, pruned
+from txjax.nn import parameter_sizes
 from txjax.train.state import Layout, abstract_variables, batch_spec
 from txjax.train.subtrees import merge, pick
-from txjax.types import Batch, PyTree, flat_paths
+from txjax.types import Batch, PyTree
 
 TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
 
@@ -51,7 +52,7 @@ def count_parameters(params: PyTree) -> tuple[int, int]:
 
     The second is close to the N of Kaplan et al. (2020, 2.1); an untied head counts.
     """
-    sizes = {path: math.prod(x.shape) for path, x in flat_paths(params).items()}
+    sizes = parameter_sizes(params)
     return sum(sizes.values()), sum(size for path, size in sizes.items() if not path.endswith("/embedding"))
 
 

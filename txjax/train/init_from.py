@@ -19,7 +19,7 @@ from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
-from txjax.train.frozen_parts import check_given
+from txjax.train.frozen_parts import check_given, check_stored
 from txjax.train.init_names import check_names
 from txjax.train.init_tokenizers import check_tokenizers
 from txjax.train.state import Layout
@@ -178,6 +178,9 @@ def find_init_source(experiment: Experiment, layout: Layout) -> InitSource | Non
         Source(each.field, each.origin, each.name, stored_variables(each.store.record(each.step)["arrays"]))
         for each in steps
     ]
+    for source in sources:
+        ours = [x for x in map(source.origin.path_there, stored_variables(here)["params"]) if x]
+        check_stored(ours, source.name, source.arrays["params"])
     axes = flat_paths(layout.axes, is_leaf=is_axes)
     rows = match(sources, stored_variables(here), axes)
     runs = [(each.name, each.workdir) for each in steps]

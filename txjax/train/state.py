@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from txjax import backend, sharding
 from txjax.axes import axes_of
 from txjax.experiment import Experiment
-from txjax.nn import record_parameters
+from txjax.nn import parameter_sizes, record_parameters
 from txjax.parametrization import scaling_by_path
 from txjax.train.subtrees import SEPARATOR, merge, pick
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
@@ -50,7 +50,7 @@ class Layout:
     @property
     def parameters(self) -> int:
         """The number of parameters, trainable and frozen."""
-        return sum(x.size for x in jax.tree.leaves((self.abstract.params, self.abstract.frozen)))
+        return sum(parameter_sizes(self.variables["params"]).values())
 
     @property
     def variables(self) -> PyTree:

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from txjax.axes import Axes
 from txjax.nn.adapters.lora import Branch, LoRA, product
 from txjax.nn.linear import align, parameter
+from txjax.nn.storage import dequantized
 from txjax.parametrization import Scaling, role
 
 
@@ -68,7 +69,7 @@ class DoRA(LoRA):
     name: ClassVar[str] = "dora"
 
     def add(self, module: Any, x: Float[Array, "..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
-        params = meta.unbox(module.variables["params"])
+        params = dequantized(meta.unbox(module.variables["params"]))
         bias = align(params["bias"], y) if "bias" in params else 0
         in_axes = getattr(module, "in_axes", None) or (module.in_axis,)
         parts = {"down": (in_axes, ("rank",)), "up": (("rank",), tuple(module.axes))}

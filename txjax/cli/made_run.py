@@ -1,0 +1,49 @@
+"""A workdir that a command makes of a step of another run: `merge` and `quantize`."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from txjax.cli.peft_folders import KEPT
+from txjax.types import PyTree, UserError
+
+
+def check_new(to: Path) -> None:
+    """Raises UserError if there is a run in this folder."""
+    if (to / "config.json").exists():
+        raise UserError("--to", "a new folder", str(to), hint="there is a run in it")
+
+
+def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, made: str) -> None:
+    """Writes a workdir with one step.
+
+    Args:
+      found: its experiment, or a model alone.
+      variables: the model's.
+      store, step: where they are from.
+      made: the key of the record that says so, such as "merged".
+    """
+    import jax
+
+    from txjax.checkpoint import Store
+    from txjax.experiment import Experiment
+    from txjax.io import digest
+    from txjax.nn import parameter_sizes
+    from txjax.train.subtrees import pick
+    from txjax.train.workdir import lock_workdir, write_config, write_manifest
+
+    run = store.folder.parent
+    origins = [{"run": str(run), "step": step, "digest": digest.of_all(store.path(step))}]
+    trained = found.optimizer.trained if isinstance(found, Experiment) else lambda path: True
+    params = variables["params"]
+    parts = {"params": pick(params, trained), "frozen": pick(params, lambda path: not trained(path))}
+    parts["model_state"] = {name: tree for name, tree in variables.items() if name != "params"}
+    with lock_workdir(to) as workdir:
+        if (run / KEPT).is_dir():
+            shutil.copytree(run / KEPT, workdir / KEPT, dirs_exist_ok=True)
+        new = Store(workdir)
+        new.save_parts(step, {"weights": jax.tree.map(jax.numpy.asarray, parts)}, {made: origins, "metrics": {}})
+        new.wait()
+        count = sum(parameter_sizes(params).values())
+        write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
+        write_config(workdir, found)

@@ -1,0 +1,36 @@
+"""The logical axes of a model's parameters, from its experiment or from the family of an imported one."""
+
+from typing import Any
+
+from txjax.axes import Axes
+
+
+def model_axes(found: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes]:
+    """The axes by path.
+
+    Args:
+      found: the experiment that gives the model's inputs, or the imported model alone.
+      model: this model, or a variant of it.
+      params: of the model as it was found, by path.
+    """
+    import dataclasses
+
+    import jax
+    from flax.core import meta
+
+    from txjax.axes import axes_of
+    from txjax.experiment import Experiment
+    from txjax.interop.huggingface.folder import family_of
+    from txjax.interop.huggingface.options import Options
+    from txjax.train.state import abstract_variables
+    from txjax.types import flat_paths
+
+    if isinstance(found, Experiment):
+        variables = abstract_variables(dataclasses.replace(found, model=model))
+    else:
+        family = family_of(found)
+        inputs = family.example(found, Options(family.config(found, params)))
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        variables = jax.eval_shape(model.init, key, **inputs)
+    boxed = flat_paths(variables["params"], is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+    return {path: axes_of(x) for path, x in boxed.items()}

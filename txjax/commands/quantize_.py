@@ -1,0 +1,69 @@
+"""txjax quantize: a run with the kernels of its layers in eight or four bits, to be frozen under an adapter.
+
+A run starts from it with `model.storage` set to the value that this prints, and `init_from` to the new folder.
+"""
+
+from pathlib import Path
+
+from txjax.cli.parser import Parser
+from txjax.types import UserError
+
+SUMMARY = "make a run with quantized kernels, for adapters (QLoRA)"
+
+
+def run(argv: list[str]) -> int:
+    parser = Parser("quantize", __doc__)
+    parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    parser.add_argument("--to", required=True, type=Path, help="the new folder")
+    parser.add_argument("--step", default="last", help="last (default), best or a number")
+    parser.add_argument(
+        "--storage", default="QuantizedKernels()", help="default: %(default)s, four bits in tiles of 64"
+    )
+    parser.add_trust()
+    flags = parser.parse_args(argv)
+
+    import jax.numpy as jnp
+    from flax import traverse_util
+
+    from txjax.backend import prepare
+    from txjax.checkpoint import Store
+    from txjax.cli.made_run import check_new, write_run
+    from txjax.cli.merging import weights
+    from txjax.cli.model_axes import model_axes
+    from txjax.components import Slot
+    from txjax.experiment import Experiment
+    from txjax.modules import trusted
+    from txjax.nn import QuantizedKernels, stored_parts
+    from txjax.optim import train_all_but
+    from txjax.train.workdir import read_checkpoints, read_config
+    from txjax.tree import check_fields
+    from txjax.types import flat_paths
+
+    prepare()
+    check_new(flags.to)
+    storage = Slot("--storage", QuantizedKernels).read(flags.storage)
+    check_fields(storage, "--storage")
+    found = read_config(flags.workdir, trusted(flags.trust))
+    model = found.model if isinstance(found, Experiment) else found
+    for field, hint in {"adapter": "`txjax merge` makes one", "storage": "its kernels are quantized"}.items():
+        if (value := getattr(model, field, None)) is not None:
+            raise UserError("--workdir", f"a run without model.{field}", type(value).__name__, hint=hint)
+    model = model.clone(storage=storage)
+    store = Store(flags.workdir, read_checkpoints(flags.workdir))
+    step = store.choose(flags.step)
+    variables = weights(store, step)
+    params = flat_paths(variables["params"])
+    before = sum(x.nbytes for x in params.values())
+    axes = model_axes(found, model, params)
+    for kernel in sorted({*stored_parts(axes).values()}):
+        parts = storage.quantized(jnp.asarray(params.pop(kernel)), axes[f"{kernel}/{storage.format}"])
+        params |= {f"{kernel}/{name}": x for name, x in parts.items()}
+    after = sum(x.nbytes for x in params.values())
+    variables["params"] = traverse_util.unflatten_dict(params, sep="/")
+    if isinstance(found, Experiment):
+        found.model, found.ema, found.init_from = model, None, None
+        found.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
+    write_run(flags.to, found if isinstance(found, Experiment) else model, variables, store, step, "quantized")
+    print(f"step {step} of {flags.workdir} in {flags.to}: {before:,} bytes of parameters are {after:,}; for a run that")
+    print(f"starts there: --config.model.storage='{flags.storage}' --config.init_from={flags.to}")
+    return 0
