@@ -1,6 +1,7 @@
 """`txjax import` and `txjax export`: Hugging Face folders as workdirs, and runs as Hugging Face folders."""
 
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from txjax.interop import huggingface
 from txjax.models import MAE, Bert, Electra, gpt, t5
 from txjax.nn import LayerNorm, Learned
 from txjax.nn.adapters import LoRA
-from txjax.types import UserError
+from txjax.types import UserError, flat_paths
 
 import runs
 from made import variables
@@ -216,3 +217,31 @@ def test_a_part_is_chosen_of_a_model_that_has_several_encoders() -> None:
         export.chosen(model, {"params": {}}, None)
     with pytest.raises(UserError, match="--part: expected no part .*Bert.*, got 'generator'"):
         export.chosen(model.generator, {"params": {}}, "generator")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens", [True, False], ids=["run", "model alone"])
+def test_an_imported_folder_is_quantized_and_exported(folder, tmp_path, tokens) -> None:
+    """Exported are the rounded kernels as float32."""
+    source = shutil.copytree(folder, tmp_path / "theirs")
+    if not tokens:
+        (source / "tokenizer.json").unlink()
+    for words in (
+        ("import", f"--from={source}", f"--workdir={tmp_path / 'run'}"),
+        (
+            "quantize",
+            f"--workdir={tmp_path / 'run'}",
+            f"--to={tmp_path / 'int8'}",
+            "--storage=QuantizedKernels('int8')",
+        ),
+        ("export", f"--workdir={tmp_path / 'int8'}", f"--to={tmp_path / 'again'}"),
+    ):
+        code, _, err = runs.command(*words)
+        assert code == 0, err
+    (_, before), (_, after) = (huggingface.load(each) for each in (source, tmp_path / "again"))
+    before, after = flat_paths(before), flat_paths(after)
+    assert before.keys() == after.keys()
+    for path, x in before.items():
+        rounded = path.endswith("kernel")
+        np.testing.assert_allclose(after[path], x, atol=np.abs(x).max() / 254 if rounded else 0, err_msg=path)
+        assert rounded == bool((after[path] != x).any()), path
