@@ -3,13 +3,15 @@
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 
 from txjax.axes import Axes, Names
@@ -114,15 +116,18 @@ class StoredKernel(flax.struct.PyTreeNode):
         return *lead, 2 * last if self.format in _PACKED else last
 
     def astype(self, dtype: DTypeLike) -> jax.Array:
-        """The kernel's values [*in *out]."""
-        import qwix
-
+        """The kernel's values [*in *out]. (qwix looks up the sixteen values of nf4 entry by entry.)"""
         values = self.values
         if self.format in _PACKED:
             values = jnp.stack([values & 15, values >> 4], -1).reshape(self.shape)
         if self.format == "int4":
             values = (values.astype(jnp.int8) ^ 8) - 8
-        return qwix.dequantize(qwix.QArray(values, self.scale, None, FORMATS[self.format])).astype(dtype)
+        restored = _selected(values, _nf4(), 8) if self.format == "nf4" else values.astype(jnp.float32)
+        tiled, tiles = [], []
+        for size, count in zip(self.shape, self.scale.shape, strict=True):
+            tiled += [count, size // count]
+            tiles += [count, 1]
+        return (restored.reshape(tiled) * self.scale.reshape(tiles)).reshape(self.shape).astype(dtype)
 
     def gathered(self, axes: Names) -> "StoredKernel":
         """The same, not sharded over the mesh axes that shard the batch: gathered in few bits.
@@ -132,6 +137,25 @@ class StoredKernel(flax.struct.PyTreeNode):
         """
         scales = (None if scales == 1 else name for scales, name in zip(self.scale.shape, axes, strict=True))
         return self.replace(values=unshard_param(self.values, *axes), scale=unshard_param(self.scale, *scales))
+
+
+def _selected(codes: jax.Array, table: Sequence[float], bit: int) -> jax.Array:
+    """The entries of a table of 2 * bit numbers: a tree of selections, which is elementwise on any device."""
+    if not bit:
+        return jnp.float32(table[0])
+    half = len(table) // 2
+    low, high = (_selected(codes, part, bit // 2) for part in (table[:half], table[half:]))
+    return jnp.where(codes & bit != 0, high, low)
+
+
+@functools.cache
+def _nf4() -> tuple[float, ...]:
+    """The sixteen values of nf4."""
+    import qwix
+
+    with jax.ensure_compile_time_eval():
+        codes = jnp.arange(16, dtype=jnp.uint4)
+        return tuple(np.asarray(qwix.dequantize(qwix.QArray(codes, jnp.ones(1), None, "nf4"))).tolist())
 
 
 def stored(params: Any) -> StoredKernel | None:

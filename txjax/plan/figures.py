@@ -9,10 +9,11 @@ from flax.core import meta
 
 from txjax import backend
 from txjax.experiment import Experiment
-from txjax.flops import by_scope, count
+from txjax.flops import by_scope, count, pruned
 from txjax.nn import parameter_sizes, stored_parts
 from txjax.train.counting import flops_per_step, forward_of
 from txjax.train.state import abstract_variables, batch_spec
+from txjax.train.subtrees import pick
 from txjax.types import Batch, PyTree, flat_paths
 
 _REPEATED = ("layers", "block")  # scopes of a stack's layers, dropped from names of components
@@ -50,7 +51,7 @@ def figures(experiment: Experiment, platform: str) -> Figures:
         parameters=_parameters(experiment, variables["params"]),
         flops=_flops(experiment, arguments),
         flops_per_step=flops_per_step(experiment, variables),
-        flops_done=count(jax.grad(forward_of(experiment)), *arguments),
+        flops_done=_flops_done(experiment, arguments),
         kept=_kept(experiment, variables, platform),
         unit="token" if "tokens" in spec else "example",
         units=experiment.batch_size * (tokens or 1),
@@ -70,9 +71,10 @@ def component(path: tuple[str, ...]) -> str:
 
 
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
-    """The arguments of `forward_of` as shapes and dtypes: parameters, other variables and a batch."""
-    others = {name: tree for name, tree in variables.items() if name != "params"}
-    return variables["params"], others, batch_spec(experiment.data, batch_size)
+    """The arguments of `forward_of` as shapes and dtypes: trained parameters, all other variables and a batch."""
+    params = variables["params"]
+    others = variables | {"params": pick(params, experiment.optimizer.frozen)}
+    return pick(params, experiment.optimizer.trained), others, batch_spec(experiment.data, batch_size)
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
@@ -91,6 +93,11 @@ def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> 
     for scope, flops in by_scope(forward_of(experiment), *arguments).items():
         found[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
     return dict(found)
+
+
+def _flops_done(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> int:
+    gradient = jax.grad(forward_of(experiment))
+    return count(pruned(gradient) if arguments[1]["params"] else gradient, *arguments)
 
 
 def _kept(experiment: Experiment, variables: PyTree, platform: str) -> int:
