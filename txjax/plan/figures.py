@@ -78,7 +78,7 @@ def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, i
     found: dict[str, dict[str, int]] = {}
     for path, x in flat_paths(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
-        part["frozen" if experiment.optimizer.frozen(path) else "trainable"] += math.prod(x.shape)
+        part["frozen" if experiment.tuning.frozen(path) else "trainable"] += math.prod(x.shape)
     return found
 
 

@@ -1,6 +1,7 @@
 """Adapters: few trained parameters added to a model's modules, by path."""
 
 from txjax.nn.adapters.adapter import Adapter
+from txjax.nn.adapters.bitfit import BitFit
 from txjax.nn.adapters.bottleneck import Bottleneck
 from txjax.nn.adapters.dora import DoRA
 from txjax.nn.adapters.ia3 import IA3
@@ -12,6 +13,7 @@ from txjax.nn.adapters.prompt import DeepPrompt, Prompt
 __all__ = [
     "IA3",
     "Adapter",
+    "BitFit",
     "Bottleneck",
     "DeepPrompt",
     "DoRA",

@@ -37,6 +37,11 @@ class Adapter:
 
     paths: str = config_field(".*")
 
+    @property
+    def trained(self) -> str:
+        """A regular expression that matches the whole paths of its parameters (`optim.train_adapter`)."""
+        return rf"(.*/)?{self.name}/.*"
+
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted. Raises UserError for an invalid pattern."""
         try:
@@ -121,8 +126,13 @@ class Adapter:
         """
         raise UserError(FIELD, "an adapter that can be merged into kernels, such as LoRA", type(self).__name__)
 
-    def check(self, offered: Iterable[str]) -> None:
-        """Raises UserError if `paths` matches none of these paths."""
+    def check(self, offered: Iterable[str], params: Iterable[str]) -> None:
+        """Raises UserError if nothing is adapted.
+
+        Args:
+          offered: the paths of all modules of the model that can be adapted.
+          params: the paths of its parameters.
+        """
         offered = sorted(offered)
         if not any(map(self.matches, offered)):
             near = near_misses(re.sub(r"[^\w/]+", "", self.paths), offered) or offered[:3]
