@@ -7,9 +7,22 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
+from txjax.models import ConvNet
 from txjax.models.text.presets import bert, gpt2, gpt3, roberta
 from txjax.nn import Pooled, Pooler
-from txjax.nn.adapters import IA3, Adapter, BitFit, Bottleneck, DeepPrompt, DoRA, LoRA, MLPPrefix, Prefix, Prompt
+from txjax.nn.adapters import (
+    IA3,
+    Adapter,
+    BitFit,
+    Bottleneck,
+    DeepPrompt,
+    DoRA,
+    LoRA,
+    MLPPrefix,
+    PixelPrompt,
+    Prefix,
+    Prompt,
+)
 from txjax.optim import train_adapter
 from txjax.optim.groups import find, of_adapter
 from txjax.types import flat_paths
@@ -60,6 +73,12 @@ def test_bitfit_has_its_papers_counts(size: str, every: int, layers: int, two: i
     params = flat_paths(shapes(made, TOKENS)["params"])
     counts = [trained(params, BitFit(paths)) for paths in (".*", "layers/.*", ".*(attention/query|mlp/up)")]
     assert counts == [every, layers, two]
+
+
+def test_pixel_prompt_has_its_papers_count() -> None:
+    """2 C p (H + W - 2p) (Bahng et al. 2022), whose 30 pixels of an image of 224 x 224 are 69,840 numbers."""
+    model = ConvNet(width=1, depth=1, stages=1, adapter=PixelPrompt())
+    assert trained(flat_paths(shapes(model, jnp.zeros((1, 224, 224, 3)))["params"]), PixelPrompt()) == 69_840
 
 
 def trained(params: dict[str, Any], adapter: Adapter) -> int:

@@ -27,6 +27,7 @@ from txjax.nn.adapters import (
     DoRA,
     LoRA,
     MLPPrefix,
+    PixelPrompt,
     Prefix,
     Prompt,
     RsLoRA,
@@ -117,6 +118,7 @@ PROMPTS: dict[str, Adapter] = {
     "mlp": MLPPrefix(length=2, hidden=3),
     "bottleneck": KINDS["bottleneck"],
     "bitfit": BitFit(),
+    "pixels": PixelPrompt(width=1),
 }
 
 
@@ -140,7 +142,12 @@ def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
             made = meta.unbox(drawn(adapted, objective, batch))
         except UserError as error:
             assert "the path of a module" in str(error)
-            refused = {"stack": True, "bias": kind is RecurrentEncoderDecoder, "attention": not attends(model)}
+            refused = {
+                "stack": True,
+                "bias": kind is RecurrentEncoderDecoder,
+                "attention": not attends(model),
+                "image": not any(key.endswith("image") for key in objective.inputs(batch)),
+            }
             assert refused.get(adapter.of, False), name
             continue
         flat = flat_paths(made.pop("params"))

@@ -8,7 +8,7 @@ import flax.linen as nn
 from flax.core import meta
 
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
-from txjax.nn.adapted import adapted
+from txjax.nn.adapted import adapted, check_adapted
 from txjax.nn.adapters import Adapter
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
@@ -54,7 +54,7 @@ class Model(nn.Module, kw_only=True):
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
             params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
-            self.adapter.check(offered, params)
+            check_adapted(self.adapter, offered, params)
         return drawn
 
     @nn.nowrap

@@ -7,6 +7,7 @@ from txjax.nn.adapters.dora import DoRA
 from txjax.nn.adapters.ia3 import IA3
 from txjax.nn.adapters.lora import LoRA, RsLoRA
 from txjax.nn.adapters.merge import merge
+from txjax.nn.adapters.pixel_prompt import PixelPrompt
 from txjax.nn.adapters.prefix import MLPPrefix, Prefix
 from txjax.nn.adapters.prompt import DeepPrompt, Prompt
 
@@ -19,6 +20,7 @@ __all__ = [
     "DoRA",
     "LoRA",
     "MLPPrefix",
+    "PixelPrompt",
     "Prefix",
     "Prompt",
     "RsLoRA",

@@ -27,7 +27,8 @@ class Adapter:
       paths: a regular expression that matches the whole path of a module such as `layers/block/attention/query`. Every
         `Linear` can be adapted.
       name: of the module that has the parameters.
-      of: the modules that `paths` chooses from: every "linear", every "attention", or every "stack" of layers.
+      of: the modules that `paths` chooses from: every "linear", every "attention", every "stack" of layers, or every
+        module that an "image" enters.
       first_position: of the text of a causal model.
     """
 
@@ -135,5 +136,6 @@ class Adapter:
         """
         offered = sorted(offered)
         if not any(map(self.matches, offered)):
-            near = near_misses(re.sub(r"[^\w/]+", "", self.paths), offered) or offered[:3]
+            named = [path for path in offered if path]
+            near = near_misses(re.sub(r"[^\w/]+", "", self.paths), named) or named[:3]
             raise UserError(f"{FIELD}.paths", "a pattern that matches the path of a module", self.paths, near)
