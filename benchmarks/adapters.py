@@ -23,7 +23,7 @@ from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.nn import QuantizedKernels
 from txjax.nn.adapters import Adapter, LoRA
-from txjax.optim import train_only
+from txjax.optim import train_adapter
 from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
@@ -89,7 +89,7 @@ def main() -> None:
         experiment = config.load(flags.config, overrides)
         experiment.model = experiment.model.clone(adapter=contender.adapter, storage=contender.storage)
         if contender.adapter is not None:
-            experiment.optimizer.groups = train_only(".*/lora/.*")
+            experiment.optimizer.groups = train_adapter()
         lines.append([name, *measured(experiment)])
         print(*lines[-1], file=sys.stderr, flush=True)
     names = ["trained", "", "parameters", "moments", "temporary", "checkpoint", "with its origin", "ms"]

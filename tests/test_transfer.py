@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.transfer import Bicubic, Bilinear, Every, First, From, Linear1D
+from txjax.transfer import Bicubic, Bilinear, Every, First, From, Linear1D, Words
 from txjax.transfer.match import Row, Source, match, stored_variables
 from txjax.transfer.origin import origins
 from txjax.types import UserError
@@ -66,6 +66,28 @@ def test_equal_names_in_two_towers_do_not_collide():
         ("new", "r/b", None),
         ("dropped", "b", 1),
     ]
+
+
+def test_a_prompt_starts_as_words():
+    """The means of their tokens' rows, beside the whole model of the same run."""
+    there = stored_variables(arrays(weights_params_embed=(256, 3)))
+    here = stored_variables(arrays(weights_params_embed=(256, 3), weights_params_prompt=(2, 3)))
+
+    def taken(*texts: str) -> dict[str, Row]:
+        way = From(here="prompt", there="embed", resize=(Words(texts, factor=2.0),))
+        both = [
+            Source(field, origin, "W", there) for field, origin in (("init_from[0]", From()), ("init_from[1]", way))
+        ]
+        return {row.path: row for row in match(both, here, {"prompt": ("prompt", "embed")})}
+
+    found, table = taken("ab", "c"), numbers(256, 3)
+    assert {path: row.action for path, row in found.items()} == {"embed": "loaded", "prompt": "resized"}
+    want = [table[[97, 98]].sum(0), 2 * table[99]]
+    np.testing.assert_allclose(found["prompt"].resized(jnp.asarray(table)), want, rtol=1e-6)
+    with pytest.raises(UserError, match=r"init_from\[1\]\.resize\.texts: expected 2 texts, .*, got 3"):
+        taken("a", "b", "c")
+    with pytest.raises(UserError, match=r"resize\.texts: expected texts with tokens among .*, got ''"):
+        taken("a", "")
 
 
 def test_an_array_of_two_origins_names_both():

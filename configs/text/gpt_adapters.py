@@ -18,7 +18,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import GPT2, Rotary
 from txjax.nn.adapters import Bottleneck, LoRA
 from txjax.objectives import NextToken
-from txjax.optim import AdamW, Cosine, train_only
+from txjax.optim import AdamW, Cosine, train_adapter
 
 VARIANTS = ("bottleneck",)
 
@@ -30,7 +30,7 @@ def get_config(variant: str = "") -> Experiment:
         objective=NextToken(),
         data=NextTokenWindows(name="tiny_shakespeare", split="train", length=128),
         evals={"valid": Perplexity(data=NextTokenWindows(split="validation", length=128), every_steps=100)},
-        optimizer=AdamW(peak_lr=1e-2, schedule=Cosine(warmup_steps=20), groups=train_only(".*/(lora|bottleneck)/.*")),
+        optimizer=AdamW(peak_lr=1e-2, schedule=Cosine(warmup_steps=20), groups=train_adapter()),
         checkpoint=Checkpoints(every_steps=100, best="eval/valid/loss"),
         num_steps=200,
         batch_size=8,

@@ -16,7 +16,7 @@ from txjax.experiment import Experiment
 from txjax.models.vision.mae import MAE
 from txjax.nn.adapters import LoRA
 from txjax.objectives import MaskedPatch
-from txjax.optim import AdamW, Cosine, train_only
+from txjax.optim import AdamW, Cosine, train_adapter
 
 
 def get_config() -> Experiment:
@@ -35,7 +35,7 @@ def get_config() -> Experiment:
         objective=MaskedPatch(rate=0.75),
         data=Images(name="fashion_mnist", split="train", **clothes),
         evals={"test": Evaluation(data=Images(split="test", **clothes), every_steps=100, max_batches=8)},
-        optimizer=AdamW(peak_lr=2e-3, b2=0.95, schedule=Cosine(warmup_steps=20), groups=train_only(".*/lora/.*")),
+        optimizer=AdamW(peak_lr=2e-3, b2=0.95, schedule=Cosine(warmup_steps=20), groups=train_adapter()),
         checkpoint=Checkpoints(every_steps=100),
         num_steps=200,
         batch_size=64,

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 STORAGE = "QuantizedKernels(format='nf4', tile=8)"
 TUNED = (
     runs.CONFIG.replace("heads=2)", f"heads=2, adapter=LoRA(rank=2), storage={STORAGE})")
-    .replace("Constant(warmup_steps=2)", "Constant(), peak_lr=0.01, groups=train_only('.*/lora/.*')")
+    .replace("Constant(warmup_steps=2)", "Constant(), peak_lr=0.01, groups=train_adapter()")
     .replace("num_steps=40", "num_steps=8")
-    .replace("import AdamW", "import train_only, AdamW")
+    .replace("import AdamW", "import train_adapter, AdamW")
     .replace("import Checkpoints", "import Checkpoints\nfrom txjax.nn import QuantizedKernels\n", 1)
 )
 

@@ -15,7 +15,7 @@ from txjax.models import Bert
 from txjax.nn import BatchNorm, Learned, Stack
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification
-from txjax.optim import AdamW, Constant, train_only
+from txjax.optim import AdamW, Constant, train_adapter
 from txjax.transfer import From
 
 LENGTH = 8
@@ -43,5 +43,5 @@ def get_config(variant: str = "") -> Experiment:
     if variant == "adapted":
         made.init_from = From(omit=("head",))
         made.model.adapter = LoRA(paths=r".*(attention|cross)/(query|value|given|cell/recurrent)", rank=2)
-        made.optimizer.groups = train_only(".*/lora/.*", "head/.*")
+        made.optimizer.groups = train_adapter("head/.*")
     return made

@@ -13,11 +13,11 @@ from txjax.flops import count
 from txjax.models import RecurrentEncoderDecoder, luong
 from txjax.models.text import presets
 from txjax.nn import Additive, Maxout
-from txjax.nn.adapters import LoRA
+from txjax.nn.adapters import DeepPrompt, LoRA, Prompt
 from txjax.parametrization import CompleteP
 from txjax.types import UserError
 
-from made import forward, shapes, variables
+from made import forward, on_jax, shapes, variables
 
 V, L, S = 11, 5, 7
 SOURCE_V = 13
@@ -47,8 +47,11 @@ def sigma(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def appendix_a(p: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logits and weights of one pair, as in Bahdanau et al. 2015, appendix A, line by line."""
+def appendix_a(p: Any, x: np.ndarray, y: np.ndarray, prompt: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Logits and weights of one pair, as in Bahdanau et al. 2015, appendix A, line by line.
+
+    The first `prompt` words of x are not attended to.
+    """
     p = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), p)
 
     def unit(given: Any, own: Any, e: np.ndarray, s: np.ndarray, more: Any = (0, 0, 0)) -> np.ndarray:
@@ -67,7 +70,7 @@ def appendix_a(p: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
         return found
 
     backward = states("backward", x[::-1])[::-1]
-    h = np.concatenate([states("forward", x), backward], 1)
+    h = np.concatenate([states("forward", x), backward], 1)[prompt:]
     steps, out = p["decoder"]["steps"], p["out"]
     align = steps["alignment"]
     s, logits, weights = np.tanh(backward[0] @ p["start"]["kernel"]), [], []
@@ -163,6 +166,30 @@ def test_adapters_reach_the_kernels_of_the_loops() -> None:
     steps = shapes(model, TOKENS, SOURCE)["params"]["decoder"]["steps"]
     assert "lora" in str(jax.tree.structure(steps["cell"]["recurrent"]))
     assert "lora" in str(jax.tree.structure(steps["alignment"]["query"]))
+
+
+def test_a_prompt_is_words_before_the_source_that_the_encoder_alone_reads() -> None:
+    """The same for `DeepPrompt`, since there is one layer; and token by token."""
+    model = MODELS["bahdanau"].clone(adapter=Prompt(length=2))
+    deep = model.clone(adapter=DeepPrompt(length=2))
+    params = on_jax(variables(model, TOKENS, SOURCE, REAL))
+    cached, begin = Cached(model), {"tokens": TOKENS[:, :2], **GIVEN}
+
+    @jax.jit
+    def outputs(params: Any) -> Any:
+        logits, state = cached.start(params, begin, 1)
+        steps = logits, cached.step(params, state, TOKENS[:, 2])[0]
+        return *(made.apply(params, TOKENS, **GIVEN).dense() for made in (model, deep)), jnp.stack(steps, 1)
+
+    logits, same, steps = outputs(params)
+    np.testing.assert_array_equal(logits, same)
+    np.testing.assert_allclose(steps, logits[:, 1:3], atol=1e-5)
+    own, rows = params["params"], params["params"]["prompt"]["tokens"]
+    own["embed_source"]["embedding"] = jnp.concatenate([own["embed_source"]["embedding"], rows])
+    for row, length in enumerate(LENGTHS):
+        words = np.asarray([SOURCE_V, SOURCE_V + 1, *SOURCE[row, :length]])
+        want, _ = appendix_a(own, words, np.asarray(TOKENS[row]), prompt=2)
+        np.testing.assert_allclose(logits[row], want, atol=1e-5)
 
 
 def test_refusals() -> None:

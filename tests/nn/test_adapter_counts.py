@@ -7,11 +7,24 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
+from txjax.models import ConvNet
 from txjax.models.text.presets import bert, gpt2, gpt3, roberta
 from txjax.nn import Pooled, Pooler
-from txjax.nn.adapters import IA3, Adapter, Bottleneck, DeepPrompt, DoRA, LoRA, MLPPrefix, Prefix, Prompt
-from txjax.optim import train_only
-from txjax.optim.groups import find
+from txjax.nn.adapters import (
+    IA3,
+    Adapter,
+    BitFit,
+    Bottleneck,
+    DeepPrompt,
+    DoRA,
+    LoRA,
+    MLPPrefix,
+    PixelPrompt,
+    Prefix,
+    Prompt,
+)
+from txjax.optim import train_adapter
+from txjax.optim.groups import find, of_adapter
 from txjax.types import flat_paths
 
 from made import shapes
@@ -48,16 +61,26 @@ ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
 @pytest.mark.parametrize(("model", "adapter", "wanted"), ADAPTED, ids=[str(count) for _, _, count in ADAPTED])
 def test_adapters_have_their_papers_counts(model: Callable[[], Any], adapter: Adapter, wanted: int) -> None:
     made = model().clone(adapter=adapter)
-    groups = train_only(f"(.*/)?{adapter.name}/.*")
-    assert trained(made, groups) == wanted
+    assert trained(flat_paths(shapes(made, TOKENS)["params"]), adapter) == wanted
 
 
-@pytest.mark.parametrize(("size", "wanted"), [("base", 102_912), ("large", 272_384)])
-def test_bitfit_trains_every_bias(size: str, wanted: int) -> None:
-    """Ben-Zaken et al. 2022: 0.094% and 0.081% of BERT's weights, its pooler's among them."""
-    assert trained(bert(size, head=Pooled(Pooler())), train_only(".*bias")) == wanted
+@pytest.mark.parametrize(
+    ("size", "every", "layers", "two"), [("base", 102_912, 101_376, 46_080), ("large", 272_384, 270_336, 122_880)]
+)
+def test_bitfit_has_its_papers_counts(size: str, every: int, layers: int, two: int) -> None:
+    """Ben-Zaken et al. 2022: 0.094% and 0.081% of BERT's weights, its pooler's among them; or b_q and b_m2 alone."""
+    made = bert(size, head=Pooled(Pooler()), adapter=BitFit())
+    params = flat_paths(shapes(made, TOKENS)["params"])
+    counts = [trained(params, BitFit(paths)) for paths in (".*", "layers/.*", ".*(attention/query|mlp/up)")]
+    assert counts == [every, layers, two]
 
 
-def trained(model: Any, groups: Any) -> int:
-    params = flat_paths(shapes(model, TOKENS)["params"])
+def test_pixel_prompt_has_its_papers_count() -> None:
+    """2 C p (H + W - 2p) (Bahng et al. 2022), whose 30 pixels of an image of 224 x 224 are 69,840 numbers."""
+    model = ConvNet(width=1, depth=1, stages=1, adapter=PixelPrompt())
+    assert trained(flat_paths(shapes(model, jnp.zeros((1, 224, 224, 3)))["params"]), PixelPrompt()) == 69_840
+
+
+def trained(params: dict[str, Any], adapter: Adapter) -> int:
+    groups = of_adapter(train_adapter(), adapter)
     return sum(math.prod(x.shape) for path, x in params.items() if find(groups, path).trainable)

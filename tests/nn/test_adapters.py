@@ -1,6 +1,7 @@
 """Adapters: the model itself at first, found by path, the same under every layout, merged into plain kernels."""
 
 import dataclasses
+import re
 from typing import Any
 
 import jax
@@ -15,22 +16,25 @@ from txjax import sharding
 from txjax.axes import axes_of
 from txjax.decoding import empty_cache
 from txjax.models import BiT, Decoder
+from txjax.models.text.recurrent import RecurrentEncoderDecoder
 from txjax.nn import Attention, Quantised, Stack
 from txjax.nn.adapters import (
     IA3,
     Adapter,
+    BitFit,
     Bottleneck,
     DeepPrompt,
     DoRA,
     LoRA,
     MLPPrefix,
+    PixelPrompt,
     Prefix,
     Prompt,
     RsLoRA,
     merge,
 )
 from txjax.objectives import Several
-from txjax.optim import AdamW, Constant, train_only
+from txjax.optim import AdamW, Constant, train_adapter
 from txjax.parametrization import MuP, Standard, scaling_by_path
 from txjax.sharding import Mesh
 from txjax.train.counting import flops_per_step
@@ -113,6 +117,8 @@ PROMPTS: dict[str, Adapter] = {
     "prefix": Prefix(length=2),
     "mlp": MLPPrefix(length=2, hidden=3),
     "bottleneck": KINDS["bottleneck"],
+    "bitfit": BitFit(),
+    "pixels": PixelPrompt(width=1),
 }
 
 
@@ -135,11 +141,21 @@ def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
         try:
             made = meta.unbox(drawn(adapted, objective, batch))
         except UserError as error:
-            assert adapter.of != "linear" and "the path of a module" in str(error)
-            assert adapter.of == "stack" or not any(isinstance(part, Attention) for _, part in walk(model, "")), name
+            assert "the path of a module" in str(error)
+            recurrent, attends = (
+                kind is RecurrentEncoderDecoder,
+                any(isinstance(x, Attention) for _, x in walk(model, "")),
+            )
+            refused = {
+                "stack": not attends and not recurrent,
+                "bias": recurrent,
+                "attention": not attends,
+                "image": not any(key.endswith("image") for key in objective.inputs(batch)),
+            }
+            assert refused.get(adapter.of, False), name
             continue
         flat = flat_paths(made.pop("params"))
-        chosen = {path: x for path, x in flat.items() if f"/{adapter.name}/" in f"/{path}"}
+        chosen = {path: x for path, x in flat.items() if re.fullmatch(adapter.trained, path)}
         rest = {"params": {path: x for path, x in flat.items() if path not in chosen}, **made}
         graded = jax.eval_shape(jax.grad(loss), chosen, rest)
         assert chosen and jax.tree.map(jnp.shape, graded) == jax.tree.map(jnp.shape, chosen)
@@ -214,7 +230,7 @@ def test_layouts_change_nothing(mesh: Mesh, adapter: Adapter) -> None:
 def test_only_adapters_are_trained_and_counted() -> None:
     """Two thirds of the FLOPs are left: the gradients of the frozen kernels are never computed."""
     found = {}
-    for name, groups in {"all": None, "lora": train_only(".*/lora/.*")}.items():
+    for name, groups in {"all": None, "lora": train_adapter()}.items():
         optimizer = AdamW(schedule=Constant(), **({"groups": groups} if groups else {}))
         model = decoder(LoRA(rank=1), vocab=256, width=32, depth=3)
         experiment = tiny_experiments.decoder(model=model, optimizer=optimizer)
@@ -244,6 +260,13 @@ def test_what_is_no_change_of_kernels_is_not_merged(adapter: Adapter) -> None:
     params = shapes(model, TOKENS)["params"]
     with pytest.raises(UserError, match=f"config.model.adapter: expected an adapter that can be merged.*'{name}'"):
         merge(adapter, params, axes(model, tokens=TOKENS), lambda path: None)
+
+
+def test_bitfit_merges_to_the_model_as_it_is() -> None:
+    params = shapes(decoder(BitFit()), TOKENS)["params"]
+    assert merge(BitFit(), params, axes(decoder(None), tokens=TOKENS), lambda path: None) == (None, params)
+    with pytest.raises(UserError, match="the path of a module, got 'layers/.*quary'; did you mean layers/block/"):
+        shapes(decoder(BitFit(paths="layers/.*quary")), TOKENS)
 
 
 @pytest.mark.slow

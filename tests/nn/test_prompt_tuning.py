@@ -42,10 +42,12 @@ PACKED = jnp.asarray([[1, 1, 1, 2, 2, 2], [1, 1, 1, 1, 0, 0], [1, 1, 2, 0, 0, 0]
 ADAPTERS = {
     "prompt": Prompt(length=P, first_position=2),
     "deep": DeepPrompt(length=P),
+    "source": Prompt(paths="encoder/.*", length=P),
     "prefix": Prefix(length=P),
     "mlp": MLPPrefix(length=P, hidden=5, first_position=P),
 }
-LATER = [pytest.param(name, marks=pytest.mark.slow) for name in ADAPTERS if name != "prompt"]
+LATER = [("decoder", name) for name in ("deep", "prefix", "mlp")] + [("encoder_decoder", name) for name in ADAPTERS]
+CONTINUED = [("decoder", "prompt"), *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER)]
 
 
 def ready(module: Any, *args: Any, **kwargs: Any) -> Any:
@@ -142,8 +144,7 @@ def test_a_text_may_begin_later() -> None:
     np.testing.assert_allclose(got[..., last], wanted[..., last], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["prompt", *LATER])
-@pytest.mark.parametrize("kind", ["decoder", pytest.param("encoder_decoder", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kind", "name"), CONTINUED)
 def test_texts_are_continued_after_them(kind: str, name: str) -> None:
     """Token by token with a cache, and after padding on the left: the logits of the whole text."""
     sizes: dict[str, Any] = {"vocab": V, **SIZES, "adapter": ADAPTERS[name]}

@@ -2,8 +2,12 @@
 
 import pytest
 
-from txjax.optim import AdamW, Group, assign, default_groups
+from txjax.nn.adapters import BitFit, DoRA, Prompt
+from txjax.optim import AdamW, Group, assign, default_groups, train_adapter
+from txjax.overrides import override
 from txjax.types import UserError
+
+import tiny_experiments
 
 PATHS = ["embed/embedding", "layers/block/mlp/up/kernel", "layers/block/mlp/up/bias", "norm/scale", "token"]
 
@@ -21,6 +25,24 @@ def test_frozen_parameters() -> None:
     optimizer = AdamW(groups=(Group("layers/.*", trainable=False), Group("(?!layers/).*")))
     assert [optimizer.frozen(path) for path in PATHS] == [False, True, True, False, False]
     assert [group.trainable for group in optimizer.assign(PATHS).values()] == [True, False, False, True, True]
+
+
+def test_groups_of_the_adapter_that_a_flag_gives() -> None:
+    """No second flag is needed: the groups are resolved when they are used. A model without one is refused."""
+    experiment = tiny_experiments.decoder(optimizer=AdamW(groups=train_adapter("head/.*")))
+    for flag, kind, path in [
+        ("DoRA(rank=4)", DoRA, "layers/block/mlp/up/dora/magnitude"),
+        ("Prompt(length=2)", Prompt, "prompt/tokens"),
+        ("BitFit(paths='norm_.*')", BitFit, "norm_final/bias"),
+    ]:
+        experiment = override(experiment, f"--config.model.adapter={flag}", {kind.__name__: kind})
+        found = experiment.tuning
+        assert found.trained(path) and found.trained("head/kernel") and found.frozen("layers/block/mlp/up/bias")
+    experiment.model.adapter = None
+    with pytest.raises(
+        UserError, match=r"config\.model\.adapter: expected an adapter.*trains its parameters, got None"
+    ):
+        experiment.tuning.assign(PATHS)
 
 
 @pytest.mark.parametrize(

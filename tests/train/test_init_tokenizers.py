@@ -10,10 +10,11 @@ from txjax.checkpoint import Store
 from txjax.data import Bytes, Pairs, TokenizerFile
 from txjax.experiment import Experiment
 from txjax.models import EncoderDecoder
+from txjax.nn.adapters import Prompt
 from txjax.objectives import NextToken
 from txjax.train.init_from import find_init_source
 from txjax.train.state import build_layout
-from txjax.transfer import From
+from txjax.transfer import From, Words
 from txjax.types import UserError
 
 from made import fill
@@ -39,11 +40,14 @@ def start(tmp_path_factory):
         store.save(3, fill(layout.abstract, 3), {"metrics": {}})
         store.wait()
 
-    def begin(other: Experiment, theirs: Experiment = saved, omit: tuple[str, ...] = ()):
+    def begin(other: Experiment, theirs: Experiment = saved, omit: tuple[str, ...] = (), words: Words | None = None):
         (workdir / "config.json").write_text(json.dumps(tree.to_json(theirs)))
         other.init_from = From(str(workdir), omit=omit)
-        with sharding.use_mesh(other.mesh):
-            return find_init_source(other, layout)
+        if words is not None:
+            of_words = From(str(workdir), "decoder/prompt/tokens", "embed/embedding", resize=(words,))
+            other.init_from = other.init_from, of_words
+        with sharding.use_mesh(other.mesh) as built:
+            return find_init_source(other, layout if words is None else build_layout(other, built))
 
     return begin
 
@@ -58,6 +62,18 @@ def test_another_tokenizer_of_the_target(start):
         start(experiment(tokenizer=OTHER))
     assert "\n" not in str(error.value)
     assert start(experiment(tokenizer=OTHER), omit=("embed",)).rows
+
+
+def test_another_tokenizer_of_the_words_of_a_prompt(start):
+    def started(tokenizer: Bytes) -> list[str]:
+        way = Words(("a", "b"), tokenizer)
+        other = experiment()
+        other.model.adapter = Prompt(length=2, paths="decoder/.*")
+        return [row.action for row in start(other, words=way).rows if row.path == "decoder/prompt/tokens"]
+
+    assert started(TARGET) == ["resized"]
+    with pytest.raises(UserError, match=r"^config\.init_from\.resize\.tokenizer: expected that of .*specials"):
+        started(OTHER)
 
 
 def test_another_tokenizer_of_the_source(start):

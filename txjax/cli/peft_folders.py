@@ -24,7 +24,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.interop.huggingface import peft
     from txjax.io import digest
     from txjax.modules import trusted
-    from txjax.optim import train_only
+    from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
     from txjax.train.workdir import lock_workdir, read_checkpoints, read_config, write_config, write_manifest
     from txjax.types import flat_paths
@@ -45,7 +45,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     if isinstance(found, Experiment):
         replaced = [re.escape(path) for path in new if path in params]
         found.model, found.init_from, found.ema = adapted, None, None
-        found.optimizer.groups = train_only(f"(.*/)?{adapter.name}/.*", *replaced)
+        found.optimizer.groups = train_adapter(*replaced)
     origins = [{"run": str(base.resolve()), "step": step, "digest": digest.of_all(store.path(step))}]
     with lock_workdir(workdir) as workdir:
         if (base / KEPT).is_dir():
@@ -80,7 +80,7 @@ def export_adapter(found: Any, variables: Any, to: Path) -> None:
     params, trained = flat_paths(variables["params"]), []
     if isinstance(found, Experiment):
         own = f"/{model.adapter.name}/"
-        groups = found.optimizer.groups
+        groups = found.tuning.groups
         trained = [path for path in params if own not in f"/{path}" and find(groups, path).trainable]
     base = found.init_from if isinstance(found, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)

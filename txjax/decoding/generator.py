@@ -12,9 +12,9 @@ from flax.core import meta
 from jaxtyping import Array, Float, Int
 
 from txjax import backend
-from txjax.nn import Logits, record_stacks, unstacked
+from txjax.nn import PROMPT, Logits, record_stacks, unstacked
 from txjax.sharding import constrain, num_shards
-from txjax.types import PyTree, UserError, path_name
+from txjax.types import PyTree, UserError, flat_paths, path_name
 
 Inputs = Mapping[
     str, jax.Array | np.ndarray
@@ -78,7 +78,7 @@ class Cached(Generator):
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
         cache = empty_cache(self.model, variables, inputs, length)
-        if adapter_tokens(self.model):
+        if any(path.rpartition("/")[2] == PROMPT for path in flat_paths(cache)):
             before = {name: x[:, :0] if name in TEXT else x for name, x in inputs.items()}
             _, cache = self._read(variables, cache, before)
         return self._call(variables, cache, inputs)

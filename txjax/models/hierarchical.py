@@ -23,6 +23,7 @@ from txjax.nn import (
     head_size,
     set_model_fields,
 )
+from txjax.nn.adapted import enter_image
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
@@ -87,6 +88,7 @@ class Hierarchical(LayerTemplates, kw_only=True):
         """The normalised features of the last stage, and in `stages` those of each, as they are before the norm."""
         if not self.stages:
             raise UserError("config.model.stages", "at least one Stage", self.stages)
+        image = enter_image(self, image)
         grid = Grid(*image.shape[1:3])
         x = image.astype(self.dtype).reshape(image.shape[0], -1, image.shape[3])
         found = []

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import flax.linen as nn
+from flax.core import meta
 
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
-from txjax.nn.adapted import adapted
+from txjax.nn.adapted import adapted, check_adapted
 from txjax.nn.adapters import Adapter
 from txjax.nn.storage import QuantizedKernels, storing
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
-from txjax.types import UserError, config_field
+from txjax.types import UserError, config_field, flat_paths
 
 
 class Model(nn.Module, kw_only=True):
@@ -56,7 +57,8 @@ class Model(nn.Module, kw_only=True):
         with adapted(self.adapter) as offered, storing(self.storage):
             drawn = super().init_with_output(*args, **kwargs)
         if self.adapter is not None:
-            self.adapter.check(offered)
+            params = flat_paths(drawn[1].get("params", {}), is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
+            check_adapted(self.adapter, offered, params)
         return drawn
 
     @nn.nowrap

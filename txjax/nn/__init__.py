@@ -10,7 +10,7 @@ from txjax.nn.attention.attention import (
     rotate,
 )
 from txjax.nn.attention.attention_dispatch import dot_product_attention
-from txjax.nn.attention.cache import Window, cached, causal_window, keep_in_cache, update_cache
+from txjax.nn.attention.cache import PROMPT, Window, cached, causal_window, keep_in_cache, update_cache
 from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel, RingAttention
 from txjax.nn.attention.conv_attention import ConvAttention
 from txjax.nn.attention.cross_attention import CrossAttention

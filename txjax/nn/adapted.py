@@ -25,8 +25,11 @@ class Adds(Protocol):
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted."""
 
+    def check(self, offered: Iterable[str], params: Iterable[str]) -> None:
+        """Raises UserError if it adapts none of these modules, or parameters."""
+
     def enter(self, module: nn.Module, x: jax.Array) -> jax.Array:
-        """The adapted input of a `Linear`, of a block, or of a stack."""
+        """The adapted input of a `Linear`, of a block, of a stack, or of a model of images."""
 
     def add(self, module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:
         """The adapted output of a `Linear`, whose input is x and whose own output is y."""
@@ -63,6 +66,8 @@ class _Active:
 
 
 _active: contextvars.ContextVar[_Active | None] = contextvars.ContextVar("adapter", default=None)
+_Call = tuple[Adds, Iterable[str], Iterable[str]]  # an adapter, and what it was offered in a call
+_calls: contextvars.ContextVar[list[_Call] | None] = contextvars.ContextVar("adapted calls", default=None)
 
 
 @contextlib.contextmanager
@@ -84,6 +89,29 @@ def adapted(adapter: Adds | None) -> Iterator[set[str]]:
     state = None if adapter is None else _Active(adapter)
     with _seen(state):
         yield state.offered if state else set()
+
+
+def check_adapted(adapter: Adds, offered: Iterable[str], params: Iterable[str]) -> None:
+    """`adapter.check`, or, inside `checked_together`, its arguments for the end of the block."""
+    if (calls := _calls.get()) is None:
+        adapter.check(offered, params)
+    else:
+        calls.append((adapter, offered, params))
+
+
+@contextlib.contextmanager
+def checked_together() -> Iterator[None]:
+    """For a model that is drawn by several calls, such as one a task: its adapter adapts something in one of them."""
+    calls: list[_Call] = []
+    token = _calls.set(calls)
+    try:
+        yield
+    finally:
+        _calls.reset(token)
+    offered = {path for _, paths, _ in calls for path in paths}
+    params = {path for _, _, paths in calls for path in paths}
+    for adapter, *_ in calls[:1]:
+        adapter.check(offered, params)
 
 
 @contextlib.contextmanager
@@ -122,6 +150,14 @@ def enter_adapter(module: nn.Module, x: jax.Array) -> jax.Array:
         return x
     with _seen(state):
         return state.adapter.enter(module, x)
+
+
+def enter_image(module: nn.Module, image: jax.Array) -> jax.Array:
+    """The image [B H W C] that enters `module`, adapted. To be called once, where an image enters a model."""
+    if (state := _adapting(module, "image")) is None:
+        return image
+    with _seen(state):
+        return state.adapter.enter(module, image)
 
 
 def add_adapter(module: nn.Module, x: jax.Array, y: jax.Array) -> jax.Array:

@@ -10,6 +10,7 @@ from flax import traverse_util
 from txjax.data import Dataset, Tasks
 from txjax.data.limits import for_task
 from txjax.data.rng import hash32
+from txjax.nn.adapted import checked_together
 from txjax.objectives.base import Objective
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, near_misses
 
@@ -61,10 +62,11 @@ class Several(Objective):
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""
         drawn: dict[Any, Any] = {}
-        for number, (name, part) in enumerate(self.tasks.items()):
-            own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
-            made = part.init(for_task(model, name), own, part_of_batch(batch, name))
-            drawn = traverse_util.flatten_dict(made) | drawn
+        with checked_together():
+            for number, (name, part) in enumerate(self.tasks.items()):
+                own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
+                made = part.init(for_task(model, name), own, part_of_batch(batch, name))
+                drawn = traverse_util.flatten_dict(made) | drawn
         return traverse_util.unflatten_dict(drawn)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:

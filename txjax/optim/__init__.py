@@ -1,7 +1,7 @@
 """Optimizers, learning rate schedules, parameter groups and averages of weights."""
 
 from txjax.optim.average import EMA
-from txjax.optim.groups import Group, assign, default_groups, train_all_but, train_only
+from txjax.optim.groups import Group, assign, default_groups, train_adapter, train_all_but, train_only
 from txjax.optim.layer_decay import LayerDecay
 from txjax.optim.optimizers import LARS, SGD, Adafactor, AdamW, Lion, Muon, Optimizer
 from txjax.optim.schedules import Constant, Cosine, InverseSquareRoot, Linear, Schedule, StepDecay, WarmupStableDecay
@@ -28,6 +28,7 @@ __all__ = [
     "WarmupStableDecay",
     "assign",
     "default_groups",
+    "train_adapter",
     "train_all_but",
     "train_only",
 ]

@@ -3,10 +3,20 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from txjax.types import UserError, config_field, join_names, near_misses
 
 FIELD = "config.optimizer.groups"
+ADAPTER = "{adapter}"  # in a pattern: the parameters that the model's adapter trains
+
+
+class Trains(Protocol):
+    """What an adapter is for groups (see `nn.adapters.Adapter`)."""
+
+    @property
+    def trained(self) -> str:
+        """A regular expression that matches the whole paths of the parameters that it trains."""
 
 
 @dataclasses.dataclass
@@ -26,7 +36,9 @@ class Group:
     trainable: bool = True
 
     def matches(self, path: str) -> bool:
-        """Whether the parameter is in this group. Raises UserError for an invalid pattern."""
+        """Whether the parameter is in this group. Raises UserError for an invalid pattern, or one of no adapter."""
+        if ADAPTER in self.pattern:
+            raise UserError("config.model.adapter", f"an adapter, since {FIELD} trains its parameters", None)
         try:
             return re.fullmatch(self.pattern, path) is not None
         except re.error as error:
@@ -41,10 +53,27 @@ def default_groups() -> tuple[Group, ...]:
 def train_only(*patterns: str) -> tuple[Group, ...]:
     """Groups that freeze all parameters but those whose whole path matches one of these patterns.
 
-    `train_only(".*/lora/.*", "head/.*")` trains the adapters and a head. Weight decay applies to all that is trained.
+    `train_only("head/.*")` trains a head. Weight decay applies to all that is trained.
     """
     wanted = "|".join(f"({pattern})" for pattern in patterns)
     return Group(wanted), Group(rf"(?!({wanted})$).*", trainable=False)
+
+
+def train_adapter(*patterns: str) -> tuple[Group, ...]:
+    """`train_only` the parameters of the model's adapter, whichever it is, and those that match one of these patterns.
+
+    `train_adapter("head/.*")` trains them and a head.
+    """
+    return train_only(ADAPTER, *patterns)
+
+
+def of_adapter(groups: Sequence[Group], adapter: Trains | None) -> tuple[Group, ...]:
+    """The groups with what this adapter trains in the place of `ADAPTER`. If it is None, they are as they were."""
+    if adapter is None:
+        return tuple(groups)
+    return tuple(
+        dataclasses.replace(group, pattern=group.pattern.replace(ADAPTER, adapter.trained)) for group in groups
+    )
 
 
 def train_all_but(*patterns: str) -> tuple[Group, ...]:

@@ -73,8 +73,8 @@ def component(path: tuple[str, ...]) -> str:
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
     """The arguments of `forward_of` as shapes and dtypes: trained parameters, all other variables and a batch."""
     params = variables["params"]
-    others = variables | {"params": pick(params, experiment.optimizer.frozen)}
-    return pick(params, experiment.optimizer.trained), others, batch_spec(experiment.data, batch_size)
+    others = variables | {"params": pick(params, experiment.tuning.frozen)}
+    return pick(params, experiment.tuning.trained), others, batch_spec(experiment.data, batch_size)
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
@@ -82,7 +82,7 @@ def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, i
     stored = {*stored_parts(flat_paths(params)).values()}
     for path, size in parameter_sizes(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
-        frozen = path in stored or experiment.optimizer.frozen(path)
+        frozen = path in stored or experiment.tuning.frozen(path)
         part["frozen" if frozen else "trainable"] += size
     return found
 

@@ -30,12 +30,12 @@ def check_frozen(experiment: Experiment) -> None:
         return
     params = flat_paths(meta.unbox(abstract_variables(experiment))["params"])
     for path, kernel in stored_parts(params).items():
-        if experiment.optimizer.trained(path):
-            hint = "groups=train_only(...) is a way: an adapter is trained, and not what config.model.storage quantizes"
+        if experiment.tuning.trained(path):
+            hint = "groups=train_adapter() is a way: an adapter is trained, and not what config.model.storage quantizes"
             raise UserError("config.optimizer.groups", f"groups that freeze {kernel}", f"{path} trained", hint=hint)
     for path in params:
         for prefix in prefixes:
-            if under(path, prefix) and experiment.optimizer.trained(path):
+            if under(path, prefix) and experiment.tuning.trained(path):
                 hint = f'groups=train_all_but("{prefix}/.*") is a way'
                 expected = f"groups that freeze {prefix}/, which the objective doesn't train"
                 raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)

@@ -8,6 +8,8 @@ from typing import Any
 
 from txjax import tree
 from txjax.transfer.match import Row
+from txjax.transfer.origin import FIELD
+from txjax.transfer.words import Words
 from txjax.types import UserError
 
 log = logging.getLogger("txjax")
@@ -34,6 +36,7 @@ def check_tokenizers(
     """
     ours, compared = tree.to_json(data), set()
     for row in rows:
+        _check_words(row, runs)
         if row.here is None or row.there is None or row.source is None or AXIS not in axes.get(row.path, ()):
             continue
         sides = row.source, _side(row.path), _side(row.there.at)
@@ -47,6 +50,16 @@ def check_tokenizers(
         got = _differences(here, there)
         hint = f"omit=({row.path.split('/')[0]!r},) of the origin leaves the array out"
         raise UserError(f"config.data.{sides[1]}", f"that of {name}, which {row.path} is taken from", got, hint=hint)
+
+
+def _check_words(row: Row, runs: Sequence[tuple[str, Path]]) -> None:
+    """The same for the tokenizer of a prompt's words, which are rows of that run's table."""
+    for way in (way for _, way in row.resizes if isinstance(way, Words)):
+        assert row.source is not None and row.there is not None
+        name, workdir = runs[row.source]
+        here, there = tree.to_json(way.tokenizer), _tokenizer(data_of(workdir), _side(row.there.at))
+        if there is not None and not _same(here, there, name):
+            raise UserError(f"{FIELD}.resize.tokenizer", f"that of {name}", _differences(here, there))
 
 
 def _differences(here: Any, there: Any) -> str:

@@ -2,5 +2,6 @@
 
 from txjax.transfer.origin import From
 from txjax.transfer.resize import Bicubic, Bilinear, Every, First, Linear1D, ResizeAxis
+from txjax.transfer.words import Words
 
-__all__ = ["Bicubic", "Bilinear", "Every", "First", "From", "Linear1D", "ResizeAxis"]
+__all__ = ["Bicubic", "Bilinear", "Every", "First", "From", "Linear1D", "ResizeAxis", "Words"]

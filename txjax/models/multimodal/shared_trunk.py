@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from txjax.models.transformer import Transformer
 from txjax.nn import Embed, Encoded, Head, Init, Learned, Linear, Mask, Normal, Positions, Window, patchify
+from txjax.nn.adapted import enter_image
 from txjax.types import UserError, config_field, near_misses
 
 
@@ -77,7 +78,7 @@ class SharedTrunk(Transformer, kw_only=True):
         initial, scaling = self.initial, self.layer_scaling()
         if tokens is None:
             assert image is not None, "an image or tokens"
-            patches = patchify(image, self.patch).astype(self.dtype)
+            patches = patchify(enter_image(self, image), self.patch).astype(self.dtype)
             embed = Linear(
                 (self.width,), ("embed",), in_axes=("pixels",), initial=initial, scaling=scaling, name="patch_embed"
             )

@@ -5,7 +5,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
 from txjax.nn import (
@@ -29,6 +29,7 @@ from txjax.nn import (
     Untied,
     set_model_fields,
 )
+from txjax.nn.adapted import adapter_tokens, add_tokens, replace_tokens
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -39,6 +40,9 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
 
     Parameters: `embed`, `embed_source` if the source has a vocabulary of its own, `encoder` (`forward`, `backward`),
     `start`, `decoder`, `out`, `head`.
+
+    An adapter's tokens (`Prompt`) are before the source in the encoder, `encoder`; the decoder attends to the source
+    alone.
 
     A row has one source and one target; packed pairs are not supported. Padding (segment 0) may be anywhere in a row.
 
@@ -111,9 +115,10 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
             table = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
             source_real = None if source_segments is None else source_segments > 0
             of_encoder = cell.clone(parent=None, name=None, width=self.encoder_width or self.width)
-            encoded = Bidirectional(of_encoder, name="encoder")(embedded(table, source_tokens), source_real)
+            prompt, source, read = self.prompted(embedded(table, source_tokens), source_real)
+            encoded = Bidirectional(of_encoder, name="encoder")(source, read)
             start = Linear((self.width,), ("width",), **drawn, name="start")
-            hidden, values = jnp.tanh(start(encoded[1][:, 0])), jnp.concatenate(encoded, axis=-1)
+            hidden, values = jnp.tanh(start(encoded[1][:, 0])), jnp.concatenate(encoded, axis=-1)[:, prompt:]
         elif self.is_initializing() or not self.is_mutable_collection("cache"):
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
@@ -123,6 +128,19 @@ class RecurrentEncoderDecoder(Model, kw_only=True):
         x = readout.clone(parent=self, name="out")(states, given, contexts)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
         return self.read(Encoded(constrain(x, "batch"), segments, embed.embedding), self.head, train)
+
+    @nn.nowrap
+    def prompted(
+        self, x: Float[Array, "B S M"], real: Bool[Array, "B S"] | None
+    ) -> tuple[int, Float[Array, "B T M"], Bool[Array, "B T"] | None]:
+        """The number n of an adapter's tokens, T = n + S tokens, the source after them, and which are not padding.
+
+        The encoder's backward cell reads them last, so the decoder starts from what both they and the source give.
+        """
+        if not (count := adapter_tokens(self, "encoder")):
+            return 0, x, real
+        real = None if real is None else jnp.pad(real, ((0, 0), (count, 0)), constant_values=True)
+        return count, replace_tokens(self, add_tokens(self, x)), real
 
     @nn.nowrap
     def table(self, vocab: int, name: str) -> Embed:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn import CODE_SIZE, Conv, Norm
+from txjax.nn.adapted import enter_image
 from txjax.sharding import constrain
 
 
@@ -76,7 +77,9 @@ class ConvEncoder(ConvStages):
 
     @nn.compact
     def __call__(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w F"]:
-        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, **self.conv, name="stem")(image)
+        x = Conv((self.widths[0],), in_axis="pixels", use_bias=False, **self.conv, name="stem")(
+            enter_image(self, image)
+        )
         for stage, width in enumerate(self.widths):
             x = nn.avg_pool(x, (2, 2), (2, 2)) if stage else x
             x = self.blocks(f"stage{stage}", width, x, train)

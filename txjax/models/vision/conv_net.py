@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from txjax.models.model import Model
 from txjax.nn import BatchNorm, Conv, Encoded, Grid, Head, HeadContext, Normal
+from txjax.nn.adapted import enter_image
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
@@ -70,7 +71,7 @@ class ConvNet(Model, kw_only=True):
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a ConvNet", got)
         drawn: dict[str, Any] = {"initial": self.initial, "scaling": scaling}
-        x = constrain(image.astype(self.dtype), "batch")
+        x = constrain(enter_image(self, image).astype(self.dtype), "batch")
         x = Conv((self.width,), in_axis="pixels", padding=(1, 1), use_bias=False, **drawn, name="stem")(x)
         x = nn.relu(self.norm.clone(parent=self, name="norm_stem")(x, train))
         for stage in range(self.stages):

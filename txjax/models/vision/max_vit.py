@@ -7,6 +7,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.models.hierarchical import Hierarchical, StageLayers
+from txjax.models.transformer import without_prompt
 from txjax.nn import (
     ACTIVATIONS,
     MLP,
@@ -90,7 +91,9 @@ class MaxViTStage(StageLayers, kw_only=True):
         conv = self.conv.clone(parent=None, name=None, _deep_clone=True)
         with quantized(self.quantize):
             x = self.part("first", 1, (first, first), None)(x, context)
-            return x if self.depth == 1 else self.part("layers", self.depth - 1, (second, last), conv)(x, context)
+            if self.depth > 1:
+                x = self.part("layers", self.depth - 1, (second, last), conv)(x, context)
+            return without_prompt(x, context)
 
     @nn.nowrap
     def part(self, name: str, depth: int, fractions: tuple[float, float], conv: MBConv | None) -> Stack:

@@ -24,6 +24,7 @@ from txjax.nn import (
     parameter,
     patchify,
 )
+from txjax.nn.adapted import enter_image
 from txjax.types import UserError, config_field
 
 
@@ -99,9 +100,9 @@ class PatchEncoder(Transformer, kw_only=True):
 
     @nn.nowrap
     def mapped(self, image: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:
-        """The stem's feature map; the image itself without a stem."""
+        """The stem's feature map; the image itself, or an adapter's, without a stem."""
         if self.stem is None:
-            return image
+            return enter_image(self, image)
         encoded = self.stem(image, train=train)
         if not isinstance(encoded, Encoded) or encoded.grid is None or encoded.prefix:
             expected = "an encoder of images with head=None and no class token"

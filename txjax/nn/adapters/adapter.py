@@ -27,7 +27,8 @@ class Adapter:
       paths: a regular expression that matches the whole path of a module such as `layers/block/attention/query`. Every
         `Linear` can be adapted.
       name: of the module that has the parameters.
-      of: the modules that `paths` chooses from: every "linear", every "attention", or every "stack" of layers.
+      of: the modules that `paths` chooses from: every "linear", every "attention", every "stack" of layers, or every
+        module that an "image" enters.
       first_position: of the text of a causal model.
     """
 
@@ -36,6 +37,11 @@ class Adapter:
     first_position: ClassVar[int] = 0
 
     paths: str = config_field(".*")
+
+    @property
+    def trained(self) -> str:
+        """A regular expression that matches the whole paths of its parameters (`optim.train_adapter`)."""
+        return rf"(.*/)?{self.name}/.*"
 
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted. Raises UserError for an invalid pattern."""
@@ -121,9 +127,15 @@ class Adapter:
         """
         raise UserError(FIELD, "an adapter that can be merged into kernels, such as LoRA", type(self).__name__)
 
-    def check(self, offered: Iterable[str]) -> None:
-        """Raises UserError if `paths` matches none of these paths."""
+    def check(self, offered: Iterable[str], params: Iterable[str]) -> None:
+        """Raises UserError if nothing is adapted.
+
+        Args:
+          offered: the paths of all modules of the model that can be adapted.
+          params: the paths of its parameters.
+        """
         offered = sorted(offered)
         if not any(map(self.matches, offered)):
-            near = near_misses(re.sub(r"[^\w/]+", "", self.paths), offered) or offered[:3]
+            named = [path for path in offered if path]
+            near = near_misses(re.sub(r"[^\w/]+", "", self.paths), named) or named[:3]
             raise UserError(f"{FIELD}.paths", "a pattern that matches the path of a module", self.paths, near)

@@ -16,6 +16,10 @@ from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.positions import Grid
 from txjax.sharding import constrain
 
+PROMPT = (
+    "prompted"  # of a cache in which an adapter's tokens are before the texts: a first call of no tokens reads them
+)
+
 
 def cached(module: nn.Module, name: str, like: jax.Array, *axes: str | None) -> nn.Variable:
     """The module's cache array `name`: zeros of the shape and dtype of `like` if it doesn't exist yet.
@@ -119,6 +123,8 @@ def causal_window(
         positions = first + jnp.arange(shape[1], dtype=jnp.int32)[None] if positions is None else positions
         return Window(positions, positions, Mask.within(segments, causal=True))
     prompt, empty = adapter_tokens(module, stack), not shape[1]
+    if prompt:
+        module.variable("cache", PROMPT, jnp.zeros, (), jnp.int32)
     if empty:
         shape, first, segments, positions = (shape[0], prompt), first - prompt, None, None
     indices = jnp.arange(shape[1], dtype=jnp.int32)[None]

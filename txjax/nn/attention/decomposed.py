@@ -1,13 +1,12 @@
 """Attention with relative positions that are decomposed into rows and columns (Li et al. 2022, MViTv2, 4.1)."""
 
-from typing import ClassVar
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.attention.prompted_grid import bias_after_prompt, grid_alone
 from txjax.nn.attention.window_attention import WindowAttention
 from txjax.nn.linear import parameter, scale
 from txjax.types import UserError, config_field
@@ -20,30 +19,29 @@ class DecomposedAttention(Attention):
     the factor 1 / sqrt(K).
 
     Parameters: those of `Attention`, `rows` and `columns` [2 side - 1 K], at first zero (Kirillov et al. 2023). On a
-    grid of another side they are resized linearly along the differences.
+    grid of another side they are resized linearly along the differences. An adapter's tokens have no positions.
 
     Attributes:
       side: rows and columns of the grid of which the tables have all differences.
     """
-
-    takes_prompts: ClassVar[bool] = False
 
     side: int = config_field(64, at_least=1)
 
     @nn.nowrap
     def extent(self, context: LayerContext) -> tuple[int, int]:
         """Rows and columns of the patches that see each other. Raises UserError for tokens that are no grid's."""
-        if context.grid is None or context.grid.prefix:
+        grid = grid_alone(context)
+        if grid is None:
             hint = "relative positions are of all patches of a grid, without a class token"
             raise UserError("config.model.attention", "Attention() for these tokens", type(self).__name__, hint=hint)
-        return context.grid[:2]
+        return grid[:2]
 
     @nn.nowrap
     def bias(
         self, query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], context: LayerContext
     ) -> Float[Array, "B H L L"]:
         assert self.scaling
-        extent = self.extent(context)
+        extent, query = self.extent(context), query[:, context.prompt :]
         image = query.astype(jnp.float32).reshape(len(query), *extent, *query.shape[2:])
         of_rows, of_columns = (
             self.vectors(name, size, query.shape[-1]) for name, size in zip(("rows", "columns"), extent, strict=True)
@@ -52,7 +50,8 @@ class DecomposedAttention(Attention):
         by_column = jnp.einsum("brchk,csk->bhrcs", image, of_columns)[..., None, :]
         length = query.shape[1]
         # Under muP scores scale by 1 / K: the query has half of that factor, the kernel's 1 / sqrt(K) the other half.
-        return scale((by_row + by_column).reshape(len(query), -1, length, length), self.scaling.attention())
+        own = scale((by_row + by_column).reshape(len(query), -1, length, length), self.scaling.attention())
+        return bias_after_prompt(own, context.prompt)
 
     @nn.nowrap
     def vectors(self, name: str, size: int, width: int) -> Float[Array, "S S K"]:

@@ -9,6 +9,13 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import MAPS, Attention, LayerContext
 from txjax.nn.attention.mask import Mask
+from txjax.nn.attention.prompted_grid import (
+    bias_after_prompt,
+    cut_after_prompt,
+    grid_alone,
+    join_after_prompt,
+    mask_after_prompt,
+)
 from txjax.nn.attention.windows import StridedWindows, Windows
 from txjax.nn.linear import parameter
 from txjax.types import UserError, config_field
@@ -21,16 +28,18 @@ class WindowAttention(Attention):
     shift=3))`. A grid that the side doesn't divide is padded with zeros below and on the right, which are attended to,
     as in the paper's code; a grid no larger than a window has one of its own size, which doesn't shift.
 
+    An adapter's tokens (`adapters.Prompt`) are before those of every window, without a bias, and their output is the
+    mean over the windows of an image (Jia et al. 2022, VPT).
+
     Parameters: those of `Attention` and `table` [(2 side - 1)^2 H]. A window is a sequence by itself: attention maps
     are [BW H S S] for BW = B * windows and S = side^2; with them `windows` [W S] is sown, the numbers of each window's
-    tokens (`Windows.tokens`).
+    tokens (`Windows.tokens`; -1 for an adapter's).
 
     Attributes:
       side: of a window, in patches.
       shift: by how many rows and columns of patches the windows begin later.
     """
 
-    takes_prompts: ClassVar[bool] = False
     partition: ClassVar[type[Windows]] = Windows
     side: int = config_field(7, at_least=1)
     shift: int = config_field(0, at_least=0)
@@ -41,34 +50,38 @@ class WindowAttention(Attention):
         where = "config.model.attention"
         if self.window is not None:
             raise UserError(f"{where}.window", "None: `side` is the size of a grid's windows", self.window)
-        if context.grid is None or context.grid.prefix or context.mask.causal or context.mask.segments is not None:
+        grid = grid_alone(context)
+        if grid is None or context.mask.causal or context.mask.segments is not None:
             hint = "windows are of all patches of a grid, without a class token"
             raise UserError(where, "Attention() for these tokens", f"{type(self).__name__}()", hint=hint)
         if self.shift >= self.side:
             raise UserError(f"{where}.shift", f"a number below the side of {self.side}", self.shift)
-        return self.partition.fitted(context.grid, self.side, self.shift)
+        return self.partition.fitted(grid, self.side, self.shift)
 
     @nn.nowrap
     def inputs(self, x: Float[Array, "B L D"], context: LayerContext) -> tuple[jax.Array, jax.Array, jax.Array]:
-        return super().inputs(self.windows(context).cut(x), context)
+        return super().inputs(cut_after_prompt(self.windows(context), x, context.prompt), context)
 
     @nn.nowrap
     def mask(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Mask:
         windows = self.windows(context)
-        return Mask.within(windows.segments(query.shape[0] // windows.count))
+        mask = Mask.within(windows.segments(query.shape[0] // windows.count))
+        return mask_after_prompt(mask, windows.side**2, context.prompt)
 
     @nn.nowrap
-    def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Float[Array, "1 H S S"]:
+    def bias(self, query: jax.Array, key: jax.Array, context: LayerContext) -> Float[Array, "1 H T T"]:
         shape, axes = ((2 * self.side - 1) ** 2, query.shape[2]), ("offsets", "heads")
         table = parameter(self, "table", nn.initializers.normal(0.02), shape, axes, inputs=1)
-        return jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
+        own = jnp.moveaxis(table[self.windows(context).offsets(self.side)], -1, 0)[None]
+        return bias_after_prompt(own, context.prompt)
 
     @nn.nowrap
     def outputs(self, attended: Float[Array, "BW S H K"], context: LayerContext) -> Float[Array, "B L H K"]:
-        windows = self.windows(context)
+        windows, prompt = self.windows(context), context.prompt
         if self.is_mutable_collection(MAPS) and not self.is_initializing():
-            self.sow(MAPS, "windows", windows.tokens(), init_fn=lambda: None, reduce_fn=lambda _, new: new)
-        return windows.join(attended)
+            numbers = jnp.pad(windows.tokens(), ((0, 0), (prompt, 0)), constant_values=-1)
+            self.sow(MAPS, "windows", numbers, init_fn=lambda: None, reduce_fn=lambda _, new: new)
+        return join_after_prompt(windows, attended, prompt)
 
 
 class GridAttention(WindowAttention):

@@ -6,6 +6,7 @@ import flax.linen as nn
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.prompted_grid import on_patches
 from txjax.nn.mb_conv import MBConv
 from txjax.nn.mlp import MLP
 from txjax.nn.stack.block import Layer, PreNorm
@@ -13,6 +14,8 @@ from txjax.nn.stack.block import Layer, PreNorm
 
 class MultiAxis(PreNorm):
     """`PreNorm` with two attentions, an MLP after each, and an `MBConv` before them (Tu et al. 2022, MaxViT, 3.3).
+
+    The `MBConv` leaves an adapter's tokens as they are.
 
     Attributes:
       conv: of stride 1. If None, the downsampling before this layer has it. Set by the model, as the next ones.
@@ -44,5 +47,6 @@ class MultiAxis(PreNorm):
     ) -> Float[Array, "B L D"]:
         if self.conv is not None:
             assert context.grid is not None
-            x, _ = self.conv(x, context.grid, context.train, depth_fraction)
+            conv, grid = self.conv, context.grid._replace(prefix=0)
+            x = on_patches(lambda patches: conv(patches, grid, context.train, depth_fraction)[0], x, context.prompt)
         return super().__call__(x, context, depth_fraction)
