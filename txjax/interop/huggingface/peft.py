@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +31,18 @@ _BARE = r"(?!.*LMHead).*Model"  # architectures whose modules lack the family's 
 _BEFORE_ROWS = "base_model."  # a prompt's or a prefix's model is not wrapped twice
 
 
-def load(directory: Path | str, model: Any, params: Flat) -> tuple[Adapter, Flat]:
+def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[Adapter, Flat]:
     """The adapter of a folder, and its parameters by path; among them are those of the base model that it replaces.
 
     Args:
       model: the base, without an adapter.
-      params: its parameters by path, numpy.
+      params: its parameters by path, numpy or jax.
 
     Raises:
       UserError: the folder is none of peft's, its adapter is none of txjax's or not for this model, or it has an option
         that txjax hasn't.
     """
-    directory, where = Path(directory), str(directory)
+    directory, where, params = Path(directory), str(directory), _numpy(params)
     path = directory / CONFIG
     if not path.is_file():
         raise UserError(where, f"a folder with {CONFIG}", "none")
@@ -75,19 +75,19 @@ def load(directory: Path | str, model: Any, params: Flat) -> tuple[Adapter, Flat
 
 
 def save(
-    model: Any, params: Flat, directory: Path | str, trained: Collection[str] = (), base: str | None = None
+    model: Any, params: Mapping[str, Any], directory: Path | str, trained: Collection[str] = (), base: str | None = None
 ) -> None:
     """Writes the model's adapter as a folder that peft's `PeftModel.from_pretrained` loads on the exported model.
 
     Args:
-      params: of the model with its adapter, by path, numpy.
+      params: of the model with its adapter, by path, numpy or jax.
       trained: paths of the base model's own parameters that were trained too, such as those of a head.
       base: the name of the base model, for its `base_model_name_or_path`.
 
     Raises:
       UserError: an adapter that peft hasn't, or a folder that has weights.
     """
-    directory, plain = Path(directory), model.clone(adapter=None)
+    directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
     family, name = family_of(plain), getattr(model.adapter, "name", "")
     own = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
     config = Options(family.config(plain, own))
@@ -109,11 +109,16 @@ def save(
             hint = "`txjax merge` turns an MLPPrefix into a Prefix" if isinstance(adapter, MLPPrefix) else ""
             expected = "LoRA, RsLoRA, DoRA, IA3, Prompt or Prefix"
             raise UserError("config.model.adapter", expected, type(adapter).__name__, hint=hint)
-    more, kept = peft_saved.written(rules, names.copies, heads, trained, flat, own)
+    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, own)
     tensors = {name: _tensor(x) for name, x in flat.items()} | {before + name: x for name, x in kept.items()}
     weights.write(directory, tensors, 10**12, WEIGHTS)
-    facts = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
-    replace_text(directory / CONFIG, json.dumps(facts | more | options, indent=2) + "\n")
+    facts: dict[str, Any] = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
+    facts["modules_to_save"] = modules or None
+    if tied and isinstance(
+        model.adapter, LoRA
+    ):  # others have no such option: there table and copy are apart, and equal
+        facts["ensure_weight_tying"] = True
+    replace_text(directory / CONFIG, json.dumps(facts | options, indent=2) + "\n")
 
 
 def axes(family: Family, model: Any, options: Options) -> dict[str, Axes]:
@@ -131,6 +136,10 @@ def _rules(family: Family, model: Any, params: Flat, files: bool = False) -> lis
     """The rules of the parameters, with the names of modules or those in files."""
     rules = [rule for rule in family.rules(model) if all(path in params for path in rule.ours)]
     return rules if files else named(rules, family.model_type)
+
+
+def _numpy(params: Mapping[str, Any]) -> Flat:
+    return {path: np.asarray(x) for path, x in params.items()}
 
 
 def _boxed(node: Any) -> bool:

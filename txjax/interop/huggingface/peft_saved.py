@@ -66,8 +66,8 @@ def written(
     trained: Collection[str],
     adapted: Iterable[str],
     params: Flat,
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The options and the tensors of the base's own parameters that were trained too, and of whole heads.
+) -> tuple[list[str], dict[str, Tensor], bool]:
+    """The names of modules and the tensors of the base's own parameters that were trained too, and of whole heads.
 
     peft replaces all modules whose names end as given, with all of their tensors; so the names are whole, and the
     tensors of all such modules are written.
@@ -77,6 +77,9 @@ def written(
       heads: ends of names of modules that are written in any case.
       trained: paths of the trained parameters.
       adapted: names of the adapter's tensors.
+
+    Returns:
+      Names, tensors, and whether a table is among them whose copy is to stay tied.
 
     Raises:
       UserError: a parameter that Hugging Face's model hasn't, or that it can't have beside the adapter.
@@ -99,8 +102,7 @@ def written(
     if twice := sorted(name for name in adapted if _ends(name, {*names, *heads})):
         raise UserError("config.model.adapter.paths", "none of the modules that peft trains whole", twice[0])
     kept = {name: tensor for name, tensor in tensors.items() if _ends(name, {*names, *heads})}
-    tying = {"ensure_weight_tying": True} if tables else {}
-    return {"modules_to_save": sorted(names) or None, **tying}, kept
+    return sorted(names), kept, bool(tables)
 
 
 def _ends(name: str, ends: Collection[str]) -> bool:
