@@ -71,6 +71,20 @@ def test_parts_of_a_fused_matrix_are_blocks(tmp_path: Any) -> None:
     assert not update(found, again, "key").any()
 
 
+def test_a_fused_matrix_has_the_numbers_of_two_and_adapts_three(tmp_path: Any) -> None:
+    """GPT-2 with `target_modules=["c_attn"]`: one lora_A, so 4 r d numbers as queries and values apart have."""
+    model, adapter = gpt(**SIZES, max_length=9), LoRA(rank=3, paths=OF_ALL)
+    base, new = filled(model, adapter)
+    downs = {path: new["layers/block/attention/query/lora/down/kernel"] for path in new if "/down/" in path}
+    peft.save(model.clone(adapter=adapter), base | new | downs, tmp_path)
+    count = sum(x.read().size for x in weights.read(tmp_path, peft.WEIGHTS).values())
+    assert count == sum(x.size for x in filled(model, LoRA(rank=3))[1].values())
+    again, found = peft.load(tmp_path, model, base)
+    assert isinstance(again, LoRA) and again.rank == 3 and found["layers/block/attention/key/lora/up/kernel"].any()
+    for path, x in (new | downs).items():
+        np.testing.assert_allclose(found[path], x, atol=1e-6, err_msg=path)
+
+
 def written(model: Any, adapter: Adapter, to: Path, change: dict[str, Any]) -> dict[str, np.ndarray]:
     """Writes the model's adapter with changed options. Returns the parameters of the base."""
     base, new = filled(model, adapter)
@@ -112,6 +126,15 @@ def test_what_is_no_adapter_of_ours_is_refused(change: dict[str, Any], words: st
     model = llama(**SIZES)
     base = written(model, LoRA(rank=3), tmp_path, change)
     with pytest.raises(UserError, match=words):
+        peft.load(tmp_path, model, base)
+
+
+@pytest.mark.parametrize("task", ["SEQ_2_SEQ_LM", "SEQ_CLS", None])
+def test_prompts_that_others_read_are_refused(task: str | None, tmp_path: Any) -> None:
+    model = gpt(**SIZES, max_length=9)
+    change = {"task_type": task, "num_transformer_submodules": 2}
+    base = written(model, Prompt(length=3, first_position=3), tmp_path, change)
+    with pytest.raises(UserError, match=f"causal language model .*, got '{task} for Decoder'; elsewhere heads, cross"):
         peft.load(tmp_path, model, base)
 
 

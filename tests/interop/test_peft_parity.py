@@ -96,7 +96,10 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     ),
     "bert-lora": lambda: (bert(), lora("SEQ_CLS", "query", "value")),
     "bert-module": lambda: (bert(), lora("SEQ_CLS", "query", modules_to_save=["pooler.dense"])),
-    "bert-bare": lambda: (bert().bert, lora("FEATURE_EXTRACTION", "query", "value")),
+    "bert-bare": lambda: (
+        bert().bert,
+        lora("FEATURE_EXTRACTION", "query", "value", alpha_pattern={r"^encoder\.layer\.1.*query": 20}),
+    ),
     "bert-tokens": lambda: (bert(head="TokenClassification"), lora("TOKEN_CLS", "query", "value")),
     "bert-answers": lambda: (bert(head="QuestionAnswering", num_labels=2), lora("QUESTION_ANS", "query", "value")),
     "distilbert-lora": lambda: (distilbert(), lora("SEQ_CLS", "q_lin", "v_lin")),

@@ -7,7 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from txjax.models.text.presets import bert, gpt2, gpt3, roberta
+from txjax.models import EncoderDecoder, ViT
+from txjax.models.text.presets import bert, gpt2, gpt3, roberta, t5_v1_1
+from txjax.models.vision.presets import vit
 from txjax.nn import Pooled, Pooler
 from txjax.nn.adapters import IA3, Adapter, Bottleneck, DeepPrompt, DoRA, LoRA, MLPPrefix, Prefix, Prompt
 from txjax.optim import train_only
@@ -27,7 +29,9 @@ def houlsby(layers: int, d: int, m: int) -> int:
 ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
     (lambda: gpt2("124M"), LoRA(rank=4), 147_456),
     (lambda: gpt2("355M"), LoRA(rank=4), 393_216),
+    (lambda: gpt2("774M"), LoRA(rank=8), 1_474_560),
     (lambda: gpt2("1.5B"), LoRA(rank=4), 1_228_800),
+    (lambda: gpt3("175B"), LoRA(rank=1), 4_718_592),
     (lambda: gpt3("175B"), LoRA(rank=8), 37_748_736),
     (lambda: roberta("base"), LoRA(rank=8), 294_912),
     (lambda: roberta("large"), LoRA(rank=8), 786_432),
@@ -40,8 +44,11 @@ ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
     (lambda: gpt2("355M"), Prefix(length=5), 245_760),
     (lambda: gpt2("355M"), MLPPrefix(length=5, width=1024), 25_744_896),
     (lambda: gpt2("355M"), MLPPrefix(length=10, width=1024), 25_750_016),
-    (lambda: bert("base"), Prompt(length=50), 38_400),
-    (lambda: bert("base"), DeepPrompt(length=50), 460_800),
+    (lambda: gpt2("774M"), Prefix(length=5), 460_800),
+    (lambda: vit("B/16"), Prompt(length=50), 38_400),
+    (lambda: vit("B/16"), DeepPrompt(length=50), 460_800),
+    (lambda: t5_v1_1("small"), Prompt(length=100, paths="encoder/layers"), 51_200),
+    (lambda: t5_v1_1("xxl"), Prompt(length=100, paths="encoder/layers"), 409_600),
 ]
 
 
@@ -52,12 +59,30 @@ def test_adapters_have_their_papers_counts(model: Callable[[], Any], adapter: Ad
     assert trained(made, groups) == wanted
 
 
-@pytest.mark.parametrize(("size", "wanted"), [("base", 102_912), ("large", 272_384)])
-def test_bitfit_trains_every_bias(size: str, wanted: int) -> None:
-    """Ben-Zaken et al. 2022: 0.094% and 0.081% of BERT's weights, its pooler's among them."""
-    assert trained(bert(size, head=Pooled(Pooler())), train_only(".*bias")) == wanted
+BERT_LAYERS = "layers/.*bias"
+BIASES = [
+    ("base", ".*bias", 102_912),  # with the pooler's, which the paper counts
+    ("base", BERT_LAYERS + "|norm_embed/bias", 101_376 + 768),
+    ("base", "layers/.*(query|mlp/up)/bias", 46_080),
+    ("large", ".*bias", 272_384),
+    ("large", "layers/.*(query|mlp/up)/bias", 122_880),
+]
+
+
+@pytest.mark.parametrize(("size", "pattern", "wanted"), BIASES)
+def test_bitfit_trains_biases(size: str, pattern: str, wanted: int) -> None:
+    """Ben-Zaken et al. 2022: 0.094% and 0.081% of BERT's weights; the queries' and the MLPs' first ones alone."""
+    assert trained(bert(size, head=Pooled(Pooler())), train_only(pattern)) == wanted
+
+
+def test_norms_are_trained_beside_bottlenecks() -> None:
+    """Houlsby et al. 2019: 4 d L numbers more."""
+    made = bert("base").clone(adapter=Bottleneck(size=64))
+    assert trained(made, train_only(".*/bottleneck/.*", "layers/.*norm.*")) == 2_379_264 + 36_864
 
 
 def trained(model: Any, groups: Any) -> int:
-    params = flat_paths(shapes(model, TOKENS)["params"])
+    inputs = {"image": jnp.zeros((1, 224, 224, 3))} if isinstance(model, ViT) else {"tokens": TOKENS}
+    inputs |= {"source_tokens": TOKENS} if isinstance(model, EncoderDecoder) else {}
+    params = flat_paths(shapes(model, **inputs)["params"])
     return sum(math.prod(x.shape) for path, x in params.items() if find(groups, path).trainable)

@@ -57,9 +57,10 @@ def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[
     if kind in ("LORA", "IA3"):
         others = [_rules(family, model, params, files=True), rules]
         aliases = Aliases(rules, [*others, *(without(names.prefix, each) for each in others)], params)
-        tensors = {BEFORE + aliases.current(name.removeprefix(BEFORE)): tensor for name, tensor in tensors.items()}
+        there = {BEFORE + aliases.current(name.removeprefix(BEFORE)): name for name in tensors}
+        tensors = {name: tensors[old] for name, old in there.items()}
         if kind == "LORA":
-            adapter, flat = peft_lora.read(where, options, found, tensors, params)
+            adapter, flat = peft_lora.read(where, options, found, tensors, there, params)
         else:
             adapter, flat = peft_ia3.read(where, found, tensors)
     else:

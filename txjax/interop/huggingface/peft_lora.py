@@ -20,22 +20,31 @@ DOWN, UP, MAGNITUDE = "lora_A.weight", "lora_B.weight", "lora_magnitude_vector"
 
 
 def read(
-    where: str, options: Options, found: Sequence[Part], tensors: dict[str, Tensor], base: Flat
+    where: str,
+    options: Options,
+    found: Sequence[Part],
+    tensors: dict[str, Tensor],
+    names: Mapping[str, str],
+    base: Flat,
 ) -> tuple[LoRA, Flat]:
     """The adapter and its parameters by path. Takes what it reads out of `tensors`.
 
     It has the largest rank; where the folder has another one or another alpha, `down` and `up` have zeros and `up` has
     the ratio of the factors, and where it has no adapter, zeros: the function is the same.
 
+    Args:
+      where: the folder.
+      names: of the tensors in the folder, which its patterns match.
+
     Raises:
-      UserError: tensors that are not of one adapter of ours; `where` is the folder.
+      UserError: tensors that are not of one adapter of ours.
     """
     kind = DoRA if options.get("use_dora", False) else RsLoRA if options.get("use_rslora", False) else LoRA
     if kind is DoRA:
         options.fixed(use_rslora=False)
     default = kind(rank=options.size("r", 8), alpha=options.get("lora_alpha", 8.0))
     sizes = {
-        name: _sized(options, default, name.removeprefix(BEFORE))
+        name: _sized(options, default, names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
         for part in found
         for name in part.names
         if f"{name}.{DOWN}" in tensors
@@ -59,6 +68,8 @@ def read(
             own_up = take(where, tensors, f"{name}.{UP}", (outputs, size.rank)).T
             up[layer, : size.rank] = own_up * (size.factor / adapter.factor)
             if kind is DoRA:
+                if not norms[layer].all():
+                    raise UserError(where, "no DoRA of a matrix with a column of zeros", name)
                 magnitudes[layer] = take(where, tensors, f"{name}.{MAGNITUDE}", (outputs,)) / norms[layer] - 1
         pieces = zip(part.modules, part.split(up), part.split(magnitudes), strict=True)
         for module, own, relative in pieces:

@@ -19,7 +19,7 @@ _ALL = {
     "task_type",
 }
 _TARGETS = {"exclude_modules", "fan_in_fan_out", "target_modules"}
-_ROWS = {"num_attention_heads", "num_layers", "num_virtual_tokens", "token_dim"}
+_ROWS = {"num_attention_heads", "num_layers", "num_transformer_submodules", "num_virtual_tokens", "token_dim"}
 
 # By the kind of adapter, the options that `load` reads or that don't change the function of trained tensors.
 KNOWN: dict[str, set[str]] = {
@@ -39,7 +39,6 @@ KNOWN: dict[str, set[str]] = {
 _PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none", None),
     "init_lora_weights": (True, False, None, "gaussian", "eva", "orthogonal", "mica"),
-    "num_transformer_submodules": (1, None),
 }
 _HINTS = {
     "init_lora_weights": "others change the base's weights: save_pretrained(path_initial_model_for_weight_conversion)"

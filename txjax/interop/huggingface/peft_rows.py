@@ -88,5 +88,5 @@ def prefix_shape(model: Any) -> tuple[int, int, int, int]:
 def _check(where: str, task: Any, model: Any) -> None:
     if task != CAUSAL or not isinstance(model, Decoder):
         got = f"{task} for {type(model).__name__}"
-        hint = "elsewhere peft's virtual tokens stay in what heads and decoders read"
+        hint = "elsewhere heads, cross-attention or relative positions see peft's virtual tokens"
         raise UserError(where, f"a prompt or prefix of a causal language model ({CAUSAL})", got, hint=hint)
