@@ -14,6 +14,7 @@ from txjax.checkpoint import Store
 from txjax.cli.merging import weights
 from txjax.commands import export
 from txjax.interop import huggingface
+from txjax.interop.huggingface import peft
 from txjax.models import MAE, Bert, Electra, gpt, t5
 from txjax.nn import LayerNorm, Learned
 from txjax.nn.adapters import LoRA
@@ -77,6 +78,24 @@ def test_an_import_exports_to_the_same_folder(folder, workdir, tmp_path, capsys)
         assert (tmp_path / "x" / path.name).read_bytes() == path.read_bytes() or path.name == "config.json"
     configs = [json.loads((at / "config.json").read_text()) for at in (folder, tmp_path / "x")]
     assert configs[0] == configs[1] and configs[0]["bos_token_id"] == 3
+
+
+def test_an_adapter_on_a_folder_writes_text(folder, tmp_path, capsys):
+    """Base and adapter as Hugging Face's folders: a workdir that generates, and is exported merged."""
+    model, base = huggingface.load(folder)
+    tuned = model.clone(adapter=LoRA(rank=2))
+    params = flat_paths(variables(tuned, TOKENS)["params"]) | flat_paths(base["params"])
+    peft.save(tuned, params, tmp_path / "adapter")
+    words = ("import", f"--from={tmp_path / 'adapter'}", f"--base={folder}", f"--workdir={tmp_path / 'run'}")
+    code, out, err = ask(capsys, *words)
+    assert code == 0 and "LoRA with" in out, err
+    code, out, err = ask(capsys, "generate", f"--workdir={tmp_path / 'run'}", "--prompt=ab", "--length=3", "--json")
+    assert code == 0, err
+    assert ask(capsys, "export", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'x'}")[0] == 0
+    assert (tmp_path / "x" / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    _, merged = huggingface.load(tmp_path / "x")
+    changed = {path for path, x in flat_paths(merged["params"]).items() if not np.array_equal(x, params[path])}
+    assert changed == {f"layers/block/attention/{name}/kernel" for name in ("query", "value")}
 
 
 def test_an_imported_t5_has_pairs_of_its_own_tokens(tmp_path, capsys):

@@ -7,8 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import ConvNet
-from txjax.models.text.presets import bert, gpt2, gpt3, roberta
+from txjax.models import ConvNet, EncoderDecoder, ViT
+from txjax.models.text.presets import bert, gpt2, gpt3, roberta, t5_v1_1
+from txjax.models.vision.presets import vit
 from txjax.nn import Pooled, Pooler
 from txjax.nn.adapters import (
     IA3,
@@ -40,7 +41,9 @@ def houlsby(layers: int, d: int, m: int) -> int:
 ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
     (lambda: gpt2("124M"), LoRA(rank=4), 147_456),
     (lambda: gpt2("355M"), LoRA(rank=4), 393_216),
+    (lambda: gpt2("774M"), LoRA(rank=8), 1_474_560),
     (lambda: gpt2("1.5B"), LoRA(rank=4), 1_228_800),
+    (lambda: gpt3("175B"), LoRA(rank=1), 4_718_592),
     (lambda: gpt3("175B"), LoRA(rank=8), 37_748_736),
     (lambda: roberta("base"), LoRA(rank=8), 294_912),
     (lambda: roberta("large"), LoRA(rank=8), 786_432),
@@ -53,15 +56,18 @@ ADAPTED: list[tuple[Callable[[], Any], Adapter, int]] = [
     (lambda: gpt2("355M"), Prefix(length=5), 245_760),
     (lambda: gpt2("355M"), MLPPrefix(length=5, width=1024), 25_744_896),
     (lambda: gpt2("355M"), MLPPrefix(length=10, width=1024), 25_750_016),
-    (lambda: bert("base"), Prompt(length=50), 38_400),
-    (lambda: bert("base"), DeepPrompt(length=50), 460_800),
+    (lambda: gpt2("774M"), Prefix(length=5), 460_800),
+    (lambda: vit("B/16"), Prompt(length=50), 38_400),
+    (lambda: vit("B/16"), DeepPrompt(length=50), 460_800),
+    (lambda: t5_v1_1("small"), Prompt(length=100, paths="encoder/layers"), 51_200),
+    (lambda: t5_v1_1("xxl"), Prompt(length=100, paths="encoder/layers"), 409_600),
 ]
 
 
 @pytest.mark.parametrize(("model", "adapter", "wanted"), ADAPTED, ids=[str(count) for _, _, count in ADAPTED])
 def test_adapters_have_their_papers_counts(model: Callable[[], Any], adapter: Adapter, wanted: int) -> None:
     made = model().clone(adapter=adapter)
-    assert trained(flat_paths(shapes(made, TOKENS)["params"]), adapter) == wanted
+    assert trained(drawn(made), adapter) == wanted
 
 
 @pytest.mark.parametrize(
@@ -81,6 +87,19 @@ def test_pixel_prompt_has_its_papers_count() -> None:
     assert trained(flat_paths(shapes(model, jnp.zeros((1, 224, 224, 3)))["params"]), PixelPrompt()) == 69_840
 
 
-def trained(params: dict[str, Any], adapter: Adapter) -> int:
-    groups = of_adapter(train_adapter(), adapter)
+def test_norms_are_trained_beside_bottlenecks() -> None:
+    """Houlsby et al. 2019: 4 d L numbers more."""
+    made = bert("base").clone(adapter=Bottleneck(size=64))
+    assert trained(drawn(made), made.adapter, "layers/.*norm.*") == 2_379_264 + 36_864
+
+
+def drawn(model: Any) -> dict[str, Any]:
+    """The shapes of the parameters by path."""
+    inputs = {"image": jnp.zeros((1, 224, 224, 3))} if isinstance(model, ViT) else {"tokens": TOKENS}
+    inputs |= {"source_tokens": TOKENS} if isinstance(model, EncoderDecoder) else {}
+    return flat_paths(shapes(model, **inputs)["params"])
+
+
+def trained(params: dict[str, Any], adapter: Adapter, *patterns: str) -> int:
+    groups = of_adapter(train_adapter(*patterns), adapter)
     return sum(math.prod(x.shape) for path, x in params.items() if find(groups, path).trainable)

@@ -65,6 +65,12 @@ def axes(model: Any, **inputs: Any) -> Any:
     return jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
 
 
+def test_factors_of_the_rank() -> None:
+    """alpha / r, and of rsLoRA alpha / sqrt(r)."""
+    found = {kind: kind(rank=4, alpha=6.0).factor for kind in (LoRA, DoRA, RsLoRA)}
+    assert found == {LoRA: 1.5, DoRA: 1.5, RsLoRA: 3.0}
+
+
 def test_an_adapted_model_starts_as_the_model() -> None:
     """The model's own parameters are the same draws, and the logits the same numbers."""
 

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.peft_folders import KEPT
+from txjax.cli.imported import KEPT
 from txjax.types import PyTree, UserError
 
 

@@ -6,15 +6,21 @@ from typing import Any
 from txjax.types import PyTree
 
 
-def weights(store: Any, step: int) -> PyTree:
-    """The variables of a step in host memory: the EMA of the weights if the run keeps one, kernels as float32."""
+def saved_weights(store: Any, step: int) -> PyTree:
+    """The variables of a step in host memory: the EMA of the weights if the run keeps one."""
     from txjax.checkpoint.stored_weights import stored_weights
-    from txjax.nn import dequantized
     from txjax.train.state import variables
     from txjax.types import TrainState
 
     parts = stored_weights(store, step)
-    found = variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
+    return variables(TrainState(**parts, step=None, opt_state=None, skipped=None))  # type: ignore[arg-type]
+
+
+def weights(store: Any, step: int) -> PyTree:
+    """`saved_weights` with every kernel as float32."""
+    from txjax.nn import dequantized
+
+    found = saved_weights(store, step)
     return found | {"params": dequantized(found["params"])}
 
 

@@ -15,22 +15,19 @@ def model_axes(found: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes
     """
     import dataclasses
 
-    import jax
     from flax.core import meta
 
     from txjax.axes import axes_of
     from txjax.experiment import Experiment
+    from txjax.interop.huggingface import peft
     from txjax.interop.huggingface.folder import family_of
     from txjax.interop.huggingface.options import Options
     from txjax.train.state import abstract_variables
     from txjax.types import flat_paths
 
-    if isinstance(found, Experiment):
-        variables = abstract_variables(dataclasses.replace(found, model=model))
-    else:
+    if not isinstance(found, Experiment):
         family = family_of(found)
-        inputs = family.example(found, Options(family.config(found, params)))
-        key = jax.eval_shape(lambda: jax.random.key(0))
-        variables = jax.eval_shape(model.init, key, **inputs)
-    boxed = flat_paths(variables["params"], is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
-    return {path: axes_of(x) for path, x in boxed.items()}
+        return peft.axes(family, model, Options(family.config(found, params)))
+    boxed = abstract_variables(dataclasses.replace(found, model=model))["params"]
+    flat = flat_paths(boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+    return {path: axes_of(x) for path, x in flat.items()}

@@ -6,60 +6,80 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.types import UserError
-
-KEPT = "huggingface"  # subfolder with the files that an export copies back
+from txjax.cli.imported import KEPT, is_folder, keep
+from txjax.cli.merging import without_storage
+from txjax.types import PyTree, UserError
 
 
 def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]) -> int:
-    """Makes a workdir of a base, the last step of a run, with the adapter of a folder. Returns the exit code.
+    """Makes a workdir of a base with the adapter of a folder. Returns the exit code.
 
     The adapter's parameters are the trained ones, and those of the base that it replaces; the others are frozen.
+
+    Args:
+      base: a workdir, of whose run the last step is read, or a Hugging Face folder.
     """
     import jax
 
     from txjax.checkpoint import Store
-    from txjax.cli.merging import weights
     from txjax.experiment import Experiment
+    from txjax.interop import huggingface
     from txjax.interop.huggingface import peft
-    from txjax.io import digest
-    from txjax.modules import trusted
+    from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
-    from txjax.train.workdir import lock_workdir, read_checkpoints, read_config, write_config, write_manifest
+    from txjax.train.workdir import lock_workdir, write_config, write_manifest
     from txjax.types import flat_paths
 
-    found = read_config(base, trusted(trust))
+    theirs = is_folder(base)
+    found, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
     model = found.model if isinstance(found, Experiment) else found
     if getattr(model, "adapter", None) is not None:
         raise UserError("--base", "a run without an adapter", str(base), hint="`txjax merge` makes one of it")
-    store = Store(base, read_checkpoints(base))
-    step = store.choose("last")
-    variables = weights(store, step)
-    params = flat_paths(variables.pop("params"))
-    adapter, new = peft.load(source, model, params)
-    whole = {**params, **new}
+    state = dict(variables)
+    kept = flat_paths(state.pop("params"))
+    params = flat_paths(dequantized(_nested(kept)))
+    adapter, new = peft.load(source, without_storage(model), params)
+    if quantized := sorted({*stored_parts(kept).values()} & new.keys()):
+        raise UserError("--base", f"a run with {quantized[0]} in float32, which the adapter replaces", str(base))
+    whole = {**kept, **new}
     tree = jax.tree.map(jax.numpy.asarray, _nested(whole))
     parts = {"params": pick(tree, lambda path: path in new), "frozen": pick(tree, lambda path: path not in new)}
-    adapted = model.clone(adapter=adapter)
-    if isinstance(found, Experiment):
-        replaced = [re.escape(path) for path in new if path in params]
-        found.model, found.init_from, found.ema = adapted, None, None
-        found.optimizer.groups = train_adapter(*replaced)
-    origins = [{"run": str(base.resolve()), "step": step, "digest": digest.of_all(store.path(step))}]
     with lock_workdir(workdir) as workdir:
-        if (base / KEPT).is_dir():
+        missing = ""
+        if theirs:
+            found, missing = keep(base, workdir, model)
+        elif (base / KEPT).is_dir():
             shutil.copytree(base / KEPT, workdir / KEPT, dirs_exist_ok=True)
+        adapted = model.clone(adapter=adapter)
+        if isinstance(found, Experiment):
+            replaced = [re.escape(path) for path in new if path in params]
+            found.model, found.init_from, found.ema = adapted, None, None
+            found.optimizer.groups = train_adapter(*replaced)
         made = Store(workdir)
         record = {"from": str(source.resolve()), "metrics": {}}
-        made.save_parts(0, {"weights": {**parts, "model_state": variables}}, record)
+        made.save_parts(0, {"weights": {**parts, "model_state": jax.tree.map(jax.numpy.asarray, state)}}, record)
         made.wait()
-        count = sum(x.size for x in whole.values())
+        count = sum(parameter_sizes(tree).values())
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
         write_config(workdir, found if isinstance(found, Experiment) else adapted)
     trained = sum(x.size for x in new.values())
-    print(f"{type(adapter).__name__} with {trained:,} parameters on {base} in {workdir}")
+    print(f"{type(adapter).__name__} with {trained:,} parameters on {base} in {workdir}{missing}")
     return 0
+
+
+def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[str, Any]]]:
+    """The experiment or model of a workdir, the variables of its last step, and its origin for a manifest."""
+    from txjax.checkpoint import Store
+    from txjax.cli.merging import saved_weights
+    from txjax.io import digest
+    from txjax.modules import trusted
+    from txjax.train.workdir import read_checkpoints, read_config
+
+    store = Store(run, read_checkpoints(run))
+    step = store.choose("last")
+    origin = {"run": str(run.resolve()), "step": step, "digest": digest.of_all(store.path(step))}
+    return read_config(run, trusted(trust)), saved_weights(store, step), [origin]
 
 
 def export_adapter(found: Any, variables: Any, to: Path) -> None:
@@ -67,14 +87,14 @@ def export_adapter(found: Any, variables: Any, to: Path) -> None:
 
     Args:
       found: the run's experiment, or a model.
-      variables: its weights.
+      variables: its weights, kernels as float32.
     """
     from txjax.experiment import Experiment
     from txjax.interop.huggingface import peft
     from txjax.optim.groups import find
     from txjax.types import flat_paths
 
-    model = found.model if isinstance(found, Experiment) else found
+    model = without_storage(found.model if isinstance(found, Experiment) else found)
     if getattr(model, "adapter", None) is None:
         raise UserError("--adapter", "a run with an adapter", type(model).__name__)
     params, trained = flat_paths(variables["params"]), []

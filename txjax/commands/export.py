@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from txjax.cli.imported import KEPT
 from txjax.cli.parser import Parser
-from txjax.cli.peft_folders import KEPT, export_adapter
+from txjax.cli.peft_folders import export_adapter
 from txjax.types import PyTree, UserError
 
 SUMMARY = "write a checkpoint of a run as a Hugging Face folder"

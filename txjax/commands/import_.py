@@ -1,14 +1,15 @@
 """txjax import: turns a Hugging Face folder into a workdir, for init_from, evaluate and generate.
 
-With --base the folder is one of peft's, of an adapter, and the workdir has it on that run's last step.
+With --base the folder is one of peft's, of an adapter, and the workdir has it on that run's last step, or on the model
+of that Hugging Face folder.
 """
 
 import json
-import shutil
 from pathlib import Path
 
+from txjax.cli.imported import keep
 from txjax.cli.parser import Parser
-from txjax.cli.peft_folders import KEPT, import_adapter
+from txjax.cli.peft_folders import import_adapter
 
 SUMMARY = "make a workdir of a Hugging Face folder"
 
@@ -17,7 +18,7 @@ def run(argv: list[str]) -> int:
     parser = Parser("import", __doc__)
     parser.add_argument("--from", dest="source", required=True, type=Path, help="the folder with config.json")
     parser.add_argument("--workdir", required=True, type=Path, help="the new folder")
-    parser.add_argument("--base", type=Path, help="the run that an adapter of peft is for")
+    parser.add_argument("--base", type=Path, help="the run, or the Hugging Face folder, that an adapter of peft is for")
     parser.add_trust()
     flags = parser.parse_args(argv)
 
@@ -27,7 +28,6 @@ def run(argv: list[str]) -> int:
     from txjax.backend import prepare
     from txjax.checkpoint import Store
     from txjax.interop import huggingface
-    from txjax.interop.huggingface.start import experiment
     from txjax.io.files import replace_text
     from txjax.train.workdir import lock_workdir, write_manifest
     from txjax.types import UserError
@@ -39,23 +39,16 @@ def run(argv: list[str]) -> int:
         return import_adapter(flags.source, flags.base, flags.workdir, flags.trust)
     model, variables = huggingface.load(flags.source)
     with lock_workdir(flags.workdir) as workdir:
-        (workdir / KEPT).mkdir(exist_ok=True)
-        for path in sorted(flags.source.iterdir()):
-            if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
-                shutil.copy(path, workdir / KEPT / path.name)
-        made, missing = None, ""
-        try:
-            made = experiment(model, workdir / KEPT / "tokenizer.json")
-        except UserError as error:  # the weights are still usable
-            missing = f"\nnot for evaluate and generate: {error}"
-        parameters = jax.tree.map(jax.numpy.asarray, variables["params"])
+        made, missing = keep(flags.source, workdir, model)
+        variables = jax.tree.map(jax.numpy.asarray, variables)
+        parameters = variables.pop("params")
         store = Store(workdir)
-        weights = {"params": parameters, "frozen": {}, "model_state": {}}
+        weights = {"params": parameters, "frozen": {}, "model_state": variables}
         store.save_parts(0, {"weights": weights}, {"from": str(flags.source.resolve()), "metrics": {}})
         store.wait()
         count = sum(leaf.size for leaf in jax.tree.leaves(parameters))
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0})
-        replace_text(workdir / "config.json", json.dumps(tree.to_json(made or model), indent=2) + "\n")
-    uses = "evaluate, export and --config.init_from" if made else "export and --config.init_from"
+        replace_text(workdir / "config.json", json.dumps(tree.to_json(made), indent=2) + "\n")
+    uses = "evaluate, export and --config.init_from" if made is not model else "export and --config.init_from"
     print(f"{type(model).__name__} with {count:,} parameters in {flags.workdir}; for {uses}{missing}")
     return 0

@@ -25,10 +25,15 @@ _ACTIVATIONS = {
 
 
 class Options:
-    """The values of a config.json. A missing key has the reference's default, which the caller passes."""
+    """The values of a config.json. A missing key has the reference's default, which the caller passes.
 
-    def __init__(self, values: Mapping[str, Any]):
+    Args:
+      file: its name in errors.
+    """
+
+    def __init__(self, values: Mapping[str, Any], file: str = FILE):
         self.values = dict(values)
+        self.file = file
 
     @staticmethod
     def read(directory: Path) -> Options:
@@ -101,7 +106,7 @@ class Options:
 
     def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
         """The error for a key."""
-        return UserError(f"{FILE}: {key}", expected, got, near or (), "txjax supports no other value")
+        return UserError(f"{self.file}: {key}", expected, got, near or (), "txjax supports no other value")
 
 
 def their_activation(ours: str) -> str:

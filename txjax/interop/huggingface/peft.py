@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,116 +13,134 @@ import numpy as np
 from flax.core import meta
 
 from txjax.axes import Axes, axes_of
-from txjax.interop.huggingface import peft_lora, peft_rows, weights
+from txjax.interop.huggingface import peft_ia3, peft_lora, peft_options, peft_rows, peft_saved, weights
 from txjax.interop.huggingface.family import Family
 from txjax.interop.huggingface.folder import family_of
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.rules import Flat, Rule, scatter
+from txjax.interop.huggingface.peft_names import Aliases, named, without
+from txjax.interop.huggingface.peft_parts import BEFORE, parts
+from txjax.interop.huggingface.rules import Flat, Rule, Shape
 from txjax.interop.huggingface.weights import Tensor
 from txjax.io.files import replace_text
-from txjax.nn.adapters import Adapter, LoRA, MLPPrefix, Prefix, Prompt
-from txjax.tree import read_json
-from txjax.types import UserError, flat_paths, near_misses
+from txjax.nn.adapters import IA3, Adapter, LoRA, MLPPrefix, Prefix, Prompt
+from txjax.tree import check_fields, read_json
+from txjax.types import UserError, flat_paths
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-KINDS = ("LORA", "PROMPT_TUNING", "PREFIX_TUNING")
+_BARE = r"(?!.*LMHead).*Model"  # architectures whose modules lack the family's prefix
+_BEFORE_ROWS = "base_model."  # a prompt's or a prefix's model is not wrapped twice
 
 
-def load(directory: Path | str, model: Any, params: Flat) -> tuple[Adapter, Flat]:
+def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[Adapter, Flat]:
     """The adapter of a folder, and its parameters by path; among them are those of the base model that it replaces.
 
     Args:
       model: the base, without an adapter.
-      params: its parameters by path, numpy.
+      params: its parameters by path, numpy or jax.
 
     Raises:
-      UserError: the folder is none of peft's, or its adapter is none of txjax's or not for this model.
+      UserError: the folder is none of peft's, its adapter is none of txjax's or not for this model, or it has an option
+        that txjax hasn't.
     """
-    directory = Path(directory)
+    directory, where, params = Path(directory), str(directory), _numpy(params)
     path = directory / CONFIG
     if not path.is_file():
-        raise UserError(str(directory), f"a folder with {CONFIG}", "none")
-    config, tensors = read_json(path), weights.read(directory, WEIGHTS)
-    if (kind := config.get("peft_type")) not in KINDS:
-        raise UserError(f"{path}: peft_type", "one of " + ", ".join(KINDS), kind, near_misses(str(kind), KINDS))
-    family, where = family_of(model), str(directory)
-    rules = family.rules(model)
+        raise UserError(where, f"a folder with {CONFIG}", "none")
+    options = Options(read_json(path), str(path))
+    kind = peft_options.check(options)
+    family = family_of(model)
+    known = Options(family.config(model, params))
+    names, rules, before = family.names(known), _rules(family, model, params), BEFORE
+    tensors = weights.read(directory, WEIGHTS)
+    found = list(parts(rules, axes(family, model, known), shapes(params)))
     adapter: Adapter
-    if kind == "LORA":
-        found = list(peft_lora.parts(rules, axes(family, model, params), shapes(params)))
-        adapter, flat = peft_lora.read(where, config, found, tensors, params)
+    if kind in ("LORA", "IA3"):
+        others = [_rules(family, model, params, files=True), rules]
+        aliases = Aliases(rules, [*others, *(without(names.prefix, each) for each in others)], params)
+        there = {BEFORE + aliases.current(name.removeprefix(BEFORE)): name for name in tensors}
+        tensors = {name: tensors[old] for name, old in there.items()}
+        if kind == "LORA":
+            adapter, flat = peft_lora.read(where, options, found, tensors, there, params)
+        else:
+            adapter, flat = peft_ia3.read(where, found, tensors)
     else:
-        adapter, flat = peft_rows.read(where, config, model, tensors, params)
-    flat |= replaced(where, rules, tensors, params)
+        adapter, flat = peft_rows.read(where, options, model, tensors, params)
+        before = _BEFORE_ROWS
+    check_fields(adapter, str(path))
+    left = {name.removeprefix(before): x for name, x in tensors.items()}
+    flat |= peft_saved.read(where, rules, names.copies, left, params)
+    adapted = axes(family, model.clone(adapter=adapter), known)
+    if apart := adapted.keys() ^ (params | flat).keys():
+        raise UserError(where, "an adapter of modules that txjax can adapt", min(apart))
     return adapter, flat
 
 
 def save(
-    model: Any, params: Flat, directory: Path | str, trained: Collection[str] = (), base: str | None = None
+    model: Any, params: Mapping[str, Any], directory: Path | str, trained: Collection[str] = (), base: str | None = None
 ) -> None:
     """Writes the model's adapter as a folder that peft's `PeftModel.from_pretrained` loads on the exported model.
 
     Args:
-      params: of the model with its adapter, by path, numpy.
+      params: of the model with its adapter, by path, numpy or jax.
       trained: paths of the base model's own parameters that were trained too, such as those of a head.
       base: the name of the base model, for its `base_model_name_or_path`.
 
     Raises:
       UserError: an adapter that peft hasn't, or a folder that has weights.
     """
-    directory, plain = Path(directory), model.clone(adapter=None)
-    family = family_of(plain)
-    rules = family.rules(plain)
+    directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
+    family, name = family_of(plain), getattr(model.adapter, "name", "")
+    own = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
+    config = Options(family.config(plain, own))
+    (architecture,) = config.values["architectures"]
+    task, heads = peft_saved.task(plain, architecture)
+    rules, names, before = _rules(family, plain, own), family.names(config), BEFORE
+    if re.fullmatch(_BARE, architecture):
+        rules = without(names.prefix, rules)
+    found = list(parts(rules, axes(family, plain, config), shapes(own)))
     match model.adapter:
         case LoRA() as adapter:
-            own = {path: x for path, x in params.items() if f"/{adapter.name}/" not in path}
-            found = list(peft_lora.parts(rules, axes(family, plain, own), shapes(own)))
             options, flat = peft_lora.written(adapter, found, params)
+        case IA3():
+            options, flat = peft_ia3.written(found, params)
         case Prompt() | Prefix() as adapter if type(adapter) in (Prompt, Prefix):
             options, flat = peft_rows.written(adapter, plain, params)
+            before = _BEFORE_ROWS
         case adapter:
             hint = "`txjax merge` turns an MLPPrefix into a Prefix" if isinstance(adapter, MLPPrefix) else ""
-            expected = "LoRA, RsLoRA, DoRA, Prompt or Prefix"
+            expected = "LoRA, RsLoRA, DoRA, IA3, Prompt or Prefix"
             raise UserError("config.model.adapter", expected, type(adapter).__name__, hint=hint)
-    tensors = {name: _tensor(x) for name, x in flat.items()}
-    kept = scatter([rule for rule in rules if set(rule.ours) & set(trained)], params)
-    if left := set(trained) - {path for rule in rules for path in rule.ours}:
-        raise UserError("config.optimizer.groups", "an adapter and modules of Hugging Face's model", min(left))
-    tensors |= {peft_lora.BEFORE + name: tensor for name, tensor in kept.items()}
-    modules = sorted({name.rpartition(".")[0].rpartition(".")[2] for name in kept})
+    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, own)
+    tensors = {name: _tensor(x) for name, x in flat.items()} | {before + name: x for name, x in kept.items()}
     weights.write(directory, tensors, 10**12, WEIGHTS)
-    named = {"base_model_name_or_path": base, "inference_mode": True, "modules_to_save": modules or None}
-    replace_text(directory / CONFIG, json.dumps(named | options, indent=2) + "\n")
+    facts: dict[str, Any] = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
+    facts["modules_to_save"] = modules or None
+    if tied and isinstance(
+        model.adapter, LoRA
+    ):  # others have no such option: there table and copy are apart, and equal
+        facts["ensure_weight_tying"] = True
+    replace_text(directory / CONFIG, json.dumps(facts | options, indent=2) + "\n")
 
 
-def replaced(where: str, rules: list[Rule], tensors: dict[str, Tensor], params: Flat) -> Flat:
-    """Our parameters that the rest of the tensors are, such as those of a new head.
-
-    Raises:
-      UserError: a tensor that is none of the model's, or of another shape.
-    """
-    left = {name.removeprefix(peft_lora.BEFORE): tensor for name, tensor in tensors.items()}
-    flat: Flat = {}
-    for rule in (rule for rule in rules if "{}" not in rule.theirs and len(rule.ours) == 1 and rule.theirs in left):
-        (path,), tensor = rule.ours, left.pop(rule.theirs)
-        shape = rule.form.theirs(params[path]).shape
-        if tensor.shape != shape:
-            raise UserError(where, f"{rule.theirs} of {list(shape)}, for this model", list(tensor.shape))
-        flat[path] = rule.form.ours(tensor.read(), params[path].shape)
-    if left:
-        raise UserError(where, "an adapter of modules of this model", min(left), hint=f"{len(left)} such tensors")
-    return flat
-
-
-def axes(family: Family, model: Any, params: Flat) -> dict[str, Axes]:
+def axes(family: Family, model: Any, options: Options) -> dict[str, Axes]:
     """The logical axes of the model's parameters by path."""
-    example = family.example(model, Options(family.config(model, params)))
+    example = family.example(model, options)
     drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
     return {path: axes_of(x) for path, x in flat_paths(drawn, is_leaf=_boxed).items()}
 
 
-def shapes(params: Flat) -> dict[str, tuple[int, ...]]:
+def shapes(params: Flat) -> dict[str, Shape]:
     return {path: x.shape for path, x in params.items()}
+
+
+def _rules(family: Family, model: Any, params: Flat, files: bool = False) -> list[Rule]:
+    """The rules of the parameters, with the names of modules or those in files."""
+    rules = [rule for rule in family.rules(model) if all(path in params for path in rule.ours)]
+    return rules if files else named(rules, family.model_type)
+
+
+def _numpy(params: Mapping[str, Any]) -> Flat:
+    return {path: np.asarray(x) for path, x in params.items()}
 
 
 def _boxed(node: Any) -> bool:

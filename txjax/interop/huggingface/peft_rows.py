@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from typing import Any
 
 import numpy as np
 
+from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.peft_saved import CAUSAL
 from txjax.interop.huggingface.rules import Flat
-from txjax.interop.huggingface.weights import Tensor
+from txjax.interop.huggingface.weights import Tensor, take
 from txjax.models import Decoder
 from txjax.nn import Learned
 from txjax.nn.adapters import Prefix, Prompt
@@ -16,29 +18,28 @@ from txjax.types import UserError
 
 ROWS = "prompt_embeddings"
 TABLE = "positions/table/embedding"
-CAUSAL = "CAUSAL_LM"
 
 
 def read(
-    where: str, config: Mapping[str, Any], model: Any, tensors: dict[str, Tensor], base: Flat
+    where: str, options: Options, model: Any, tensors: dict[str, Tensor], base: Flat
 ) -> tuple[Prompt | Prefix, Flat]:
     """The adapter and its parameters by path. Takes what it reads out of `tensors`.
 
-    A prompt gets the positions that peft adds to it; the text begins after it.
+    A prompt gets the positions that peft adds to it; the text begins after it. peft saves the keys and values that an
+    MLP (`prefix_projection`) gives, so they are a `Prefix`.
 
     Raises:
       UserError: another task than causal language modelling, or other sizes than the model's.
     """
-    _check(where, config.get("task_type"), model)
-    rows = tensors.pop(ROWS).read()
-    count = len(rows)
-    if config["peft_type"] == "PROMPT_TUNING":
-        _check_shape(where, rows, (count, model.width))
+    _check(where, options.values.get("task_type"), model)
+    count = options.size("num_virtual_tokens", 0)
+    if options.values["peft_type"] == "PROMPT_TUNING":
+        rows = take(where, tensors, ROWS, (count, model.width))
         if isinstance(model.positions, Learned):
             rows = rows + base[TABLE][:count]
         return Prompt(length=count, first_position=count), {"prompt/tokens": rows}
     shape = prefix_shape(model)
-    _check_shape(where, rows, (count, int(np.prod(shape))))
+    rows = take(where, tensors, ROWS, (count, math.prod(shape)))
     keys = rows.reshape(count, *shape).transpose(1, 2, 0, 3, 4)  # [layers 2 n G K]
     own = "layers/block/attention/prefix"
     adapter = Prefix(paths="layers/block/attention", length=count, first_position=count)
@@ -87,10 +88,5 @@ def prefix_shape(model: Any) -> tuple[int, int, int, int]:
 def _check(where: str, task: Any, model: Any) -> None:
     if task != CAUSAL or not isinstance(model, Decoder):
         got = f"{task} for {type(model).__name__}"
-        hint = "elsewhere peft's virtual tokens stay in what heads and decoders read"
+        hint = "elsewhere heads, cross-attention or relative positions see peft's virtual tokens"
         raise UserError(where, f"a prompt or prefix of a causal language model ({CAUSAL})", got, hint=hint)
-
-
-def _check_shape(where: str, rows: np.ndarray, shape: tuple[int, ...]) -> None:
-    if rows.shape != shape:
-        raise UserError(where, f"{ROWS} of {list(shape)}, for this model", list(rows.shape))

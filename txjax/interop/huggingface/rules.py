@@ -205,20 +205,23 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
             name = rule.name(layer)
             if name not in tensors:
                 raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
-            forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
-            joined = (*forms[0][:-1], sum(form[-1] for form in forms))
-            shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape
-            if tensors[name].shape != shape:
-                raise UserError(name, f"the shape {list(shape)}", list(tensors[name].shape))
-            cuts = np.cumsum([form[-1] for form in forms])[:-1]
-            for part, piece in zip(
-                parts, np.split(rule.whole.ours(tensors[name].read(), joined), cuts, -1), strict=True
-            ):
-                part[...] = rule.form.ours(piece, part.shape)
+            assign(rule, parts, name, tensors[name])
             unread.discard(name)
     if unread:
         raise UserError(min(unread), "no such tensor in a model of this config.json", f"{len(unread)} too many")
     return flat
+
+
+def assign(rule: Rule, parts: Sequence[np.ndarray], name: str, tensor: Tensor) -> None:
+    """Writes one of their tensors into our arrays, or their layer in it. Raises UserError if it has another shape."""
+    forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
+    joined = (*forms[0][:-1], sum(form[-1] for form in forms))
+    shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape
+    if tensor.shape != shape:
+        raise UserError(name, f"the shape {list(shape)}", list(tensor.shape))
+    cuts = np.cumsum([form[-1] for form in forms])[:-1]
+    for part, piece in zip(parts, np.split(rule.whole.ours(tensor.read(), joined), cuts, -1), strict=True):
+        part[...] = rule.form.ours(piece, part.shape)
 
 
 def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:

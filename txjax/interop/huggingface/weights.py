@@ -52,6 +52,20 @@ def read(directory: Path, single: str = SINGLE) -> dict[str, Tensor]:
     return tensors
 
 
+def take(where: str, tensors: dict[str, Tensor], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Takes a tensor out of `tensors`. Raises UserError if there is none, or one of another shape.
+
+    Args:
+      where: the folder.
+    """
+    found = tensors.pop(name, None)
+    if found is None or found.shape != shape:
+        raise UserError(
+            where, f"{name} of {list(shape)}, for this model", "none" if found is None else list(found.shape)
+        )
+    return found.read()
+
+
 def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], np.ndarray]:
     def get() -> np.ndarray:
         if dtype not in ("F64", "F32", "F16", "BF16"):

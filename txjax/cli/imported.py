@@ -1,0 +1,35 @@
+"""Hugging Face folders as what a workdir has: for `import`, with and without an adapter."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from txjax.types import UserError
+
+KEPT = "huggingface"  # subfolder with the files that an export copies back
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a Hugging Face folder, and no workdir."""
+    from txjax.tree import read_json
+
+    file = path / "config.json"
+    return file.is_file() and "model_type" in read_json(file)
+
+
+def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:
+    """Copies a folder's files besides its weights.
+
+    Returns:
+      An experiment with the model, or the model if there can be none; and what is missing then, in a line.
+    """
+    from txjax.interop.huggingface.start import experiment
+
+    (workdir / KEPT).mkdir(exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
+            shutil.copy(path, workdir / KEPT / path.name)
+    try:
+        return experiment(model, workdir / KEPT / "tokenizer.json") or model, ""
+    except UserError as error:  # the weights are still usable
+        return model, f"\nnot for evaluate and generate: {error}"
