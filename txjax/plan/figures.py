@@ -76,9 +76,10 @@ def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tu
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
+    optimizer = experiment.optimizer.tuning(experiment.model)
     for path, x in flat_paths(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
-        part["frozen" if experiment.tuning.frozen(path) else "trainable"] += math.prod(x.shape)
+        part["frozen" if optimizer.frozen(path) else "trainable"] += math.prod(x.shape)
     return found
 
 

@@ -25,7 +25,7 @@ def check_frozen(experiment: Experiment) -> None:
         return
     for path in flat_paths(meta.unbox(abstract_variables(experiment))["params"]):
         for prefix in prefixes:
-            if under(path, prefix) and experiment.tuning.trained(path):
+            if under(path, prefix) and experiment.optimizer.tuning(experiment.model).trained(path):
                 hint = f'groups=train_all_but("{prefix}/.*") is a way'
                 expected = f"groups that freeze {prefix}/, which the objective doesn't train"
                 raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)
