@@ -5,6 +5,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -222,14 +223,16 @@ def paired(model: Any, objective: Objective) -> Pair | None:
     return Pair(model, objective, boxed)
 
 
-def pairs(kind: type) -> list[Pair]:
-    """A model with every objective that it suits, with the head that the objective needs, or else its own."""
+def pairs(kind: type) -> Iterator[Pair]:
+    """A model with every objective that it suits, with the head that the objective needs, or else its own.
+
+    Each is traced when it is taken.
+    """
     has_head = "head" in {field.name for field in dataclasses.fields(kind)}
-    found = []
     for goal in OBJECTIVES:
         model = build(kind, head=HEADS[goal.__name__]) if has_head and goal.__name__ in HEADS else build(kind)
-        found.append(paired(model, build(goal)))
-    return [pair for pair in found if pair]
+        if pair := paired(model, build(goal)):
+            yield pair
 
 
 # The pairs that the contract must find; a new model or objective brings its own.
@@ -327,7 +330,7 @@ def test_model(kind: type) -> None:
     Its parameters are float32 and have named axes, whatever its dtype. Neither order, nor padding, nor the split into
     microbatches changes the sums; only padding gives zeros.
     """
-    partners = pairs(kind)  # not a parameter a pair: tracing takes seconds, and would be done whichever tests are run
+    partners = list(pairs(kind))  # not a parameter a pair: tracing takes seconds, whichever tests are run
     assert {str(pair) for pair in partners} == {pair for pair in SUITED if pair.split()[0] == kind.__name__}
     for pair in partners:
         check_parameters(pair.boxed)

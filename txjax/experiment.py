@@ -10,7 +10,6 @@ from txjax.eval import Evaluator
 from txjax.log import TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
-from txjax.optim.groups import of_adapter
 from txjax.sharding import Mesh
 from txjax.transfer import From
 from txjax.types import UserError, config_field
@@ -67,12 +66,6 @@ class Experiment:
     heartbeat_timeout_seconds: int = config_field(60, at_least=4)
     trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
     init_from: str | From | tuple[From, ...] | None = None
-
-    @property
-    def tuning(self) -> Optimizer:
-        """The optimizer, whose groups have the parameters that the model's adapter trains (`optim.train_adapter`)."""
-        groups = of_adapter(self.optimizer.groups, getattr(self.model, "adapter", None))
-        return dataclasses.replace(self.optimizer, groups=groups)
 
 
 def resolved(experiment: Experiment) -> Experiment:

@@ -88,5 +88,5 @@ def test_an_adapter_is_merged_into_the_kernels_that_it_adapts(tmp_path, capsys) 
 
 def test_a_run_with_nothing_to_merge_is_a_user_error(straight_run, tmp_path, capsys) -> None:
     code, _, err = ask(capsys, "merge", f"--workdir={straight_run}", f"--to={tmp_path / 'x'}")
-    assert code == 2 and "expected a run of a model with parallel branches or an adapter, got 'Decoder'" in err
+    assert code == 2 and "with parallel branches, an adapter or quantized kernels, got 'Decoder'" in err
     assert not (tmp_path / "x").exists()

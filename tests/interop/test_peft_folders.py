@@ -248,7 +248,7 @@ def changed(text: str, changes: dict[str, str]) -> str:
 
 @pytest.mark.slow
 def test_by_the_commands(straight_run, tmp_path, capsys) -> None:
-    """A tuned adapter is exported alone, and imported on its base: the scores of the tuned run."""
+    """A tuned adapter is exported alone, and imported on its base: the scores of the tuned run; on int8, nearly."""
     changes = {"import Decoder": "import llama", "model=Decoder(": "model=llama(", "num_steps=40": "num_steps=2"}
     tuned = changed(runs.CONFIG, changes)
     (tmp_path / "base.py").write_text(tuned)
@@ -262,14 +262,20 @@ def test_by_the_commands(straight_run, tmp_path, capsys) -> None:
     for words in (
         ("export", f"--workdir={tmp_path / 'tuned'}", f"--to={tmp_path / 'folder'}", "--adapter"),
         ("import", f"--from={tmp_path / 'folder'}", f"--base={tmp_path / 'base'}", f"--workdir={tmp_path / 'again'}"),
+        ("quantize", f"--workdir={tmp_path / 'base'}", f"--to={tmp_path / 'q'}", "--storage=QuantizedKernels('int8')"),
+        ("import", f"--from={tmp_path / 'folder'}", f"--base={tmp_path / 'q'}", f"--workdir={tmp_path / 'on_int8'}"),
+        ("export", f"--workdir={tmp_path / 'on_int8'}", f"--to={tmp_path / 'same'}", "--adapter"),
     ):
         assert main(list(words)) == 0, capsys.readouterr().err
     capsys.readouterr()
     scores = []
-    for name in ("tuned", "again"):
+    for name in ("tuned", "again", "on_int8"):
         assert main(["evaluate", f"--workdir={tmp_path / name}", "--json"]) == 0
         scores.append(json.loads(capsys.readouterr().out)["eval/valid/loss"])
     assert scores[0] == pytest.approx(scores[1], rel=1e-6)
+    assert scores[0] == pytest.approx(scores[2], rel=1e-3) and scores[0] != scores[2]
+    first, same = ((tmp_path / name / peft.WEIGHTS).read_bytes() for name in ("folder", "same"))
+    assert first == same
     parts = stored_weights(Store(tmp_path / "again"), 0)
     assert all("/lora/" in path for path in flat_paths(parts["params"])) and parts["frozen"]
     config = json.loads((tmp_path / "folder" / peft.CONFIG).read_text())

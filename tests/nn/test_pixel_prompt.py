@@ -59,7 +59,7 @@ def test_images_that_it_does_not_fit(width: int, words: str) -> None:
 
 def test_a_task_without_images_has_none() -> None:
     """What one of several tasks calls can be adapted; what none calls is refused."""
-    pair = pairs(SharedTrunk)[0]
+    pair = next(pairs(SharedTrunk))
     batch = fitted(pair.model, pair.objective, 1, 2, 3)
     for adapter in (PixelPrompt(width=1), LoRA(paths="patch_embed", rank=1)):
         drawn(build(SharedTrunk, adapter=adapter), pair.objective, batch)

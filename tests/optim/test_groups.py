@@ -36,13 +36,13 @@ def test_groups_of_the_adapter_that_a_flag_gives() -> None:
         ("BitFit(paths='norm_.*')", BitFit, "norm_final/bias"),
     ]:
         experiment = override(experiment, f"--config.model.adapter={flag}", {kind.__name__: kind})
-        found = experiment.tuning
+        found = experiment.optimizer.tuning(experiment.model)
         assert found.trained(path) and found.trained("head/kernel") and found.frozen("layers/block/mlp/up/bias")
     experiment.model.adapter = None
     with pytest.raises(
         UserError, match=r"config\.model\.adapter: expected an adapter.*trains its parameters, got None"
     ):
-        experiment.tuning.assign(PATHS)
+        experiment.optimizer.tuning(experiment.model).assign(PATHS)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
 
     run = store.folder.parent
     origins = [{"run": str(run), "step": step, "digest": digest.of_all(store.path(step))}]
-    trained = found.tuning.trained if isinstance(found, Experiment) else lambda path: True
+    trained = found.optimizer.tuning(found.model).trained if isinstance(found, Experiment) else lambda path: True
     params = variables["params"]
     parts = {"params": pick(params, trained), "frozen": pick(params, lambda path: not trained(path))}
     parts["model_state"] = {name: tree for name, tree in variables.items() if name != "params"}

@@ -100,7 +100,7 @@ def export_adapter(found: Any, variables: Any, to: Path) -> None:
     params, trained = flat_paths(variables["params"]), []
     if isinstance(found, Experiment):
         own = f"/{model.adapter.name}/"
-        groups = found.tuning.groups
+        groups = found.optimizer.tuning(found.model).groups
         trained = [path for path in params if own not in f"/{path}" and find(groups, path).trainable]
     base = found.init_from if isinstance(found, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)

@@ -21,7 +21,7 @@ import optax
 
 from txjax.axes import Axes
 from txjax.optim.adafactor import scale_by_adafactor
-from txjax.optim.groups import Group, assign, default_groups, find
+from txjax.optim.groups import Group, assign, default_groups, find, of_adapter
 from txjax.optim.lars import scale_by_trust
 from txjax.optim.layer_decay import LayerDecay, steps_below_head
 from txjax.optim.muon import scale_by_muon
@@ -67,6 +67,10 @@ class Optimizer:
     def lr(self, num_steps: int) -> optax.Schedule:
         """The learning rate of each update, from 0. Raises UserError if the schedule doesn't fit the run."""
         return self.schedule(self.peak_lr, num_steps)
+
+    def tuning(self, model: Any) -> "Optimizer":
+        """The optimizer whose groups have the parameters that this model's adapter trains (`train_adapter`)."""
+        return dataclasses.replace(self, groups=of_adapter(self.groups, getattr(model, "adapter", None)))
 
     def assign(self, paths: Iterable[str]) -> dict[str, Group]:
         """The group of every parameter of the model. Raises UserError unless each is in exactly one."""

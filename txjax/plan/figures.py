@@ -72,18 +72,17 @@ def component(path: tuple[str, ...]) -> str:
 
 def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tuple[PyTree, PyTree, PyTree]:
     """The arguments of `forward_of` as shapes and dtypes: trained parameters, all other variables and a batch."""
-    params = variables["params"]
-    others = variables | {"params": pick(params, experiment.tuning.frozen)}
-    return pick(params, experiment.tuning.trained), others, batch_spec(experiment.data, batch_size)
+    params, optimizer = variables["params"], experiment.optimizer.tuning(experiment.model)
+    others = variables | {"params": pick(params, optimizer.frozen)}
+    return pick(params, optimizer.trained), others, batch_spec(experiment.data, batch_size)
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    stored = {*stored_parts(flat_paths(params)).values()}
+    optimizer, stored = experiment.optimizer.tuning(experiment.model), {*stored_parts(flat_paths(params)).values()}
     for path, size in parameter_sizes(params).items():
         part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
-        frozen = path in stored or experiment.tuning.frozen(path)
-        part["frozen" if frozen else "trainable"] += size
+        part["frozen" if path in stored or optimizer.frozen(path) else "trainable"] += size
     return found
 
 

@@ -79,7 +79,7 @@ def flops_per_step(
       variables: the model's, as `Layout.variables`. If None, they are traced.
       batch: the batch's spec. If None, the data set's, not cut to a bucket's length.
     """
-    optimizer, forward = experiment.tuning, forward_of(experiment)
+    optimizer, forward = experiment.optimizer.tuning(experiment.model), forward_of(experiment)
     variables = variables or meta.unbox(abstract_variables(experiment))
     spec = batch or batch_spec(experiment.data, experiment.batch_size)
     params = pick(variables["params"], optimizer.trained)

@@ -29,13 +29,14 @@ def check_frozen(experiment: Experiment) -> None:
     if not prefixes and getattr(experiment.model, "storage", None) is None:
         return
     params = flat_paths(meta.unbox(abstract_variables(experiment))["params"])
+    trained = experiment.optimizer.tuning(experiment.model).trained
     for path, kernel in stored_parts(params).items():
-        if experiment.tuning.trained(path):
+        if trained(path):
             hint = "groups=train_adapter() is a way: an adapter is trained, and not what config.model.storage quantizes"
             raise UserError("config.optimizer.groups", f"groups that freeze {kernel}", f"{path} trained", hint=hint)
     for path in params:
         for prefix in prefixes:
-            if under(path, prefix) and experiment.tuning.trained(path):
+            if under(path, prefix) and trained(path):
                 hint = f'groups=train_all_but("{prefix}/.*") is a way'
                 expected = f"groups that freeze {prefix}/, which the objective doesn't train"
                 raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)

@@ -83,7 +83,7 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
 
 def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
     """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
-    mesh, optimizer, ema = experiment.mesh, experiment.tuning, experiment.ema
+    mesh, optimizer, ema = experiment.mesh, experiment.optimizer.tuning(experiment.model), experiment.ema
     with record_parameters() as calls:
         boxed = abstract_variables(experiment)
     axes = jax.tree.map(axes_of, boxed["params"], is_leaf=_is_box)
