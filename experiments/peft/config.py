@@ -23,32 +23,35 @@ from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, Learned, MeanTokens, PreNorm, Sinusoidal2D
 from txjax.nn.adapters import IA3, Adapter, Bottleneck, DeepPrompt, DoRA, LoRA, MLPPrefix, Prefix, Prompt, RsLoRA
 from txjax.objectives import Classification
-from txjax.optim import AdamW, Cosine, default_groups, train_only
+from txjax.optim import AdamW, Cosine, Group
 from txjax.transfer import From
 
 STEPS = 200
 TRAIN, HELD_OUT = "train[:80%]", "train[80%:]"
-RATES = (1e-3, 4e-3, 1.6e-2, 6.4e-2)
+RATES = (2.5e-4, 1e-3, 4e-3, 1.6e-2, 6.4e-2)
+HEAD_RATES = (4e-3, 1.6e-2, 6.4e-2, 0.256, 1.024)  # of the probe, which has nothing else to train
+HEAD = {"text": 6.4e-2, "vision": 0.256}  # the probe's best: the rate of the new head in all arms
 TUNING = 3  # the seed at which rates are chosen
 SEEDS = (0, 1, 2)
 
 
 class Arm(NamedTuple):
-    """What is trained: with `trains` None all parameters, else those whose path matches, and the head.
+    """What is trained beside the head.
 
     Attributes:
+      trains: the paths of the parameters.
       base: whether it starts from the pretrained encoder.
     """
 
     adapter: Adapter | None = None
-    trains: str | None = None
+    trains: str = ".*"
     base: bool = True
 
 
 ARMS = {
     "scratch": Arm(base=False),
     "full": Arm(),
-    "probe": Arm(trains="head/.*"),
+    "probe": Arm(trains=""),
     "bitfit": Arm(trains=".*bias"),
     "lora": Arm(LoRA(), ".*/lora/.*"),
     "rslora": Arm(RsLoRA(), ".*/lora/.*"),
@@ -79,7 +82,7 @@ def get_config(variant: str = "text-full") -> Experiment:
             b2=0.99,
             weight_decay=0.0,
             schedule=Cosine(warmup_steps=20, final=0.0),
-            groups=default_groups() if arm.trains is None else train_only(arm.trains, "head/.*"),
+            groups=groups(arm.trains),
         ),
         init_from=From(omit=("head",)) if arm.base else None,
         checkpoint=Checkpoints(every_steps=STEPS, keep=1, frozen="origin"),
@@ -90,6 +93,14 @@ def get_config(variant: str = "text-full") -> Experiment:
         log_every_steps=50,
         on_nonfinite="raise",
     )
+
+
+def groups(trains: str) -> tuple[Group, ...]:
+    """The head, what else is trained, and what is frozen."""
+    head, frozen = Group("head/.*"), Group(f"(?!head/)(?!({trains})$).*", trainable=False)
+    if trains == ".*":
+        return head, Group("(?!head/).*")
+    return (head, Group(f"(?!head/)({trains})"), frozen) if trains else (head, frozen)
 
 
 def text(adapter: Adapter | None) -> tuple[Bert, Dataset, Dataset]:
@@ -135,13 +146,16 @@ def sweep(variant: str = "text") -> list[dict]:
     """The arms at each rate; with `-seeds` each at its chosen rate, all of `test`, and all parameters saved."""
     task, _, what = variant.partition("-")
     if what != "seeds":
-        return axes.grid([point(task, arm) for arm in ([what] if what else ARMS)], {"optimizer.peak_lr": RATES})
+        rates = {arm: HEAD_RATES if arm == "probe" else RATES for arm in ([what] if what else ARMS)}
+        return [point(task, arm, rate) for arm, tried in rates.items() for rate in tried]
     chosen = json.loads(Path(__file__).with_name("chosen.json").read_text())
-    tuned = [point(task, arm) | {"optimizer.peak_lr": chosen[task][arm]} for arm in ARMS]
+    tuned = [point(task, arm, chosen[task][arm]) for arm in ARMS]
     scored = {"evals.score.data.split": "test", "evals.score.max_batches": None, "checkpoint.frozen": "saved"}
     return axes.grid(tuned, [{"seed": seed, "data.subset.seed": seed} | scored for seed in SEEDS])
 
 
-def point(task: str, arm: str) -> dict:
-    """The arm's variant. Without a base it takes none from the command's flag either."""
-    return {"variant": f"{task}-{arm}"} | ({} if ARMS[arm].base else {"init_from": None})
+def point(task: str, arm: str, rate: float) -> dict:
+    """The arm's variant with this rate of all but the head. Without a base it takes none from the command's flag."""
+    head = {} if arm == "probe" else {"optimizer.groups[0].lr": HEAD[task] / rate}
+    base = {} if ARMS[arm].base else {"init_from": None}
+    return {"variant": f"{task}-{arm}", "optimizer.peak_lr": rate} | head | base
