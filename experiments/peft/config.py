@@ -28,7 +28,12 @@ from txjax.transfer import From
 
 STEPS = 200
 TRAIN, HELD_OUT = "train[:80%]", "train[80%:]"
-RATES = (2.5e-4, 1e-3, 4e-3, 1.6e-2, 6.4e-2)
+RATES = (1e-3, 4e-3, 1.6e-2, 6.4e-2)
+# One rate more for the arms that were best at an end of RATES.
+FURTHER = {
+    "text": {"full": 2.5e-4, "bitfit": 0.256, "ia3": 0.256, "houlsby": 0.256},
+    "vision": {"scratch": 2.5e-4, "full": 2.5e-4},
+}
 HEAD_RATES = (4e-3, 1.6e-2, 6.4e-2, 0.256, 1.024)  # of the probe, which has nothing else to train
 HEAD = {"text": 6.4e-2, "vision": 0.256}  # the probe's best: the rate of the new head in all arms
 TUNING = 3  # the seed at which rates are chosen
@@ -59,10 +64,10 @@ ARMS = {
     "ia3": Arm(IA3(), ".*/ia3/.*"),
     "houlsby": Arm(Bottleneck(), ".*/bottleneck/.*"),
     "pfeiffer": Arm(Bottleneck(paths=".*mlp/down"), ".*/bottleneck/.*"),
-    "prompt": Arm(Prompt(), ".*/prompt/.*"),
-    "deep_prompt": Arm(DeepPrompt(), ".*/prompt/.*"),
-    "prefix": Arm(Prefix(), ".*/prefix/.*"),
-    "mlp_prefix": Arm(MLPPrefix(hidden=64), ".*/prefix/.*"),
+    "prompt": Arm(Prompt(), ".*prompt/.*"),
+    "deep_prompt": Arm(DeepPrompt(), ".*prompt/.*"),
+    "prefix": Arm(Prefix(), ".*prefix/.*"),
+    "mlp_prefix": Arm(MLPPrefix(hidden=64), ".*prefix/.*"),
 }
 TASKS = ("text", "vision")
 VARIANTS = tuple(f"{task}{of}" for task in TASKS for of in ("", "-seeds", *(f"-{arm}" for arm in ARMS)))
@@ -146,12 +151,18 @@ def sweep(variant: str = "text") -> list[dict]:
     """The arms at each rate; with `-seeds` each at its chosen rate, all of `test`, and all parameters saved."""
     task, _, what = variant.partition("-")
     if what != "seeds":
-        rates = {arm: HEAD_RATES if arm == "probe" else RATES for arm in ([what] if what else ARMS)}
-        return [point(task, arm, rate) for arm, tried in rates.items() for rate in tried]
+        return [point(task, arm, rate) for arm in ([what] if what else ARMS) for rate in rates(task, arm)]
     chosen = json.loads(Path(__file__).with_name("chosen.json").read_text())
     tuned = [point(task, arm, chosen[task][arm]) for arm in ARMS]
     scored = {"evals.score.data.split": "test", "evals.score.max_batches": None, "checkpoint.frozen": "saved"}
     return axes.grid(tuned, [{"seed": seed, "data.subset.seed": seed} | scored for seed in SEEDS])
+
+
+def rates(task: str, arm: str) -> tuple[float, ...]:
+    """All that are tried."""
+    if arm == "probe":
+        return HEAD_RATES
+    return (*RATES, FURTHER[task][arm]) if arm in FURTHER[task] else RATES
 
 
 def point(task: str, arm: str, rate: float) -> dict:
