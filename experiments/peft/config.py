@@ -32,7 +32,7 @@ RATES = (1e-3, 4e-3, 1.6e-2, 6.4e-2)
 # One rate more for the arms that were best at an end of RATES.
 FURTHER = {
     "text": {"full": 2.5e-4, "bitfit": 0.256, "ia3": 0.256, "houlsby": 0.256},
-    "vision": {"scratch": 2.5e-4, "full": 2.5e-4},
+    "vision": {"scratch": 2.5e-4, "full": 2.5e-4, "prompt": 0.256, "deep_prompt": 0.256},
 }
 HEAD_RATES = (4e-3, 1.6e-2, 6.4e-2, 0.256, 1.024)  # of the probe, which has nothing else to train
 HEAD = {"text": 6.4e-2, "vision": 0.256}  # the probe's best: the rate of the new head in all arms

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from arm_runs import ArmRun, arm_runs
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from txjax.report.curves import LIGHT, dress
 
 TITLES = {"text": "banking77, ten questions an intent", "vision": "fashion_mnist, a hundred images a class"}
+TICKS = (0.2, 0.5, 1, 2, 5)
 LINES = {"full": "full fine-tuning", "probe": "linear probe", "scratch": "from scratch"}
 
 
@@ -64,7 +66,7 @@ def mean_and_error(runs: list[ArmRun]) -> tuple[float, float]:
 
 
 def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[ArmRun]]) -> None:
-    """Points are means, bars standard errors; lines the arms that train all weights, or none of them."""
+    """Points are means, bars standard errors; lines the arms that train all weights, or none of them. Names at the side."""
     dress(axes, LIGHT, title)
     axes.set_xscale("log")
     axes.set_xlabel("share of the encoder's weights trained, % (head apart)", fontsize=9, color=LIGHT.faint)
@@ -73,12 +75,25 @@ def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[A
             mean, error = mean_and_error(seeds[arm])
             axes.axhspan(mean - error, mean + error, color=color, alpha=0.12, lw=0)
             axes.axhline(mean, color=color, ls=style, lw=1.4, label=label)
-    for arm, runs in seeds.items():
-        if arm not in LINES:
-            mean, error = mean_and_error(runs)
-            axes.errorbar(sizes[arm].share, mean, error, fmt="o", color=LIGHT.lines[3], ms=4.5, lw=1.2)
-            label = arm.replace("_", " ")
-            axes.annotate(label, (sizes[arm].share, mean), (4, 4), textcoords="offset points", fontsize=8)
+    axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    axes.xaxis.set_minor_locator(NullLocator())
+    points = sorted((*mean_and_error(runs), arm) for arm, runs in seeds.items() if arm not in LINES)
+    low, high = axes.get_ylim()
+    gap, at = 0.045 * (high - low), low
+    for i, (mean, error, arm) in enumerate(points):
+        axes.errorbar(sizes[arm].share, mean, error, fmt="o", color=LIGHT.lines[3], ms=4.5, lw=1.2)
+        at = max(min(mean, high - gap * (len(points) - i)), at + gap)
+        axes.annotate(
+            arm.replace("_", " "),
+            (sizes[arm].share, mean),
+            (1.03, (at - low) / (high - low)),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8,
+            color=LIGHT.ink,
+            arrowprops={"arrowstyle": "-", "color": LIGHT.faint, "lw": 0.5, "shrinkB": 3},
+            annotation_clip=False,
+        )
 
 
 def main(folder: Path) -> None:
@@ -91,10 +106,10 @@ def main(folder: Path) -> None:
         sizes = {arm: size(runs[0], encoder) for arm, runs in light.items()}
         print(f"\n| {task} | trained | % of {encoder:,} | rate | test accuracy, % | training, kB | checkpoint, kB |")
         print("|---|---|---|---|---|---|---|")
-        for arm, runs in sorted(seeds.items(), key=lambda each: -mean_and_error(each[1])[0]):
-            own = sizes[arm]
-            cells = [arm, f"{own.trained:,}", f"{own.share:.3g}", f"{runs[0].rate:g}"]
-            cells += ["{:.1f} ± {:.1f}".format(*mean_and_error(runs))]
+        scores = {arm: mean_and_error(runs) for arm, runs in seeds.items()}
+        for arm, own in sorted(sizes.items(), key=lambda each: scores.get(each[0], (0, 0)), reverse=True):
+            cells = [arm, f"{own.trained:,}", f"{own.share:.3g}"]
+            cells += [f"{seeds[arm][0].rate:g}", "{:.1f} ± {:.1f}".format(*scores[arm])] if arm in seeds else ["-", "-"]
             print("|", " | ".join([*cells, f"{own.training / 1e3:,.0f}", f"{own.saved / 1e3:,.0f}"]), "|")
         print(f"The head, trained in all, has {sizes['full'].head:,} parameters more.")
         panel(axes, title, sizes, seeds)
