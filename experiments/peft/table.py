@@ -66,7 +66,7 @@ def mean_and_error(runs: list[ArmRun]) -> tuple[float, float]:
 
 
 def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[ArmRun]]) -> None:
-    """Points are means, bars standard errors; lines the arms that train all weights, or none of them. Names at the side."""
+    """Points are means, bars standard errors; lines the arms that train all weights, or none; names at the side."""
     dress(axes, LIGHT, title)
     axes.set_xscale("log")
     axes.set_xlabel("share of the encoder's weights trained, % (head apart)", fontsize=9, color=LIGHT.faint)
@@ -75,6 +75,7 @@ def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[A
             mean, error = mean_and_error(seeds[arm])
             axes.axhspan(mean - error, mean + error, color=color, alpha=0.12, lw=0)
             axes.axhline(mean, color=color, ls=style, lw=1.4, label=label)
+    axes.set_xlim(0.15, 7)
     axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axes.xaxis.set_minor_locator(NullLocator())
     points = sorted((*mean_and_error(runs), arm) for arm, runs in seeds.items() if arm not in LINES)
