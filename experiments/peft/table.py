@@ -112,7 +112,7 @@ def main(folder: Path) -> None:
             cells = [arm, f"{own.trained:,}", f"{own.share:.3g}"]
             cells += [f"{seeds[arm][0].rate:g}", "{:.1f} ± {:.1f}".format(*scores[arm])] if arm in seeds else ["-", "-"]
             print("|", " | ".join([*cells, f"{own.training / 1e3:,.0f}", f"{own.saved / 1e3:,.0f}"]), "|")
-        print(f"The head, trained in all, has {sizes['full'].head:,} parameters more.")
+        print(f"\nThe head, trained in all, has {sizes['full'].head:,} parameters more.")
         panel(axes, title, sizes, seeds)
     panels[0].legend(fontsize=8, frameon=False)
     figure.savefig(Path(__file__).with_name("share.png"))
