@@ -53,7 +53,7 @@ def measured(experiment: Experiment) -> list[str]:
         step = jit_step(experiment, layout).lower(layout.abstract, spec).compile()
         state = layout.create(0)
         sizes = [sum(x.size for x in jax.tree.leaves(state.params))]
-        sizes += [held(part) for part in ((state.params, state.frozen), state.opt_state)]
+        sizes += [size_of(part) for part in ((state.params, state.frozen), state.opt_state)]
         sizes += [step.memory_analysis().temp_size_in_bytes]
         sizes += [saved(state), saved(dataclasses.replace(state, frozen={}))]
         batch = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
@@ -67,7 +67,7 @@ def measured(experiment: Experiment) -> list[str]:
     return [f"{trained:,}", *(f"{size / 2**20:,.1f}" for size in rest), f"{1e3 * min(seconds[1:]):,.0f}"]
 
 
-def held(tree: Any) -> int:
+def size_of(tree: Any) -> int:
     return sum(x.nbytes for x in jax.tree.leaves(tree))
 
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import NullLocator
 from txjax.report.curves import LIGHT, dress
 
 TITLES = {"text": "banking77, ten questions an intent", "vision": "fashion_mnist, a hundred images a class"}
-TICKS = (0.2, 0.5, 1, 2, 5)
+TICKS = (0.2, 0.5, 1, 2, 5, 10, 20)
 LINES = {"full": "full fine-tuning", "probe": "linear probe", "scratch": "from scratch"}
 
 
@@ -75,7 +75,7 @@ def panel(axes: Any, title: str, sizes: dict[str, Size], seeds: dict[str, list[A
             mean, error = mean_and_error(seeds[arm])
             axes.axhspan(mean - error, mean + error, color=color, alpha=0.12, lw=0)
             axes.axhline(mean, color=color, ls=style, lw=1.4, label=label)
-    axes.set_xlim(0.15, 7)
+    axes.set_xlim(0.15, 30)
     axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axes.xaxis.set_minor_locator(NullLocator())
     points = sorted((*mean_and_error(runs), arm) for arm, runs in seeds.items() if arm not in LINES)
@@ -114,7 +114,7 @@ def main(folder: Path) -> None:
             print("|", " | ".join([*cells, f"{own.training / 1e3:,.0f}", f"{own.saved / 1e3:,.0f}"]), "|")
         print(f"\nThe head, trained in all, has {sizes['full'].head:,} parameters more.")
         panel(axes, title, sizes, seeds)
-    panels[0].legend(fontsize=8, frameon=False)
+    panels[1].legend(fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, 0.42))
     figure.savefig(Path(__file__).with_name("share.png"))
 
 
