@@ -107,6 +107,10 @@ CASES: dict[str, Callable[[], tuple[Any, Any]]] = {
     "roformer-dora": lambda: (bert("RoFormer"), lora("SEQ_CLS", "query", "key", use_dora=True)),
     "vit-lora": lambda: (vit(), lora(None, "q_proj", "fc1", modules_to_save=["classifier"])),
     "t5-lora": lambda: (t5(), lora("SEQ_2_SEQ_LM", "q", "v")),
+    "t5-prompt": lambda: (
+        t5(),
+        peft.PromptTuningConfig(num_virtual_tokens=N, task_type="SEQ_2_SEQ_LM", num_transformer_submodules=1),
+    ),
     "t5-ia3": lambda: (t5(), ia3("SEQ_2_SEQ_LM", "wo", "k", "v")),
     "gpt2-ia3": lambda: (gpt2(), ia3("CAUSAL_LM", "mlp.c_proj", "c_attn")),
     "gpt2-ia3-inputs": lambda: (gpt2(), ia3("CAUSAL_LM", "c_attn", "c_fc")),

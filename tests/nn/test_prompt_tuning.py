@@ -144,6 +144,28 @@ def test_a_text_may_begin_later() -> None:
     np.testing.assert_allclose(got[..., last], wanted[..., last], atol=1e-5)
 
 
+@pytest.mark.slow
+def test_a_decoder_attends_to_the_prompt_of_its_source() -> None:
+    """As in Lester et al. 2021, 3: the whole model reads [prompt; source]; other pairs of a row do, too."""
+    plain = t5(vocab=V, **SIZES)
+    model = plain.clone(adapter=ADAPTERS["source"])
+    params = ready(model, TOKENS, TOKENS)["params"]
+    rows, encoder = params["encoder"]["prompt"]["tokens"], without(params["encoder"], "prompt")
+    own = {**params, "encoder": encoder, "embed": {"embedding": params["embed"]["embedding"].at[V - P :].set(rows)}}
+    source = jnp.concatenate([jnp.repeat(counted(V - P, V), B, 0), TOKENS], 1)
+    first = (PACKED == 1).astype(jnp.int32)  # one pair a row, then padding
+
+    @jax.jit
+    def both() -> Any:
+        segments = {"segments": first, "source_segments": first}
+        got = model.apply({"params": params}, TOKENS, TOKENS, **segments).dense()
+        segments["source_segments"] = after(jnp.ones(P, jnp.int32), first)
+        return got, plain.apply({"params": own}, TOKENS, source, **segments).dense()
+
+    got, wanted = (x[np.asarray(first, bool)][:, : V - P] for x in both())
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
 @pytest.mark.parametrize(("kind", "name"), CONTINUED)
 def test_texts_are_continued_after_them(kind: str, name: str) -> None:
     """Token by token with a cache, and after padding on the left: the logits of the whole text."""

@@ -124,7 +124,12 @@ class Transformer(LayerTemplates, kw_only=True):
         """`layers` without the final norm: the residual stream [B L D], or a tree of streams if the block takes one."""
         stack, x, context = self.stacked(x, window, train, memory, cross)
         with quantized(self.quantize):
-            return without_prompt(stack(x, context), context)
+            return self.leaving(stack(x, context), context)
+
+    @nn.nowrap
+    def leaving(self, x: PyTree, context: LayerContext) -> PyTree:
+        """What leaves the stack of its output: all but an adapter's tokens."""
+        return without_prompt(x, context)
 
     @nn.nowrap
     def stacked(
@@ -259,6 +264,14 @@ class Layers(Part, kw_only=True):
     ) -> Float[Array, "B L D"]:
         """The features. The arguments are those of `layers`; positions are added here."""
         return self.layers(self.positions.add(x, window.positions, window.grid), window, train, memory, cross)
+
+
+class SourceLayers(Layers, kw_only=True):
+    """The encoder of an encoder-decoder: an adapter's tokens stay before its output, [B n+L D], to be attended to."""
+
+    @nn.nowrap
+    def leaving(self, x: PyTree, context: LayerContext) -> PyTree:
+        return x
 
 
 def without_prompt(x: PyTree, context: LayerContext) -> PyTree:

@@ -1,4 +1,4 @@
-"""Prompts and prefixes in the layouts of Hugging Face's peft: virtual tokens before a causal model's text."""
+"""Prompts and prefixes in the layouts of Hugging Face's peft: virtual tokens before a text or a source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from txjax.interop.huggingface.options import Options
-from txjax.interop.huggingface.peft_saved import CAUSAL
+from txjax.interop.huggingface.peft_saved import CAUSAL, PAIRS
 from txjax.interop.huggingface.rules import Flat
 from txjax.interop.huggingface.weights import Tensor, take
-from txjax.models import Decoder
-from txjax.nn import Learned
+from txjax.models import Decoder, EncoderDecoder
+from txjax.nn import Learned, T5Relative
 from txjax.nn.adapters import Prefix, Prompt
 from txjax.types import UserError
 
@@ -29,11 +29,17 @@ def read(
     MLP (`prefix_projection`) gives, so they are a `Prefix`.
 
     Raises:
-      UserError: another task than causal language modelling, or other sizes than the model's.
+      UserError: another task than causal language modelling or a prompt of T5's source, or other sizes.
     """
-    _check(where, options.values.get("task_type"), model)
-    count = options.size("num_virtual_tokens", 0)
-    if options.values["peft_type"] == "PROMPT_TUNING":
+    task, count = options.values.get("task_type"), options.size("num_virtual_tokens", 0)
+    prompt = options.values["peft_type"] == "PROMPT_TUNING"
+    if prompt and task == PAIRS and _relative(model):
+        if (stacks := options.values.get("num_transformer_submodules")) != 1:
+            raise UserError(f"{where}: num_transformer_submodules", "1, a prompt before the source alone", stacks)
+        rows = take(where, tensors, ROWS, (count, model.width))
+        return Prompt(paths="encoder/layers", length=count), {"encoder/prompt/tokens": rows}
+    _check(where, task, model)
+    if prompt:
         rows = take(where, tensors, ROWS, (count, model.width))
         if isinstance(model.positions, Learned):
             rows = rows + base[TABLE][:count]
@@ -52,18 +58,19 @@ def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str,
     Raises:
       UserError: no causal model, or an adapter that peft can't represent.
     """
+    if isinstance(adapter, Prompt) and _relative(model):
+        if "decoder/prompt/tokens" in flat:
+            expected = "encoder/layers: peft has one prompt for both stacks, or one before the source"
+            raise UserError("config.model.adapter.paths", expected, adapter.paths)
+        sizes = _sizes(adapter, model, PAIRS)
+        return {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM", **sizes}, {
+            ROWS: flat["encoder/prompt/tokens"]
+        }
     _check("config.model", CAUSAL, model)
     if adapter.first_position != adapter.length:
         expected = f"{adapter.length}, its length: in peft a text begins after its virtual tokens"
         raise UserError("config.model.adapter.first_position", expected, adapter.first_position)
-    options = {
-        "task_type": CAUSAL,
-        "num_virtual_tokens": adapter.length,
-        "num_transformer_submodules": 1,
-        "num_layers": model.depth,
-        "num_attention_heads": model.heads,
-        "token_dim": model.width,
-    }
+    options = _sizes(adapter, model, CAUSAL)
     if isinstance(adapter, Prompt):
         rows = flat["prompt/tokens"]
         if isinstance(model.positions, Learned):
@@ -78,6 +85,22 @@ def written(adapter: Prompt | Prefix, model: Any, flat: Flat) -> tuple[dict[str,
     own_sizes = {"num_attention_heads": groups, "token_dim": groups * size}
     more = {"prefix_projection": False, "encoder_hidden_size": model.width}
     return {"peft_type": "PREFIX_TUNING", **options, **own_sizes, **more}, {ROWS: rows.reshape(adapter.length, -1)}
+
+
+def _sizes(adapter: Prompt | Prefix, model: Any, task: str) -> dict[str, Any]:
+    return {
+        "task_type": task,
+        "num_virtual_tokens": adapter.length,
+        "num_transformer_submodules": 1,
+        "num_layers": model.depth,
+        "num_attention_heads": model.heads,
+        "token_dim": model.width,
+    }
+
+
+def _relative(model: Any) -> bool:
+    """Whether it is an encoder-decoder in which a prompt shifts no position."""
+    return isinstance(model, EncoderDecoder) and isinstance(model.positions, T5Relative)
 
 
 def prefix_shape(model: Any) -> tuple[int, int, int, int]:

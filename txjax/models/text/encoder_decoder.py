@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.transformer import Layers, Transformer
+from txjax.models.transformer import Layers, SourceLayers, Transformer
 from txjax.nn import (
     MLP,
     Attention,
@@ -33,6 +33,7 @@ from txjax.nn import (
     keep_in_cache,
     set_model_fields,
 )
+from txjax.nn.adapted import adapter_tokens
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
@@ -45,6 +46,9 @@ class EncoderDecoder(Transformer, kw_only=True):
 
     Applied with `mutable=["cache"]` it decodes step by step: the first call has the source, which is encoded then;
     later calls have the next tokens alone, and no projection of the source is computed again.
+
+    The decoder attends to an adapter's tokens before the source (`Prompt(paths="encoder/layers")`), as in Lester et al.
+    2021.
 
     Attributes:
       vocab: size of the vocabulary, V.
@@ -86,19 +90,22 @@ class EncoderDecoder(Transformer, kw_only=True):
         window = causal_window(self, tokens.shape, segments, positions, "decoder/layers")
         values = None
         if source_tokens is not None:
-            encoder = Layers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")
+            encoder = SourceLayers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")
             own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             within = Window(own, own, Mask.within(source_segments))
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
             values = encoder(embed_source(source_tokens, self.dtype), within, train)
+            before = values.shape[1] - source_tokens.shape[1]
             if window.index is not None and source_segments is None:
                 source_segments = jnp.ones_like(source_tokens)
         elif window.index is None:
             hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
             raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
+        else:
+            before = adapter_tokens(self, "encoder/layers")
         if window.index is not None:
             source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
-        memory = Memory(values, self.across(tokens, segments, source_segments))
+        memory = Memory(values, self.across(tokens, segments, source_segments).after_prompt(0, before))
         decoder = Layers(**sizes, depth=self.depth, **self.parts(), name="decoder")
         cross = self.cross.clone(parent=None, name=None)
         x = decoder(embed(tokens, self.dtype), window, train, memory, cross)

@@ -58,7 +58,7 @@ class Mask:
         if self.allowed is not None or self.offset is not None:
             raise UserError("config.model.adapter", "no Prompt() where the mask is an array")
         segments = _after_ones(self.query_segments, queries), _after_ones(self.key_segments, keys)
-        return Mask(self.causal, self.window, *segments, prefix=keys)
+        return Mask(self.causal, self.window, *segments, prefix=self.prefix + keys)
 
     def dense(self, length: int, source: int) -> Bool[Array, "#B #H #L S"] | None:
         """The mask as an array, True where a query sees a key; None if all see all."""
