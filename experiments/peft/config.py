@@ -114,7 +114,7 @@ def text(adapter: Adapter | None) -> tuple[Bert, Dataset, Dataset]:
     A population has no buckets of lengths, so that all batches have 32 positions.
     """
     tokenizer = Trained(algorithm=WordPiece(), size=2000, name="banking77", split="train")
-    questions = dict(name="banking77", features=("text",), classes=77, length=32, tokenizer=tokenizer)
+    questions = dict(features=("text",), classes=77, length=32, tokenizer=tokenizer)
     model = Bert(
         vocab=2000,
         width=128,
@@ -126,13 +126,13 @@ def text(adapter: Adapter | None) -> tuple[Bert, Dataset, Dataset]:
         positions=Learned(max_length=64),
         adapter=adapter,
     )
-    train = LabelledText(split=TRAIN, subset=Subset(per_class=10, seed=TUNING), **questions)
+    train = LabelledText(name="banking77", split=TRAIN, subset=Subset(per_class=10, seed=TUNING), **questions)
     return model, train, LabelledText(split=HELD_OUT, **questions)
 
 
 def vision(adapter: Adapter | None) -> tuple[ViT, Dataset, Dataset]:
     """The encoder of `configs/vision/mae_fashion.py`, a hundred images of each of 10 classes, and those to score."""
-    clothes = dict(name="fashion_mnist", shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
+    clothes = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     model = ViT(
         patch=4,
         head=Classes(10, MeanTokens()),
@@ -143,7 +143,13 @@ def vision(adapter: Adapter | None) -> tuple[ViT, Dataset, Dataset]:
         positions=Sinusoidal2D(),
         adapter=adapter,
     )
-    train = Images(split=TRAIN, transforms=(PadCrop(2), Flip()), subset=Subset(per_class=100, seed=TUNING), **clothes)
+    train = Images(
+        name="fashion_mnist",
+        split=TRAIN,
+        transforms=(PadCrop(2), Flip()),
+        subset=Subset(per_class=100, seed=TUNING),
+        **clothes,
+    )
     return model, train, Images(split=HELD_OUT, **clothes)
 
 

@@ -133,7 +133,7 @@ def test_layouts_change_nothing(mesh: Mesh) -> None:
 )
 def test_every_model_computes_with_quantized_kernels(kind: type) -> None:
     """The model and its objective are traced; a model without a `Linear` is refused in one line."""
-    pair = pairs(kind)[0]
+    pair = next(pairs(kind))
     model = pair.model.clone(storage=QuantizedKernels(format="int8", paths=".*"))
     try:
         made = meta.unbox(drawn(model, pair.objective, fitted(model, pair.objective, 1, 2, 3)))

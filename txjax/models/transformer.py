@@ -98,8 +98,10 @@ class Transformer(LayerTemplates, kw_only=True):
         train: bool,
         memory: Memory | None = None,
         cross: CrossAttention | None = None,
-    ) -> Float[Array, "B L D"]:
+    ) -> Float[Array, "B M D"]:
         """Applies dropout to embeddings, then the stack of blocks, and the final norm of a pre-norm stack.
+
+        M = L, but in `SourceLayers`.
 
         Parameters: `layers/block` and, if the blocks have `final_norm`, `norm_final`.
 
@@ -261,13 +263,13 @@ class Layers(Part, kw_only=True):
         train: bool,
         memory: Memory | None = None,
         cross: CrossAttention | None = None,
-    ) -> Float[Array, "B L D"]:
+    ) -> Float[Array, "B M D"]:
         """The features. The arguments are those of `layers`; positions are added here."""
         return self.layers(self.positions.add(x, window.positions, window.grid), window, train, memory, cross)
 
 
 class SourceLayers(Layers, kw_only=True):
-    """The encoder of an encoder-decoder: an adapter's tokens stay before its output, [B n+L D], to be attended to."""
+    """The encoder of an encoder-decoder: n tokens of an adapter stay before its output, to be attended to: M = n + L."""
 
     @nn.nowrap
     def leaving(self, x: PyTree, context: LayerContext) -> PyTree:
