@@ -269,7 +269,7 @@ class Layers(Part, kw_only=True):
 
 
 class SourceLayers(Layers, kw_only=True):
-    """The encoder of an encoder-decoder: n tokens of an adapter stay before its output, to be attended to: M = n + L."""
+    """The encoder of an encoder-decoder: the n tokens of an adapter stay before its output, so that M = n + L."""
 
     @nn.nowrap
     def leaving(self, x: PyTree, context: LayerContext) -> PyTree:
