@@ -156,9 +156,8 @@ def _forward(product: Bilinear, x: jax.Array, kernel: Any, axes: Names, gradient
 def _backward(product: Bilinear, axes: Names, gradients: Gradients | None, residuals: Any, gradient: jax.Array) -> Any:
     x, kernel = residuals
     if isinstance(kernel, StoredKernel):
-        return (gradients or functools.partial(_transposes, product))(x, _cast(kernel, x.dtype, axes), gradient)[
-            0
-        ], None
+        of_x, _ = (gradients or functools.partial(_transposes, product))(x, _cast(kernel, x.dtype, axes), gradient)
+        return of_x, None
     whole, back = jax.vjp(lambda kernel: _gathered(kernel, x.dtype, axes), kernel)
     of_x, of_whole = (gradients or functools.partial(_transposes, product))(x, whole, gradient)
     return of_x, *back(of_whole)
