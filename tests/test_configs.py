@@ -14,6 +14,7 @@ from txjax import config, sharding, tree
 from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
+from txjax.experiment import Experiment
 from txjax.models import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
@@ -50,12 +51,16 @@ def family(source: str) -> str:
     return file + colon + (variant.rpartition("-")[0] or variant)
 
 
-# A file's variants differ in sizes: the first of them is traced by the fast tests, the others by the slow ones. Of the
-# sizes of a family one is: tests/models/test_counts.py builds them all.
+# The first variant of a file is tested by the fast tests, the others by the slow ones.
 FIRST = [name(path) for path in CONFIGS + STUDIES]
 EACH = [source if source in FIRST else pytest.param(source, marks=pytest.mark.slow) for source in ALL]
 BY_FAMILY = list({family(source): source for source in reversed(ALL)}.values())[::-1]
-TRACED = [each for each in EACH if (each if isinstance(each, str) else each.values[0]) in BY_FAMILY]
+OTHERS = {name(path): [each for each in variants(path)[1:] if each in BY_FAMILY] for path in CONFIGS + STUDIES}
+
+
+def structure(experiment: Experiment) -> str:
+    """An experiment without its numbers: those with the same one have the same operations, on arrays of other sizes."""
+    return re.sub(r"[\d.]+", "0", json.dumps(tree.to_json(experiment)))
 
 
 @pytest.fixture
@@ -64,8 +69,26 @@ def experiment(request, monkeypatch):
     return config.load(request.param, [])
 
 
-@pytest.mark.parametrize("experiment", TRACED, indirect=True)
-def test_the_whole_step_traces(experiment, monkeypatch):
+@pytest.mark.parametrize("source", FIRST)
+def test_the_whole_step_traces(source, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    trace(config.load(source, []), monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [source for source, others in OTHERS.items() if others])
+def test_the_steps_of_other_variants_trace(source, monkeypatch):
+    """Of those that differ in numbers alone one is: tests/models/test_counts.py builds every published size."""
+    monkeypatch.chdir(ROOT)
+    first, *others = (config.load(each, []) for each in (source, *OTHERS[source]))
+    left = {structure(experiment): experiment for experiment in reversed(others)}
+    left.pop(structure(first), None)
+    for experiment in left.values():
+        trace(experiment, monkeypatch)
+
+
+def trace(experiment, monkeypatch):
+    """The state has the same shapes after an update; evaluations can be traced, too."""
     monkeypatch.setattr(type(experiment.data), "check", lambda self: None)  # the data may not be on this machine
     for evaluation in experiment.evals.values():
         monkeypatch.setattr(type(evaluation.data), "check", lambda self: None)

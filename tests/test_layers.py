@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"types", "visible", "numbers", "libtpu", "cpu", "axes"},
-    {"io", "chips"},
+    {"io", "chips", "patterns"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},

@@ -43,7 +43,7 @@ from txjax.tree import walk
 from txjax.types import UserError, flat_paths
 
 import tiny_experiments
-from made import dense, shapes, variables
+from made import dense, filled, shapes, variables
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 EVERY = ".*"
@@ -60,9 +60,13 @@ def decoder(adapter: Adapter | None, **fields: Any) -> Decoder:
     return Decoder(**{"vocab": 7, "width": 8, "depth": 2, "heads": 2, "adapter": adapter} | fields)
 
 
-def axes(model: Any, **inputs: Any) -> Any:
-    boxed = jax.eval_shape(lambda: model.init(jax.random.key(0), **inputs))["params"]
-    return jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+def boxed(model: Any, **inputs: Any) -> Any:
+    """The shapes of its variables, with their axes."""
+    return jax.eval_shape(lambda: model.init(jax.random.key(0), **inputs))
+
+
+def axes(boxed: Any) -> Any:
+    return jax.tree.map(axes_of, boxed["params"], is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
 
 
 def test_factors_of_the_rank() -> None:
@@ -112,9 +116,46 @@ def test_merged_kernels_are_the_adapted_model(kind: type) -> None:
         (task, objective), *_ = objective.tasks.items()
         model = model.for_task(task)
     scaled = Standard() if kind is BiT else MuP(base_width=2, base_head_size=2)  # no rule for standardised kernels
+    plain = model.clone(parametrization=scaled)
     inputs = objective.inputs(fitted(model, objective, 1, 2, 3))
+    wanted = shapes(plain, **inputs)["params"]
+    call = jax.jit(lambda variables: continuous(plain.apply(variables, **inputs)))
     for name, error in (("lora", 1e-6), ("dora", 2e-5), ("ia3", 1e-6)):  # DoRA's norms are rounded too
-        check_merged(model.clone(adapter=KINDS[name], parametrization=scaled), inputs, error)
+        adapted = plain.clone(adapter=KINDS[name])
+        drawn = boxed(adapted, **inputs)
+        made = jax.tree.map(jnp.asarray, filled(meta.unbox(drawn)))
+        one, output = run_and_merge(adapted, axes(drawn), inputs)(made)
+        assert jax.tree.map(jnp.shape, one) == jax.tree.map(jnp.shape, wanted)
+        same, unlike = (call(made | {"params": params}) for params in (one, kept(made["params"], wanted)))
+        check_merged(output, same, unlike, error)
+
+
+def run_and_merge(adapted: Any, axes: Any, inputs: Any) -> Any:
+    """A function of the variables: the merged parameters and the model's output."""
+
+    def run(variables: Any) -> Any:
+        rest, one = merge(adapted.adapter, variables["params"], axes, scaling_by_path(adapted.scalings()))
+        assert rest is None
+        return one, continuous(adapted.apply(variables, **inputs))
+
+    return jax.jit(run)
+
+
+def kept(params: Any, wanted: Any) -> Any:
+    """Those at the paths of `wanted`."""
+    return {
+        name: kept(params[name], inner) if isinstance(inner, dict) else params[name] for name, inner in wanted.items()
+    }
+
+
+def check_merged(adapted: Any, same: Any, unlike: Any, error: float) -> None:
+    """The first two outputs are the same, the third is another."""
+    for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):
+        if not jnp.issubdtype(a.dtype, jnp.floating):
+            continue  # the tokens that Electra's discriminator was given
+        size = np.abs(a).max()
+        np.testing.assert_allclose(a, b, atol=error * max(size, 1), rtol=1e-5)
+        assert np.abs(a - other).max() > 1e-3 * size
 
 
 PROMPTS: dict[str, Adapter] = {
@@ -163,29 +204,6 @@ def test_every_method_trains_every_model_that_it_is_for(kind: type) -> None:
         rest = {"params": {path: x for path, x in flat.items() if path not in chosen}, **made}
         graded = jax.eval_shape(jax.grad(loss), chosen, rest)
         assert chosen and jax.tree.map(jnp.shape, graded) == jax.tree.map(jnp.shape, chosen)
-
-
-def check_merged(model: Any, inputs: Any, error: float) -> None:
-    """The merged parameters have the plain model's shapes and the adapted model's outputs."""
-    state = jax.tree.map(jnp.asarray, variables(model, **inputs))
-    params, plain = state.pop("params"), model.clone(adapter=None)
-
-    @jax.jit
-    def both(params: Any) -> Any:
-        rest, one = merge(model.adapter, params, axes(model, **inputs), scaling_by_path(model.scalings()))
-        assert rest is None
-        calls = (model, params), (plain, one), (plain, params)
-        return one, [continuous(called.apply({"params": own, **state}, **inputs)) for called, own in calls]
-
-    one, (adapted, same, unlike) = both(params)
-    wanted = shapes(plain, **inputs)["params"]
-    assert jax.tree.map(jnp.shape, one) == jax.tree.map(jnp.shape, wanted)
-    for a, b, other in zip(*map(jax.tree.leaves, (adapted, same, unlike)), strict=True):
-        if not jnp.issubdtype(a.dtype, jnp.floating):
-            continue  # the tokens that Electra's discriminator was given
-        size = np.abs(a).max()
-        np.testing.assert_allclose(a, b, atol=error * max(size, 1), rtol=1e-5)
-        assert np.abs(a - other).max() > 1e-3 * size
 
 
 @pytest.mark.slow
@@ -263,12 +281,12 @@ def test_what_is_no_change_of_kernels_is_not_merged(adapter: Adapter) -> None:
     model, name = decoder(adapter), type(adapter).__name__
     params = shapes(model, TOKENS)["params"]
     with pytest.raises(UserError, match=f"config.model.adapter: expected an adapter that can be merged.*'{name}'"):
-        merge(adapter, params, axes(model, tokens=TOKENS), lambda path: None)
+        merge(adapter, params, axes(boxed(model, tokens=TOKENS)), lambda path: None)
 
 
 def test_bitfit_merges_to_the_model_as_it_is() -> None:
     params = shapes(decoder(BitFit()), TOKENS)["params"]
-    assert merge(BitFit(), params, axes(decoder(None), tokens=TOKENS), lambda path: None) == (None, params)
+    assert merge(BitFit(), params, axes(boxed(decoder(None), tokens=TOKENS)), lambda path: None) == (None, params)
     with pytest.raises(UserError, match="the path of a module, got 'layers/.*quary'; did you mean layers/block/"):
         shapes(decoder(BitFit(paths="layers/.*quary")), TOKENS)
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from txjax.axes import Axes, Names
+from txjax.patterns import matches_path
 from txjax.sharding import unshard_param
 from txjax.types import PyTree, UserError, config_field, flat_paths, near_misses, require
 
@@ -48,11 +49,7 @@ class QuantizedKernels:
 
     def matches(self, path: str) -> bool:
         """Whether the kernel of the module at this path is quantized. Raises UserError for an invalid pattern."""
-        try:
-            return re.fullmatch(self.paths, path) is not None
-        except re.error as error:
-            hint = f"it is invalid: {error}"
-            raise UserError(f"{FIELD}.paths", "a regular expression", self.paths, hint=hint) from None
+        return matches_path(self.paths, path, f"{FIELD}.paths")
 
     def quantized(self, kernel: jax.Array, axes: Axes) -> dict[str, jax.Array]:
         """The parameters of a kernel, by name.

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from txjax.patterns import matches_path
 from txjax.types import UserError, config_field, join_names, near_misses
 
 FIELD = "config.optimizer.groups"
@@ -39,10 +40,7 @@ class Group:
         """Whether the parameter is in this group. Raises UserError for an invalid pattern, or one of no adapter."""
         if ADAPTER in self.pattern:
             raise UserError("config.model.adapter", f"an adapter, since {FIELD} trains its parameters", None)
-        try:
-            return re.fullmatch(self.pattern, path) is not None
-        except re.error as error:
-            raise UserError(FIELD, "a regular expression", self.pattern, hint=f"it is invalid: {error}") from None
+        return matches_path(self.pattern, path, FIELD)
 
 
 def default_groups() -> tuple[Group, ...]:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from txjax.axes import Axes
 from txjax.parametrization import Scaling
+from txjax.patterns import matches_path
 from txjax.types import UserError, config_field, near_misses
 
 FIELD = "config.model.adapter"
@@ -45,11 +46,7 @@ class Adapter:
 
     def matches(self, path: str) -> bool:
         """Whether the module at this path is adapted. Raises UserError for an invalid pattern."""
-        try:
-            return re.fullmatch(self.paths, path) is not None
-        except re.error as error:
-            hint = f"it is invalid: {error}"
-            raise UserError(f"{FIELD}.paths", "a regular expression", self.paths, hint=hint) from None
+        return matches_path(self.paths, path, f"{FIELD}.paths")
 
     def enter(self, module: nn.Module, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """The input of `module` in the place of x: of its shape and dtype, or with the adapter's tokens before it."""

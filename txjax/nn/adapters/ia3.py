@@ -1,7 +1,6 @@
 """Learned factors of activations."""
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -14,7 +13,8 @@ from txjax.nn.adapted import path_of
 from txjax.nn.adapters.adapter import FIELD, Adapter
 from txjax.nn.linear import align, parameter
 from txjax.parametrization import Scaling
-from txjax.types import UserError, config_field
+from txjax.patterns import matches_path
+from txjax.types import config_field
 
 
 class Factors(nn.Module):
@@ -78,8 +78,4 @@ class IA3(Adapter):
         return new
 
     def _of_input(self, path: str) -> bool:
-        try:
-            return re.fullmatch(self.inputs, path) is not None
-        except re.error as error:
-            hint = f"it is invalid: {error}"
-            raise UserError(f"{FIELD}.inputs", "a regular expression", self.inputs, hint=hint) from None
+        return matches_path(self.inputs, path, f"{FIELD}.inputs")
