@@ -114,7 +114,7 @@ def tiny(family: str) -> Experiment:
     if (teacher := getattr(objective, "teacher", None)) is not None:
         objective = dataclasses.replace(objective, teacher=teacher.clone(**SMALL_TEACHER))
     if isinstance(objective, PromptedMasks):
-        objective = dataclasses.replace(objective, clicks=1, refinements=1)
+        objective = dataclasses.replace(objective, clicks=2, refinements=0)
     return dataclasses.replace(
         experiment,
         model=small(model),
@@ -138,7 +138,9 @@ def small(model: Any) -> Any:
     if "encoder" in sizes:
         sizes["encoder"] = sizes["encoder"].clone(patch=2 * sizes["encoder"].patch)  # a quarter of the patches
     if isinstance(getattr(model, "stack", None), Periods):
-        sizes["depth"] = len(model.attentions())
+        kinds = model.attentions()
+        sizes["attention"] = tuple(kind for i, kind in enumerate(kinds) if kind not in kinds[:i])  # a layer of each
+        sizes["depth"] = len(sizes["attention"])
     if isinstance(stages := getattr(model, "stages", None), tuple):
         depths = len(model.attentions()), 2
         sizes["stages"] = tuple(
