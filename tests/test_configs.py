@@ -59,8 +59,9 @@ OTHERS = {name(path): [each for each in variants(path)[1:] if each in BY_FAMILY]
 
 
 def structure(experiment: Experiment) -> str:
-    """An experiment without its numbers: those with the same one have the same operations, on arrays of other sizes."""
-    return re.sub(r"[\d.]+", "0", json.dumps(tree.to_json(experiment)))
+    """An experiment with 1 for every number but 0, which may turn an operation off: one structure, one kind of step."""
+    text = json.dumps(tree.to_json(experiment))
+    return json.dumps(json.loads(text, parse_int=lambda n: int(n != "0"), parse_float=lambda n: int(float(n) != 0)))
 
 
 @pytest.fixture
@@ -69,10 +70,9 @@ def experiment(request, monkeypatch):
     return config.load(request.param, [])
 
 
-@pytest.mark.parametrize("source", FIRST)
-def test_the_whole_step_traces(source, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    trace(config.load(source, []), monkeypatch)
+@pytest.mark.parametrize("experiment", FIRST, indirect=True)
+def test_the_whole_step_traces(experiment, monkeypatch):
+    trace(experiment, monkeypatch)
 
 
 @pytest.mark.slow

@@ -128,6 +128,8 @@ def test_training_in_int8_stays_near() -> None:
 def test_user_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"quantize\.paths: expected a pattern .*did you mean attention/key"):
         jax.eval_shape(decoder(Quantize(paths="mpl/.*")).init, jax.random.key(0), BATCH["tokens"])
+    with pytest.raises(UserError, match=r"quantize\.paths: expected a regular expression, got '\('"):
+        jax.eval_shape(decoder(Quantize(paths="(")).init, jax.random.key(0), BATCH["tokens"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install '\.\[quantize\]'"):
         Quantize().product()

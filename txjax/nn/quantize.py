@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from jax.typing import DTypeLike
 
 from txjax.nn.adapted import inside_adapter
 from txjax.nn.linear import Linear
+from txjax.patterns import matches_path
 from txjax.types import UserError, config_field, require
 
 _FIELD = "config.model.quantize"
@@ -35,6 +35,10 @@ class Quantize:
     dtype: str = config_field("int8", choices=("int8", "float8_e4m3fn"))
     gradients: str | None = config_field(None, choices=("int8", "float8_e4m3fn", "float8_e5m2"))
     paths: str = "(?!.*router).*"
+
+    def matches(self, path: str) -> bool:
+        """Whether products of the `Linear` at this path are quantized. Raises UserError for an invalid pattern."""
+        return matches_path(self.paths, path, f"{_FIELD}.paths")
 
     def product(self) -> Callable[..., jax.Array]:
         """`jnp.matmul` of [N D] and [D M] in eight bits. Raises UserError if qwix is not installed."""
@@ -70,9 +74,9 @@ def quantized(how: Quantize | None) -> Iterator[None]:
             return call(*args, **kwargs)
         path = "/".join(module.path).rpartition("block/")[2]
         paths.add(path)
-        return call(*args, **kwargs, **({"product": product} if re.fullmatch(how.paths, path) else {}))
+        return call(*args, **kwargs, **({"product": product} if how.matches(path) else {}))
 
     with nn.intercept_methods(intercept):
         yield
-    if not any(re.fullmatch(how.paths, path) for path in paths):
+    if not any(how.matches(path) for path in paths):
         raise UserError(f"{_FIELD}.paths", "a pattern that some Linear's path matches", how.paths, sorted(paths)[:3])
