@@ -124,7 +124,7 @@ class Population(Trainer):
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
 
         self.own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
-        inner = build_layout(self.own, built)
+        inner = build_layout(self.own, built, self.layout)
         self.whole = jax.tree.map(lambda x: x.sharding, inner.abstract)
         self.batch_sharding = inner.batch if self.shared else sharding.stacked(AXIS, inner.batch, mesh)
         values = traced_values([self.experiments[i] for i in self.padded])
@@ -145,7 +145,7 @@ class Population(Trainer):
 
         def step(values: Values, state: TrainState, batch: Batch) -> Any:
             mine = member(self.own, values)
-            return make_step(mine, build_layout(mine, built))(state, batch)
+            return make_step(mine, build_layout(mine, built, self.layout))(state, batch)
 
         def pick(state: TrainState, i: jax.Array) -> TrainState:
             own = state if frozen == 0 else dataclasses.replace(state, frozen={})
@@ -186,7 +186,7 @@ class Population(Trainer):
 
         def draw(values: Values) -> TrainState:
             mine = member(self.experiment, values)
-            return build_layout(mine, built).init(jax.random.key(mine.seed))
+            return build_layout(mine, built, self.layout).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
         self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)

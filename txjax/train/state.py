@@ -39,6 +39,7 @@ class Layout:
       init: draws the whole state from a key; not yet jitted.
       abstract: the state's shapes, dtypes and shardings.
       batch: sharding of every array of a batch.
+      traced: the model's variables, boxed with their logical axes, and the order of parameters in each of its calls.
     """
 
     axes: PyTree
@@ -46,6 +47,7 @@ class Layout:
     init: Callable[[jax.Array], TrainState]
     abstract: TrainState
     batch: NamedSharding
+    traced: tuple[PyTree, list[list[str]]]
 
     @property
     def parameters(self) -> int:
@@ -81,12 +83,15 @@ def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
     return experiment.objective.init(experiment.model, rngs, batch)
 
 
-def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
-    """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`."""
+def build_layout(experiment: Experiment, built: jax.sharding.Mesh, like: Layout | None = None) -> Layout:
+    """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`.
+
+    A layout that it is `like` is of the same model and batches, which are not traced again.
+    """
     mesh, optimizer, ema = experiment.mesh, experiment.optimizer.tuning(experiment.model), experiment.ema
     with record_parameters() as calls:
-        boxed = abstract_variables(experiment)
-    axes = jax.tree.map(axes_of, boxed["params"], is_leaf=_is_box)
+        boxed, calls = like.traced if like else (abstract_variables(experiment), calls)
+    axes = jax.tree.map(axes_of, boxed["params"], is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
     names = flat_paths(axes, is_leaf=sharding.is_axes)
     optimizer.assign(names)
     shapes = {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()}
@@ -132,7 +137,7 @@ def build_layout(experiment: Experiment, built: jax.sharding.Mesh) -> Layout:
         ema=trained if ema else {},
     )
     abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
-    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh))
+    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh), (boxed, calls))
 
 
 def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
@@ -148,7 +153,3 @@ def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: Na
         return whole
 
     return jax.tree_util.tree_map_with_path(sharding_of, opt_state)
-
-
-def _is_box(node: Any) -> bool:
-    return isinstance(node, meta.AxisMetadata)

@@ -54,9 +54,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
             seen = outcome(params, model_state, batch)
             if counts is None:
                 return total(seen.losses), seen
-            whole = {
-                name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()
-            }  # this batch is a part of it
+            whole = {name: Mean(mean.total, counts[name]) for name, mean in seen.losses.items()}  # this is a part of it
             return total(whole), seen
 
         def counts_of(batch: Batch) -> dict[str, jax.Array]:
@@ -66,6 +64,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         if parts == 1:
             grads, seen = jax.grad(loss, has_aux=True)(state.params, state.model_state, batch)
         else:
+            outcome = jax.jit(outcome, inline=True)  # the model is traced once: for counts, shapes and the gradient
             with one_of(parts):
                 grads, seen = accumulate(loss, counts_of, state.params, state.model_state, cut(batch, parts))
 
