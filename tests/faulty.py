@@ -13,7 +13,7 @@ AFTER = 60  # examples
 
 @dataclasses.dataclass
 class Faulty(NextTokenWindows):
-    """NextTokenWindows that raises or sleeps (FAULT) in process FAULTY_PROCESS."""
+    """NextTokenWindows that raises, sleeps or slows down (FAULT) in process FAULTY_PROCESS."""
 
     def open(self) -> Source:
         return FaultySource(super().open())
@@ -38,4 +38,6 @@ class FaultySource:
                 raise RuntimeError("the data are on fire")
             if os.environ["FAULT"] == "sleep":
                 time.sleep(600)
+            if os.environ["FAULT"] == "slow":
+                time.sleep(0.05)
         return self.source.example(index, epoch, rng)

@@ -21,7 +21,7 @@ from txjax import config, tree
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
 COMMITS = 20  # a file counts as changed where one of so many last commits changed it
-MINUTES = 5.0  # that the configs which are picked may cost together
+MINUTES = 3.0  # that the configs which are picked may cost together
 TOLERANCE = 0.03  # of the score, by which another machine or version may miss it
 
 

@@ -305,6 +305,9 @@ SUITED = {
     "VQTokenizer VQReconstruction",
 }
 
+# Every model and every objective at least once, since gradients take most of the time.
+GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in sorted(" ".join(SUITED).split())}
+
 
 def test_each_has_partners() -> None:
     named = " ".join(SUITED).split()
@@ -328,13 +331,13 @@ def test_model(kind: type) -> None:
     """It has its partners in SUITED. With each of them:
 
     Its parameters are float32 and have named axes, whatever its dtype. Neither order, nor padding, nor the split into
-    microbatches changes the sums; only padding gives zeros.
+    microbatches changes the sums; only padding gives zeros. Gradients are finite, and zeros of padding alone.
     """
     partners = list(pairs(kind))  # not a parameter a pair: tracing takes seconds, whichever tests are run
     assert {str(pair) for pair in partners} == {pair for pair in SUITED if pair.split()[0] == kind.__name__}
     for pair in partners:
         check_parameters(pair.boxed)
-        check_sums(pair)
+        check_sums(pair, with_gradient=str(pair) in GRADED)
     pair = partners[0]
     check_parameters(
         drawn(pair.model.clone(dtype="bfloat16"), pair.objective, fitted(pair.model, pair.objective, 1, 2, 3))
@@ -348,7 +351,7 @@ def check_parameters(boxed: Any) -> None:
         assert box.value.dtype == jnp.float32 and len(box.names) == box.value.ndim and all(box.names)
 
 
-def check_sums(pair: Pair) -> None:
+def check_sums(pair: Pair, with_gradient: bool) -> None:
     model, objective, key = pair.model, pair.objective, jax.random.key(5)
     params = filled(meta.unbox(pair.boxed))
 
@@ -356,10 +359,13 @@ def check_sums(pair: Pair) -> None:
         outcome = objective(model, params, given, key, False)
         return sum(term.value for term in outcome.losses.values()), (outcome.losses, outcome.metrics)
 
-    graded = jax.jit(jax.grad(loss, has_aux=True))
+    def forward(params: Any, given: Any) -> tuple[Any, Any]:
+        return (), loss(params, given)[1]
+
+    compiled = jax.jit(jax.grad(loss, has_aux=True) if with_gradient else forward)
 
     def run(*examples: int) -> tuple[Any, Any]:
-        return graded(params, fitted(model, objective, *examples))
+        return compiled(params, fitted(model, objective, *examples))
 
     def same(a: Any, b: Any) -> None:
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5), a, b)

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.data import Images, LabelledText, NextTokenWindows, Tasks, TextWindows
+from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, ConvNet, Decoder, Stage, Swin, shifted_windows
-from txjax.models.multimodal.shared_trunk import SharedTrunk
+from txjax.models import MAE, Bert, ConvNet, Decoder
 from txjax.nn import (
     Attention,
     BatchNorm,
@@ -27,11 +26,10 @@ from txjax.nn import (
     GatedExperts,
     Learned,
     MeanTokens,
-    PatchEmbedding,
     RingAttention,
     Stack,
 )
-from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken, Several
+from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW, Constant
 from txjax.plan.hlo import Program
 from txjax.plan.program import compile_step, laid_out
@@ -90,39 +88,12 @@ def conv(**fields: Any) -> Experiment:
     return experiment(model, Classification(), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
 
 
-def swin(**fields: Any) -> Experiment:
-    model = Swin(
-        stages=(Stage(16, 2, 2), Stage(32, 2, 4)),
-        stem=PatchEmbedding(patch=1),
-        attention=shifted_windows(4),
-        head=Classes(10, MeanTokens()),
-        **fields,
-    )
-    return experiment(model, Classification(), Images(name="txjax_digits", split="train", shape=(8, 8, 1)))
-
-
-def trunk(**fields: Any) -> Experiment:
-    """Images and texts by one stack of blocks, two texts for every image."""
-    model = SharedTrunk(
-        vocab=V,
-        patch=2,
-        tasks={"images": Classes(10, MeanTokens()), "texts": Classes(4, MeanTokens())},
-        **SIZES,
-        **fields,
-    )
-    images = Images(name="txjax_digits", split="train", shape=(8, 8, 1))
-    data = Tasks(parts={"images": images, "texts": LabelledText(name="any", length=L)}, rows={"texts": 2})
-    return experiment(model, Several(tasks={"images": Classification(), "texts": Classification()}), data)
-
-
 MODELS: dict[str, Callable[..., Experiment]] = {
     "decoder": decoder,
     "bert": bert,
     "mae": mae,
     "mixture": mixture,
     "conv": conv,
-    "swin": swin,
-    "trunk": trunk,
 }
 
 
@@ -206,7 +177,7 @@ def rows() -> list[tuple[str, str]]:
     found += [("decoder", title) for title in MESHES if title not in single and "expert" not in title]
     found += [("conv", title) for title in ("data 8", "fsdp 8")]
     found += [("mixture", title) for title in MESHES if "expert" in title]
-    return [*found, ("trunk", "data 2, fsdp 2, tensor 2"), ("swin", "data 2, fsdp 2, tensor 2")]
+    return found
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """launch/slurm.py on a real Slurm of two nodes: jobs end, are preempted and requeued, and resume exactly."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -137,30 +138,31 @@ def test_a_sweep_is_an_array_of_runs(cluster, config, straight_run, tmp_path):
 def test_a_sweep_submits_the_remaining_points(cluster, long_run, tmp_path):
     """`txjax sweep --executor=slurm`: one point ends, the other is cancelled; the same command submits it again."""
     config, workdir = tmp_path / "study.py", tmp_path / "sweep"
-    config.write_text(runs.CONFIG + "\ndef sweep():\n    return [{'num_steps': 40}, {'num_steps': 4000}]\n")
+    config.write_text(runs.FAULTY + "\ndef sweep():\n    return [{'num_steps': 20}, {'num_steps': 800}]\n")
     words = [sys.executable, "-m", "txjax", "sweep", f"--config={config}", f"--workdir={workdir}", "--executor=slurm"]
     words += [f"--slurm=--python={sys.executable}", *LONG[1:]]
-    environment = cluster.environment | {"XLA_FLAGS": runs.xla_flags(1)}
+    environment = cluster.environment | {"XLA_FLAGS": runs.xla_flags(1), "PYTHONPATH": os.pathsep.join(runs.PATHS)}
+    slow = {"FAULTY_PROCESS": "0", "FAULT": "slow"}  # the run to be cancelled cannot end before
 
-    def sweep(code: int = 0) -> str:
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    def sweep(code: int = 0, **variables: str) -> str:
+        own = environment | variables
+        done = subprocess.run(words, capture_output=True, text=True, env=own, cwd=tmp_path)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
     def job() -> str:
         return json.loads((max((workdir / "launch").iterdir()) / "launch.json").read_text())["job"]
 
-    assert "2 of 2 points to do" in sweep()
+    assert "2 of 2 points to do" in sweep(**slow)
     first = job()
     assert "a sweep without jobs in Slurm's queue" in sweep(code=2)
-    wait_for_rows(workdir / "num_steps=4000", 20)
+    wait_for_rows(workdir / "num_steps=800", 20)
     cluster.ask("scancel", f"{first}_1")
     cluster.wait(f"{first}_1", "CANCELLED")
     cluster.wait(f"{first}_0", "COMPLETED")
     assert "1 of 2 points to do" in sweep()
     cluster.wait(f"{job()}_0", "COMPLETED")
-    assert len(rows(workdir / "num_steps=4000")) == 4000
-    assert rows(workdir / "num_steps=4000")[:800] == rows(long_run) and len(rows(workdir / "num_steps=40")) == 40
+    assert rows(workdir / "num_steps=800") == rows(long_run) and len(rows(workdir / "num_steps=20")) == 20
     assert "0 of 2 points to do" in sweep()
 
 
