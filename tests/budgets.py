@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 # Seconds on two cores. Tiers in one row share theirs.
-BUDGETS = {("fast", "mesh"): 720, ("slow", "slow-mesh"): 2520, ("score",): 360}
+BUDGETS = {("fast", "mesh"): 900, ("slow", "slow-mesh"): 2000, ("score",): 240}
 WHOLE = 3480
 SLOWEST = 10
 

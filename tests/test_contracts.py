@@ -306,7 +306,7 @@ SUITED = {
 }
 
 # Every model and every objective at least once, since gradients take most of the time.
-GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in sorted(" ".join(SUITED).split())}
+GRADED = {min(pair for pair in SUITED if part in pair.split()) for part in " ".join(SUITED).split()}
 
 
 def test_each_has_partners() -> None:
