@@ -217,13 +217,14 @@ def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.mesh
 @every_family
-def test_eight_devices_give_the_losses_of_one(family: str, data: None) -> None:
+def test_eight_devices_give_the_losses_of_one(family: str, data: None, capfd: pytest.CaptureFixture) -> None:
     experiment = tiny(family)
     mesh = Mesh(data=2, fsdp=2, tensor=2, rules={"vocab": ()})  # vocabularies of bytes and special tokens are odd
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
         layout = build_layout(experiment, built)
         drawn = jax.device_get(layout.create(experiment.seed))
     assert_close(steps(experiment, mesh, 8, drawn, layout), steps(experiment, Mesh(), 1, drawn, layout))
+    assert "Involuntary full rematerialization" not in capfd.readouterr().err
 
 
 def steps(experiment: Experiment, mesh: Mesh, devices: int, drawn: TrainState, like: Layout) -> list[dict[str, Any]]:
@@ -233,7 +234,7 @@ def steps(experiment: Experiment, mesh: Mesh, devices: int, drawn: TrainState, l
         layout = build_layout(experiment, built, like)
         assert (sum(least(experiment, layout).values()) > 0) == (devices > 1)
         assert flops_per_step(experiment, layout.variables) > 0
-        state = jax.tree.map(lambda x, to: jax.device_put(x, to.sharding), drawn, layout.abstract)
+        state = jax.device_put(drawn, jax.tree.map(lambda x: x.sharding, layout.abstract))
         step, found = jit_step(experiment, layout), []
         batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=0)
         for _ in range(3):

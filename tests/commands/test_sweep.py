@@ -191,18 +191,17 @@ def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
 
     The same of twenty-four points, with stand-ins for the runs, is in tests/sweep/test_executors.py.
     """
-    config, kills = write(tmp_path, 'grid({"optimizer.peak_lr": [1e-3, 2e-3, 3e-3]})'), 1
+    config = write(tmp_path, 'grid({"optimizer.peak_lr": [1e-3, 2e-3, 3e-3]})')
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     begun = time.monotonic()
     code, _, err = sweep(config, straight, "--jobs=2")
     assert code == 0, err
-    length, draw = time.monotonic() - begun, random.Random(5)
-    for _ in range(kills):
-        process = subprocess.Popen(command(config, killed, "--jobs=2"), env=environment(), stdout=subprocess.DEVNULL)
-        time.sleep(draw.uniform(0.1, 0.5) * length)
-        for pid in [process.pid, *alive(killed)]:
-            os.kill(pid, signal.SIGKILL)
-        process.wait()
+    length = time.monotonic() - begun
+    process = subprocess.Popen(command(config, killed, "--jobs=2"), env=environment(), stdout=subprocess.DEVNULL)
+    time.sleep(random.Random(5).uniform(0.1, 0.5) * length)
+    for pid in [process.pid, *alive(killed)]:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
     code, out, err = sweep(config, killed, "--jobs=2")
     assert code == 0 and "3 of 3 points finished" in out, err
     assert tables(killed) == tables(straight) and len(tables(killed)) == 3

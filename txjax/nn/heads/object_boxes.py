@@ -39,8 +39,9 @@ class ObjectBoxes(Head):
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> ObjectPredictions:
         """The predictions of all layers with one set of parameters."""
-        x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features])
+        # [B layers Q D]: rows of a product are sharded where the batch is the first of their axes.
+        x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features], axis=1)
         logits = context.linear("head", self.classes + 1, "classes")(x, jnp.float32)
         drawn = {"initial": context.initial, "scaling": context.scaling}
         boxes = ThreeLayers(x.shape[-1], 4, "coordinates", drawn, name="box", parent=context.module)(x, jnp.float32)
-        return ObjectPredictions(logits, jax.nn.sigmoid(boxes))
+        return ObjectPredictions(logits.swapaxes(0, 1), jax.nn.sigmoid(boxes).swapaxes(0, 1))
