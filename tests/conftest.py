@@ -17,10 +17,7 @@ import jax
 import pytest
 from filelock import FileLock
 
-import programs
-import runs
-import tiers
-import typed
+from helpers import program_cache, runs, shape_checks, tiers
 
 # Workers of one test run share the cache: data sets are prepared once.
 os.environ.setdefault("TXJAX_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"txjax-tests-{os.getuid()}"))
@@ -36,13 +33,13 @@ TFDS = ROOT.parent / "shared" / "tfds"
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the number of devices, before JAX counts them."""
     if "slow" not in tiers.named(config.option.markexpr):
-        typed.install()
+        shape_checks.install()
     several = "mesh" in tiers.named(config.option.markexpr)
     os.environ["XLA_FLAGS"] = runs.xla_flags(8 if several else 1)
     if not several:
-        programs.keep()
+        program_cache.keep()
         if not hasattr(config, "workerinput"):  # once, whatever the number of workers
-            programs.prune(programs.cache_root())
+            program_cache.prune(program_cache.cache_root())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

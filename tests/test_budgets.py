@@ -1,6 +1,6 @@
 """The table of budgets at the end of .ci/run."""
 
-import budgets
+from helpers import budgets
 
 XML = """<?xml version="1.0"?><testsuites><testsuite name="pytest" tests="2">
 <testcase classname="tests.test_a" name="test_quick" time="0.5"/>

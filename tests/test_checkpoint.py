@@ -7,11 +7,12 @@ import shutil
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from saved import abstract, assert_same, make, save
 
 from txjax.checkpoint import Checkpoints, Store, split
 from txjax.io import digest
 from txjax.types import RunError, UserError
+
+from helpers.train_states import abstract, assert_same, make, save
 
 
 @pytest.fixture

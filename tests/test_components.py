@@ -16,7 +16,7 @@ from txjax.sweep.resolve import resolve
 from txjax.transfer import Every, First, From
 from txjax.types import UserError
 
-import runs
+from helpers import runs
 
 
 def test_a_component_takes_the_place_of_another_and_later_flags_set_its_fields(config):

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from made import shapes
+from helpers.arrays import shapes
 
 
 @pytest.mark.slow

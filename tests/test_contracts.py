@@ -47,7 +47,7 @@ from txjax.nn import (
 )
 from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
 
-from made import filled, on_jax
+from helpers.arrays import filled, on_jax
 
 V = 13
 B = 3

@@ -33,8 +33,8 @@ from txjax.train.state import Layout, abstract_variables, build_layout
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 
-import runs
-from made import fill, filled, on_jax
+from helpers import runs
+from helpers.arrays import fill, filled, on_jax
 
 FILE = Path(__file__).parent / "made_family" / "matcher_digits.py"
 MATCHER = FILE.with_name("matcher.py")

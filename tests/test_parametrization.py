@@ -39,7 +39,7 @@ from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError, flat_paths
 
-from made import Headed, call, numbers, shapes, variables
+from helpers.arrays import Headed, call, numbers, shapes, variables
 
 TOKENS = np.arange(10, dtype=np.int32).reshape(2, 5) % 7
 IMAGE = numbers(2, 4, 4, 1)

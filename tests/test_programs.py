@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from jax._src import compilation_cache
 
-import programs
-import tiers
+from helpers import program_cache, tiers
 
 
 @pytest.fixture
@@ -37,14 +36,14 @@ def test_the_oldest_go_where_there_are_too_many(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(100))
         os.utime(path, (1000 - age, 1000 - age))
-    programs.prune(tmp_path, 250)
+    program_cache.prune(tmp_path, 250)
     assert sorted(path.name for path in tmp_path.rglob("*-cache")) == ["1-cache", "2-cache"]
-    programs.prune(tmp_path / "none", 0)
+    program_cache.prune(tmp_path / "none", 0)
 
 
 def test_this_session_has_one_device_and_keeps_its_programs():
-    assert jax.device_count() == 1 and jax.config.jax_compilation_cache_dir == str(programs.folder())
-    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(programs.folder())
+    assert jax.device_count() == 1 and jax.config.jax_compilation_cache_dir == str(program_cache.folder())
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(program_cache.folder())
 
 
 def test_tiers_are_those_that_the_expression_names():

@@ -12,8 +12,8 @@ import pytest
 from txjax import config
 from txjax.types import UserError
 
-import scores
-from scores import Score, cpu_minutes, known, pick, read
+from helpers import scores
+from helpers.scores import Score, cpu_minutes, known, pick, read
 
 
 @pytest.mark.score

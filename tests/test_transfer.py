@@ -9,7 +9,7 @@ from txjax.transfer.match import Row, Source, match, stored_variables
 from txjax.transfer.origin import origins
 from txjax.types import UserError
 
-from made import numbers
+from helpers.arrays import numbers
 
 
 def arrays(**shapes: tuple[int, ...]) -> dict:

@@ -11,7 +11,7 @@ from txjax.cli.smoke import shorten
 from txjax.optim import WarmupStableDecay
 from txjax.tree import check_fields
 
-from runs import rows, train_here
+from helpers.runs import rows, train_here
 
 
 def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from txjax.checkpoint.stored_weights import mean_weights, stored_weights
 from txjax.io import digest
 from txjax.types import UserError, flat_paths
 
-import runs
-from made import numbers
+from helpers import runs
+from helpers.arrays import numbers
 
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:

@@ -14,8 +14,7 @@ from txjax.eval import Predictions, Samples, resampling
 from txjax.eval.comparison import MCNEMAR, mcnemar
 from txjax.eval.results import packed, unpacked
 
-import runs
-import tiny_experiments
+from helpers import runs, tiny_experiments
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from evaluated import measure
 
 from txjax import tree
 from txjax.__main__ import main
@@ -21,8 +20,9 @@ from txjax.nn import Untied
 from txjax.objectives import NextToken
 from txjax.train.workdir import write_manifest
 
-import made_sentences
-from made import forward, variables
+from helpers import sentence_set
+from helpers.arrays import forward, variables
+from helpers.evaluations import measure
 
 TOKENIZER = Characters("abcdefghijklmnopqrstuvwxyzü :", specials=("[START]", "[END]"))
 LENGTH = 8
@@ -33,7 +33,7 @@ PARAMS = jax.tree.map(lambda x: 8 * (x - 0.1), variables(MODEL, ONE, ONE))  # te
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     texts = {"source": "say: {first}", "target": "{second}", "tokenizer": TOKENIZER}
     data = Pairs("made_sentences", "train", data_dir, **texts, source_length=24, length=16)
     return Experiment(model=MODEL, objective=NextToken(), data=data, trackers=())

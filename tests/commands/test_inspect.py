@@ -9,7 +9,7 @@ import pytest
 from txjax.commands.inspect import without_pipeline
 from txjax.sharding import Mesh
 
-import runs
+from helpers import runs
 
 VIT = """
 from txjax.data import Images

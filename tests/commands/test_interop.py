@@ -20,8 +20,8 @@ from txjax.nn import LayerNorm, Learned
 from txjax.nn.adapters import LoRA
 from txjax.types import UserError, flat_paths
 
-import runs
-from made import variables
+from helpers import runs
+from helpers.arrays import variables
 
 TOKENS = np.zeros((1, 4), np.int32)
 

@@ -8,7 +8,7 @@ import pytest
 
 from txjax.__main__ import main
 
-import runs
+from helpers import runs
 
 REPLKNET = """
 from txjax.checkpoint import Checkpoints

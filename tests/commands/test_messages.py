@@ -9,7 +9,7 @@ from txjax.interop import huggingface
 from txjax.models import gpt
 from txjax.train.workdir import write_config
 
-from made import variables
+from helpers.arrays import variables
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-import runs
+from helpers import runs
 
 KEYS = {
     "params", "flops_per_step", "bytes_per_device", "device_memory", "fits", "collective_bytes_per_step",

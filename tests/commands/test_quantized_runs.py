@@ -14,7 +14,7 @@ from txjax.checkpoint.stored_weights import stored_weights
 from txjax.train.population import train_together
 from txjax.types import flat_paths
 
-import runs
+from helpers import runs
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from txjax.scaling.curves import DataConstrained
 from txjax.scaling.run_records import read_records
 from txjax.scaling.table import read_table
 
-from laws import LAW, grid, loss, noise, profiles, public, write
+from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public, write
 
 NAMES = "params=N,tokens=D,loss=L"
 

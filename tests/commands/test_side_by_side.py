@@ -6,7 +6,7 @@ import pytest
 
 from txjax.__main__ import main
 
-import runs
+from helpers import runs
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 
 from txjax.__main__ import main
 
-import runs
+from helpers import runs
 
 SHORT = runs.CONFIG.replace("num_steps=40", "num_steps=6").replace("every_steps=10", "every_steps=2")
 SWEEP = """

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-import runs
+from helpers import runs
 
 
 @pytest.mark.slow

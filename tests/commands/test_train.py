@@ -9,7 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 
-from runs import rows, start, train, train_here, wait_for_step
+from helpers.runs import rows, start, train, train_here, wait_for_step
 
 
 def test_files_of_a_finished_run(straight_run):

@@ -10,7 +10,7 @@ from txjax.__main__ import main
 from txjax.cli.resume_trial import compare
 from txjax.objectives import Objective
 
-import runs
+from helpers import runs
 
 ROOT = Path(__file__).parents[2]
 # Overrides for a small model; the objective, the data and the rest of the config are unchanged.

@@ -7,14 +7,14 @@ from txjax.data import LabelledText, eval_batches, train_batches
 from txjax.data.buckets import LengthSortedIndex
 from txjax.data.index import GlobalIndex
 
-import made_sentences
+from helpers import sentence_set
 
 LENGTH, BUCKETS = 120, (20, 40, 80)
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    return sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from txjax.data import Bytes, Completions, Mixture, eval_batches
 from txjax.data.keys import check_spec
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
 
 END = 256
-KEPT = [record for record in made_sentences.records(60) if record["first"] and record["second"]]
+KEPT = [record for record in sentence_set.records(60) if record["first"] and record["second"]]
 
 
 @pytest.fixture(scope="module")
 def completions(tmp_path_factory):
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     return Completions("made_sentences", "train", data_dir, "{first}?", "{second}", length=260)
 
 

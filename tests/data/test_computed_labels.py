@@ -1,19 +1,20 @@
 """Classes that are computed from other features, by the formulas again."""
 
-import made_photos
 import numpy as np
 import pytest
-from made_photos import file, objects, pixels
 
 from txjax.data import Count, Grouped, Images, Multiply, Nearest, eval_batches
 from txjax.types import UserError
+
+from helpers import photo_set
+from helpers.photo_set import file, objects, pixels
 
 N = 8
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_photos.prepare(tmp_path_factory.mktemp("tfds"), [file(pixels(i)) for i in range(N)])
+    return photo_set.prepare(tmp_path_factory.mktemp("tfds"), [file(pixels(i)) for i in range(N)])
 
 
 def labels(data_dir, label, classes):

@@ -2,14 +2,15 @@
 
 import logging
 
-import made_scenes
 import numpy as np
 import pytest
-from made_photos import file
 from scipy import ndimage
 
 from txjax.data import Detections, Flip, Images, ResizeWithin, eval_batches, records
 from txjax.types import UserError
+
+from helpers import scene_set
+from helpers.photo_set import file
 
 INSIDE = (0.25, 0.125, 0.75, 0.5)
 
@@ -37,12 +38,12 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_scenes.prepare(tmp_path_factory.mktemp("good"), GOOD)
+    return scene_set.prepare(tmp_path_factory.mktemp("good"), GOOD)
 
 
 @pytest.fixture(scope="module")
 def bad_dir(tmp_path_factory):
-    return made_scenes.prepare(tmp_path_factory.mktemp("bad"), [GOOD[0], *(record for record, _ in BAD.values())])
+    return scene_set.prepare(tmp_path_factory.mktemp("bad"), [GOOD[0], *(record for record, _ in BAD.values())])
 
 
 def scenes(data_dir, **fields):

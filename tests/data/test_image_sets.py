@@ -1,15 +1,16 @@
 """The table of classification sets agrees with TFDS's own builders; any prepared set is one too."""
 
-import made_photos
 import pytest
 import tensorflow_datasets as tfds
-from made_photos import file, pixels
 
 from txjax import config
 from txjax.data import Channels, Flip, Multiply, Stretch
 from txjax.data.image_sets import SETS, VTAB, image_set
 from txjax.sweep.resolve import resolve
 from txjax.types import UserError
+
+from helpers import photo_set
+from helpers.photo_set import file, pixels
 
 
 def test_classes_channels_and_splits_are_those_of_tfds(tmp_path):
@@ -41,7 +42,7 @@ def test_fields_and_transforms():
 
 
 def test_any_prepared_set(tmp_path):
-    data_dir = made_photos.prepare(tmp_path, [file(pixels(i)) for i in range(4)])
+    data_dir = photo_set.prepare(tmp_path, [file(pixels(i)) for i in range(4)])
     data = image_set("made_photos", "train", Stretch(6), size=6, data_dir=data_dir)
     assert data.classes == 3 and data.open().example(1, 0, None)["image"].shape == (6, 6, 3)
     with pytest.raises(UserError, match="data.label_feature: .*did you mean label"):

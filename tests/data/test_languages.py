@@ -1,7 +1,6 @@
 """Languages of tokens, translations in one row, and shares of languages by temperature."""
 
 import jax.numpy as jnp
-import made_words
 import numpy as np
 import pytest
 
@@ -24,7 +23,8 @@ from txjax.objectives import MaskedToken, NextToken
 from txjax.train.check import check
 from txjax.types import UserError
 
-from made import shapes
+from helpers import word_set
+from helpers.arrays import shapes
 
 SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
 CLS, SEP, MASK = 256, 257, 258
@@ -33,7 +33,7 @@ BOTH = ("en", "de")
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_words.prepare(tmp_path_factory.mktemp("tfds"))
+    return word_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def sentences(data_dir, **settings):
@@ -54,7 +54,7 @@ def read(data, index=0):
 def test_a_translation_is_as_it_is_alone(data_dir, length):
     found = read(bitext(data_dir, length=length, spoken=("de", "en")))
     begin = 0
-    texts = [b"Who?", made_words.records(1)[0]["context"].encode()[: length - 8]]
+    texts = [b"Who?", word_set.records(1)[0]["context"].encode()[: length - 8]]
     for number, (text, language) in enumerate(zip(texts, (1, 0), strict=True)):
         end = begin + len(text) + 2
         assert found["tokens"][begin:end].tolist() == [CLS, *text, SEP]

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from wrong_ids import WRONG, WrongIds
 
 from txjax.__main__ import main
 from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
@@ -17,11 +16,11 @@ from txjax.nn import Classes, FirstToken, TokenClasses
 from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification
 from txjax.types import UserError
 
-import made_sentences
-import runs
+from helpers import runs, sentence_set
+from helpers.wrong_token_ids import WRONG, WrongIds
 
 WRONG_CONFIG = runs.CONFIG.replace(" data=NextTokenWindows(", " data=WrongIds(").replace(
-    "import NextTokenWindows", "import NextTokenWindows\nfrom wrong_ids import WrongIds"
+    "import NextTokenWindows", "import NextTokenWindows\nfrom helpers.wrong_token_ids import WrongIds"
 )
 
 
@@ -39,9 +38,9 @@ def test_an_evaluation_names_its_data(straight_run, tmp_path, capsys):
     shutil.copytree(straight_run, workdir)
     written = json.loads((workdir / "config.json").read_text())
     data = written["evals"]["valid"]["data"]
-    data |= {"class": "wrong_ids.WrongIds", "key": "targets", "number": -1, "weight": 1.0}
+    data |= {"class": "helpers.wrong_token_ids.WrongIds", "key": "targets", "number": -1, "weight": 1.0}
     (workdir / "config.json").write_text(json.dumps(written))
-    assert main(["evaluate", f"--workdir={workdir}", "--trust=wrong_ids"]) == 2
+    assert main(["evaluate", f"--workdir={workdir}", "--trust=helpers"]) == 2
     assert "config.evals.valid.data: expected targets from 0 to 255" in capsys.readouterr().err
 
 
@@ -143,7 +142,7 @@ def test_labels_of_images(few_classes, subset):
     ],
 )
 def test_labels_of_sentences(tmp_path_factory, settings, message):
-    folder = made_sentences.prepare(tmp_path_factory.getbasetemp() / "made_sentences")
+    folder = sentence_set.prepare(tmp_path_factory.getbasetemp() / "made_sentences")
     text = LabelledText("made_sentences", "train", folder, features=("first",), classes=3, length=30)
     assert len(text.open()) == 60
     with pytest.raises(UserError, match=rf"data.label_feature: expected {message}"):

@@ -8,11 +8,11 @@ import pytest
 from txjax.data import Pairs
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
 
 
 def test_ranges_of_lengths_share_no_pair_and_lack_none(tmp_path):
-    data_dir = made_sentences.prepare(tmp_path)
+    data_dir = sentence_set.prepare(tmp_path)
     pairs = Pairs("made_sentences", "train", data_dir, "{first}", "{second}", source_length=200, length=200)
 
     def lengths(data):

@@ -137,10 +137,10 @@ def test_images_mix_too():
 
 
 def test_buckets_are_refused(tmp_path):
-    import made_sentences
+    from helpers import sentence_set
 
     text = LabelledText(
-        "made_sentences", "train", made_sentences.prepare(tmp_path), features=("first",), classes=3, buckets=(8,)
+        "made_sentences", "train", sentence_set.prepare(tmp_path), features=("first",), classes=3, buckets=(8,)
     )
     with pytest.raises(UserError, match=r"data.parts.a.buckets: expected \(\) in a mixture"):
         Mixture({"a": text}).check()

@@ -2,17 +2,16 @@
 
 import logging
 
-import made_photos
 import numpy as np
 import pytest
-from made_photos import file, pixels
 from PIL import Image
 
 from txjax.data import CenterCrop, Channels, Images, Mixup, Resize, Subset, eval_batches, train_batches
 from txjax.data.image_files import UnreadableImage, decode_image
 from txjax.types import UserError
 
-import runs
+from helpers import photo_set, runs
+from helpers.photo_set import file, pixels
 
 JPEG = file(pixels(3), "jpeg")
 DAMAGED = {
@@ -49,7 +48,7 @@ def test_every_kind_of_file_has_the_pixels_that_it_shows():
 def data_dir(tmp_path_factory):
     files = [file(pixels(i), "jpeg") for i in range(8)]
     files[3], files[5] = DAMAGED["truncated JPEG"], DAMAGED["text"]
-    return made_photos.prepare(tmp_path_factory.mktemp("tfds"), files)
+    return photo_set.prepare(tmp_path_factory.mktemp("tfds"), files)
 
 
 def photos(data_dir, **fields):
@@ -90,7 +89,7 @@ def test_an_image_that_is_mixed_with_a_damaged_one_weighs_nothing(data_dir):
 
 def test_the_first_image_may_be_damaged_and_a_subset_may_hold_some(tmp_path):
     files = [b"", *(file(pixels(i)) for i in range(5))]
-    data = photos(made_photos.prepare(tmp_path, files), corrupt="skip")
+    data = photos(photo_set.prepare(tmp_path, files), corrupt="skip")
     assert data.open().example(0, 0, None)["weights"] == 0
     few = photos(str(tmp_path), corrupt="skip", subset=Subset(per_class=2)).open()
     assert sum(float(few.example(i, 0, None)["weights"]) for i in range(6)) == 5

@@ -19,16 +19,16 @@ from txjax.train.check import check
 from txjax.train.prepare import checked_layout
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
 
 START, END = 256, 257
-KEPT = [record for record in made_sentences.records(60) if record["first"] and record["second"]]
+KEPT = [record for record in sentence_set.records(60) if record["first"] and record["second"]]
 BUCKETS = ((60, 60), (60, 130))
 
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     return Pairs("made_sentences", "train", data_dir, "{first}", "{second}", source_length=120, length=140)
 
 
@@ -94,7 +94,7 @@ def test_wrong_settings(pairs, fields, message):
         dataclasses.replace(pairs, **fields).check()
 
 
-LETTERS = Characters("".join(sorted(set("".join(made_sentences.WORDS)) | {" "})), specials=("[END]",))
+LETTERS = Characters("".join(sorted(set("".join(sentence_set.WORDS)) | {" "})), specials=("[END]",))
 
 
 def test_both_sides_have_their_own_tokenizer(pairs):
@@ -129,7 +129,7 @@ def test_long_pairs_are_cut_or_left_out_and_counted(pairs, caplog):
 
 def test_tasks_as_text_share_a_batch(pairs):
     scores = dataclasses.replace(pairs, source="score: {first} {second}", target="{score:.1f}")
-    seventh = [r for r in made_sentences.records(60) if r["first"] or r["second"]][7]
+    seventh = [r for r in sentence_set.records(60) if r["first"] or r["second"]][7]
     expected = f"score: {seventh['first']} {seventh['second']}", f"{seventh['score']:.1f}"
     assert scores.open().texts(np.array([7])) == [expected]
     mixture = Mixture({"pairs": pairs, "scores": scores})

@@ -9,16 +9,16 @@ import pytest
 from txjax.data import BPE, Bytes, PromptedChoices, PromptedPairs, Trained, Unigram, WordPiece, eval_batches
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
 
-RECORDS = {"train": made_sentences.records(60), "test": made_sentences.records(10)}
+RECORDS = {"train": sentence_set.records(60), "test": sentence_set.records(10)}
 TEMPLATE = "Say {first} ({score:.2f}).\nKind: {label}!"
 NAMES = ("bad", "good", "fine")
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    return sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from txjax.data.records import Records
 from txjax.data.sentences import truncated
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
 
 CLS, SEP = 256, 257
 FEATURES = ("first", "second")
@@ -21,7 +21,7 @@ FEATURES = ("first", "second")
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    return sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def pairs(data_dir, **settings):
@@ -45,7 +45,7 @@ def test_examples_are_the_sets_sentences(data_dir, features, length):
     sentences = Sentences("made_sentences", "train", data_dir, length, features=features).open()
     assert len(source) == len(sentences) == 60
     cut = 0
-    for i, record in enumerate(made_sentences.records(60)):
+    for i, record in enumerate(sentence_set.records(60)):
         first, second = record["first"].encode(), record["second"].encode()
         if len(features) == 1:
             kept = [first[: length - 2]]
@@ -81,7 +81,7 @@ def test_the_longer_sentence_is_cut_first():
 
 def test_numbers_are_values(data_dir):
     source = pairs(data_dir, label_feature="score", classes=None).open()
-    for i, record in enumerate(made_sentences.records(60)):
+    for i, record in enumerate(sentence_set.records(60)):
         example = source.example(i, 0, None)
         assert "label" not in example and example["value"].dtype == np.float32
         assert (example["value"], example["weights"]) == (record["score"], record["score"] != -1)
@@ -97,7 +97,7 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
     marks = [(name, trained.special(name)) for name in ("[CLS]", "[SEP]")]
     library.post_processor = processors.BertProcessing(marks[1], marks[0])
     source = pairs(data_dir, tokenizer=trained).open()
-    for i, record in enumerate(made_sentences.records(60)):
+    for i, record in enumerate(sentence_set.records(60)):
         encoding, example = library.encode(record["first"], record["second"]), source.example(i, 0, None)
         size = len(encoding.ids)
         assert example["tokens"][:size].tolist() == encoding.ids and source.lengths[0].of[i] == size

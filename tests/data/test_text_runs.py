@@ -15,7 +15,7 @@ from txjax.objectives import MaskedToken, NextToken
 from txjax.optim import AdamW, Linear
 from txjax.train.trainer import train
 
-import made_sentences
+from helpers import sentence_set
 
 SIZES = {"vocab": 300, "width": 8, "depth": 1, "heads": 1}
 RUN = {
@@ -28,7 +28,7 @@ RUN = {
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    return sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def tokenizer(data_dir):

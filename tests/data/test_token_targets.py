@@ -1,18 +1,19 @@
 """Targets of tokens: the class at one token of each word, and the tokens that an answer's characters overlap."""
 
-import made_words
 import numpy as np
 import pytest
 
 from txjax.data import Answers, Bytes, Characters, TokenLabels, Trained, WordPiece
 from txjax.types import UserError
 
+from helpers import word_set
+
 SPECIALS = ("[CLS]", "[SEP]")
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_words.prepare(tmp_path_factory.mktemp("tfds"))
+    return word_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def wordpiece(data_dir):
@@ -36,7 +37,7 @@ def read(data, index=0):
 @pytest.mark.parametrize("piece", ["first", "last"])
 def test_the_class_of_a_word_is_at_one_of_its_tokens(data_dir, piece):
     data = words(data_dir, tokenizer=wordpiece(data_dir), piece=piece)
-    for index, record in enumerate(made_words.records(9)):
+    for index, record in enumerate(word_set.records(9)):
         example = read(data, index)
         position, pieces = 1, []
         for word, tag in zip(record["words"], record["tags"], strict=True):
@@ -60,10 +61,10 @@ def test_words_that_are_cut_away_have_no_target(data_dir):
 
 @pytest.mark.parametrize("kind", ["bytes", "characters", "wordpiece"])
 def test_the_tokens_between_start_and_end_are_the_answer(data_dir, kind):
-    alphabet = "".join(sorted(set(made_words.TEXT + "Who?")))
+    alphabet = "".join(sorted(set(word_set.TEXT + "Who?")))
     tokenizers = {"bytes": Bytes(SPECIALS), "characters": Characters(alphabet, SPECIALS)}
     data = answers(data_dir, tokenizer=tokenizers[kind] if kind in tokenizers else wordpiece(data_dir))
-    for index, record in enumerate(made_words.records(9)):
+    for index, record in enumerate(word_set.records(9)):
         example = read(data, index)
         start, end = int(example["start"]), int(example["end"])
         assert example["weights"] == 1

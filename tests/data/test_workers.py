@@ -7,22 +7,21 @@ import signal
 import time
 from pathlib import Path
 
-import made_photos
 import numpy as np
 import pytest
-from made_photos import file, pixels
 
 from txjax.data import Flip, Images, Mixup, train_batches
 from txjax.types import RunError, UserError
 
-import runs
+from helpers import photo_set, runs
+from helpers.photo_set import file, pixels
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     files = [file(pixels(i), "jpeg") for i in range(12)]
     files[7] = files[7][:200]
-    return made_photos.prepare(tmp_path_factory.mktemp("tfds"), files)
+    return photo_set.prepare(tmp_path_factory.mktemp("tfds"), files)
 
 
 def photos(data_dir, split):

@@ -9,7 +9,7 @@ import pytest
 from txjax.decoding import Beam, Cached, NormalizedBeam, Recomputed, Sampling
 from txjax.models import Decoder
 
-from made import forward, variables
+from helpers.arrays import forward, variables
 
 V, LENGTH, END = 7, 4, 3
 MODEL = Decoder(vocab=V, width=16, depth=1, heads=2)

@@ -14,7 +14,7 @@ from txjax.models import Decoder
 from txjax.nn import Logits, cached
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 KEY = jax.random.key(0)
 

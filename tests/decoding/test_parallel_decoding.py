@@ -10,7 +10,7 @@ import pytest
 from txjax.decoding import ParallelDecoding
 from txjax.decoding.parallel_decoding import noise
 
-from made import call, numbers
+from helpers.arrays import call, numbers
 
 B, N, K, MASK = 3, 13, 7, 11
 TABLE, PLACES = numbers(MASK + 1, K), numbers(N, K, seed=1)

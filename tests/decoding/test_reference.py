@@ -13,7 +13,7 @@ from txjax.decoding import Cached, NormalizedBeam, Sampling
 from txjax.decoding.sampling import tokens_of
 from txjax.interop import huggingface
 
-from made import numbers
+from helpers.arrays import numbers
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")

@@ -14,7 +14,7 @@ from txjax.models.text.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
 
-from made import call, forward, variables
+from helpers.arrays import call, forward, variables
 
 KEY = jax.random.key(1)
 PROMPT = np.array([[1, 2, 3], [4, 5, 6]], np.int32)

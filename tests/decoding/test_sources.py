@@ -8,7 +8,7 @@ from txjax.decoding import Beam, Cached, Recomputed, Sampling, stream
 from txjax.models import EncoderDecoder
 from txjax.nn import T5Relative
 
-from made import forward, variables
+from helpers.arrays import forward, variables
 
 V, LENGTH, START, END = 13, 40, 11, 12
 MODEL = EncoderDecoder(vocab=V, width=16, depth=1, heads=2, positions=T5Relative())

@@ -3,7 +3,7 @@
 import json
 import time
 
-from runs import ended, start_programs
+from helpers.runs import ended, start_programs
 
 TALK = """
 import json, sys, time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs import ended, start_programs
+from helpers.runs import ended, start_programs
 
 SAVES = """
 import errno, sys, time

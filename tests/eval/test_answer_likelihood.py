@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from evaluated import Copier, Tagged, Tagger, measure
 
 from txjax.data import Dataset, Pairs
 from txjax.decoding import Cached, Sampling
@@ -18,7 +17,8 @@ from txjax.objectives import NextToken, TokenClassification
 from txjax.train.check import check
 from txjax.types import UserError, spec
 
-from made import call, forward, numbers, variables
+from helpers.arrays import call, forward, numbers, variables
+from helpers.evaluations import Copier, Tagged, Tagger, measure
 
 COUNT, PROMPT, ANSWER = 21, 4, 3
 LENGTH = PROMPT + ANSWER - 1

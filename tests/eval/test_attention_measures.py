@@ -18,7 +18,7 @@ from txjax.eval.attention_summary import attended, summary
 from txjax.models import Decoder
 from txjax.nn import Attention, Grid, Stack, Windows
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 A = np.asarray([[1.0, 0.0], [0.5, 0.5]], np.float32)
 B = np.asarray([[0.2, 0.8], [1.0, 0.0]], np.float32)

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import measure
 from PIL import Image
 
 from txjax.data import Dataset
@@ -19,6 +18,8 @@ from txjax.eval.pictures import GAP, SIDE, Outline, grid
 from txjax.nn import ObjectPredictions
 from txjax.objectives import SetPrediction
 from txjax.types import spec
+
+from helpers.evaluations import measure
 
 SIZE, EXTENT = (40, 60), (30, 50)  # padded, and not
 BOXES = np.array([[[3, 5, 13, 25], [12, 20, 30, 50]], [[0, 0, 30, 10], [0, 0, 0, 0]]], np.float32)  # in pixels

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, Tagged, Tagger, measure
 
 from txjax.data import NextTokenWindows
 from txjax.eval import Calibration
@@ -14,7 +13,8 @@ from txjax.objectives import Classification, TokenClassification
 from txjax.train.check import check
 from txjax.types import UserError, spec
 
-import tiny_experiments
+from helpers import tiny_experiments
+from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, Tagged, Tagger, measure
 
 REAL = LABELS >= 0
 LOGITS = IMAGES.reshape(len(IMAGES), -1)[REAL, :CLASSES].astype(np.float64)

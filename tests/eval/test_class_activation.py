@@ -12,7 +12,7 @@ from txjax.models import MAE, ConvNet, ViT
 from txjax.nn import Attention, Classes, FirstToken, Head, LastToken, MeanTokens, NoPositions, patchify
 from txjax.types import UserError
 
-from made import forward, numbers, variables
+from helpers.arrays import forward, numbers, variables
 
 IMAGES = jnp.asarray(numbers(3, 8, 8, 1))
 

@@ -9,7 +9,6 @@ import matplotlib.image
 import numpy as np
 import pytest
 import sklearn.metrics
-from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
 from txjax.data import Bytes, Dataset
 from txjax.eval import ClassReport
@@ -18,6 +17,8 @@ from txjax.objectives import Classification
 from txjax.report.gallery import gallery
 from txjax.report.runs import read_runs
 from txjax.types import spec
+
+from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
 REAL = np.flatnonzero(LABELS >= 0)
 LOGITS = IMAGES.reshape(len(IMAGES), -1)[REAL, :CLASSES].astype(np.float64)

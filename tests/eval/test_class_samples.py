@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 from flax.core import meta
 from test_reconstructions import bytes_of, tiles
 
@@ -20,7 +19,8 @@ from txjax.objectives import Classification, MaskedVisualTokens, example_keys
 from txjax.train.check import check
 from txjax.types import UserError
 
-from made import filled
+from helpers.arrays import filled
+from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
 K, N = 5, 4
 TOKENIZER = VQTokenizer(

@@ -7,7 +7,6 @@ import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import Net, Pictures, Scenes, measure
 
 from txjax.eval import ClickedMasks
 from txjax.eval.clicked_masks import CLICKS, OBJECTS, marked, tinted
@@ -16,6 +15,8 @@ from txjax.nn import Stack
 from txjax.objectives import Classification, PromptedMasks
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import Net, Pictures, Scenes, measure
 
 
 class Improving(nn.Module):

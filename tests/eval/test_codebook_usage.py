@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import IMAGES, LABELS, Net, Pictures, measure
 
 from txjax.eval import CodebookUsage
 from txjax.eval.codebook_usage import perplexity_of
@@ -15,6 +14,8 @@ from txjax.experiment import Experiment
 from txjax.objectives import Classification, VQReconstruction
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import IMAGES, LABELS, Net, Pictures, measure
 
 
 class Rounded:

@@ -3,13 +3,14 @@
 import importlib.util
 
 import pytest
-from evaluated import TAGGED, TAGS, WEIGHED, Net, Pictures, Tagged, TaggedSource, Tagger, measure
 
 from txjax.eval import Entities
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, TokenClassification
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import TAGGED, TAGS, WEIGHED, Net, Pictures, Tagged, TaggedSource, Tagger, measure
 
 
 def entities(names):

@@ -18,8 +18,8 @@ from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator, evaluators
 from txjax.types import Mean
 
-import tiny_experiments
-from made import call, variables
+from helpers import tiny_experiments
+from helpers.arrays import call, variables
 
 pytestmark = pytest.mark.mesh
 

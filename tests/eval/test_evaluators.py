@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import HELD, Net, Pictures, Scenes, Tagged, Tagger, measure
 
 import txjax.eval
 from txjax import tree
@@ -45,7 +44,8 @@ from txjax.train.check import check
 from txjax.train.traced import with_values
 from txjax.types import UserError
 
-from made import variables
+from helpers.arrays import variables
+from helpers.evaluations import HELD, Net, Pictures, Scenes, Tagged, Tagger, measure
 
 pytestmark = pytest.mark.mesh
 

@@ -2,10 +2,8 @@
 
 import flax.linen as nn
 import jax.numpy as jnp
-import made_words
 import numpy as np
 import pytest
-from evaluated import HELD, measure
 
 from txjax.data import Answers, Bytes, records
 from txjax.eval import ExtractedAnswers
@@ -14,14 +12,16 @@ from txjax.eval.results import means
 from txjax.objectives import Spans
 from txjax.types import UserError
 
-from made import numbers
+from helpers import word_set
+from helpers.arrays import numbers
+from helpers.evaluations import HELD, measure
 
 SPECIALS = ("[CLS]", "[SEP]")
 
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_words.prepare(tmp_path_factory.mktemp("tfds"))
+    return word_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def answers(data_dir, **settings):
@@ -35,7 +35,7 @@ def test_windows_cover_the_context_and_have_the_answer_where_it_is_whole(data_di
     for index in range(len(source)):
         example = source.example(index, 0, np.random.default_rng(0))
         record, begin = source.window(index)
-        context = made_words.records(12)[record]["context"].encode()
+        context = word_set.records(12)[record]["context"].encode()
         piece = context[begin : begin + 18]
         assert example["tokens"][: 6 + len(piece)].tolist() == [256, *b"Who", 257, *piece, 257]
         assert source.lengths[0].of[index] == 6 + len(piece) == example["segments"].sum()
@@ -45,7 +45,7 @@ def test_windows_cover_the_context_and_have_the_answer_where_it_is_whole(data_di
         assert example["weights"] == 1
         seen.setdefault(record, set()).update(range(begin, begin + len(piece)))
     assert {record: len(covered) for record, covered in seen.items()} == {
-        i: len(record["context"].encode()) for i, record in enumerate(made_words.records(12))
+        i: len(record["context"].encode()) for i, record in enumerate(word_set.records(12))
     }
 
 

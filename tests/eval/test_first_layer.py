@@ -7,7 +7,7 @@ from txjax.eval.first_layer import cosine_similarity, first_filters, position_ve
 from txjax.models import MAE, Decoder, ViT
 from txjax.nn import Grid, Learned, Rotary, Sinusoidal
 
-from made import numbers
+from helpers.arrays import numbers
 
 
 def test_cosines_by_hand() -> None:

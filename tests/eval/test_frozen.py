@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from evaluated import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 from sklearn.linear_model import LogisticRegression
 
 from txjax.eval import FewShot, LinearProbe, NearestNeighbours
@@ -13,6 +12,8 @@ from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
 FEATURES = IMAGES.reshape(len(IMAGES), -1)[:, :5].astype(np.float64)
 TRAIN = Pictures(split="train")

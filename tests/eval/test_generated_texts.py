@@ -10,7 +10,6 @@ import pytest
 import sacrebleu
 import scipy.stats
 import sklearn.metrics
-from evaluated import HELD, Bigrams, Copier, measure
 
 from txjax import sharding
 from txjax.__main__ import main
@@ -31,9 +30,10 @@ from txjax.train.run_eval import evaluator
 from txjax.train.trainer import train
 from txjax.types import UserError
 
-import made_sentences
+from helpers import sentence_set
+from helpers.evaluations import HELD, Bigrams, Copier, measure
 
-TEXTS = [record["first"] for record in made_sentences.records(60) if record["first"]]
+TEXTS = [record["first"] for record in sentence_set.records(60) if record["first"]]
 READ = 24  # bytes of the source that are read, with the end token
 COPIES = [text.encode()[: READ - 1].decode(errors="replace") for text in TEXTS]
 GREEDY = Sampling(temperature=0)
@@ -41,7 +41,7 @@ GREEDY = Sampling(temperature=0)
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     return Pairs("made_sentences", "train", data_dir, "{first}", "{first}", source_length=READ, length=28)
 
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
-from evaluated import Bigrams, answering, measure
 
 from txjax import tree
 from txjax.data import Bytes, Characters, NextTokenWindows, Pairs
@@ -26,8 +25,9 @@ from txjax.objectives import NextToken
 from txjax.train.workdir import read_config
 from txjax.types import UserError
 
-import runs
-from made import forward, variables
+from helpers import runs
+from helpers.arrays import forward, variables
+from helpers.evaluations import Bigrams, answering, measure
 
 pytest.importorskip("lm_eval", reason="pip install '.[harness]'")
 

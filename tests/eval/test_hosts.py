@@ -9,15 +9,15 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
-from evaluated import Bigrams, Copier, Net, Painter, Pictures, measure
 
 from txjax.data import NextTokenWindows, Pairs
 from txjax.decoding import Sampling
 from txjax.eval import Evaluation, GeneratedTexts, Harness, NearestNeighbours, Predictions, Reconstructions
 from txjax.objectives import Classification, MaskedPatch, NextToken
 
-import runs
-from made import numbers
+from helpers import runs
+from helpers.arrays import numbers
+from helpers.evaluations import Bigrams, Copier, Net, Painter, Pictures, measure
 
 HOST = """
 import json, sys

@@ -5,7 +5,6 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import measure
 
 from txjax.data import NextTokenPacked, SlidingWindows
 from txjax.eval import Perplexity
@@ -15,8 +14,9 @@ from txjax.objectives import NextToken
 from txjax.train.check import check
 from txjax.types import UserError
 
-import made_sentences
-from made import forward, variables
+from helpers import sentence_set
+from helpers.arrays import forward, variables
+from helpers.evaluations import measure
 
 LENGTH = 6
 MODEL = Decoder(vocab=256, width=8, depth=1, heads=2)
@@ -24,7 +24,7 @@ MODEL = Decoder(vocab=256, width=8, depth=1, heads=2)
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
     return SlidingWindows("made_sentences", "test[:6]", data_dir, feature="first", length=LENGTH, stride=1)
 
 

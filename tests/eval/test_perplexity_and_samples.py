@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import Bigrams, Pictures, measure
 
 from txjax.data import Bytes, Characters, NextTokenWindows
 from txjax.decoding import Beam, Cached, Sampling
@@ -15,7 +14,8 @@ from txjax.objectives import MaskedToken, NextToken
 from txjax.train.check import check
 from txjax.types import UserError
 
-from made import numbers
+from helpers.arrays import numbers
+from helpers.evaluations import Bigrams, Pictures, measure
 
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16, tokenizer=Bytes(specials=("<end>",)))
 TABLE = numbers(257, 257)

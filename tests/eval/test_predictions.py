@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.metrics
-from evaluated import IMAGES, LABELS, VALUES, Net, Pictures, measure
 
 from txjax.eval import GLUE, Predictions
 from txjax.eval.predictions import CLASSES, NUMBERS
@@ -15,6 +14,8 @@ from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import IMAGES, LABELS, VALUES, Net, Pictures, measure
 
 FIRST = IMAGES.reshape(len(IMAGES), -1)[:, :3]
 

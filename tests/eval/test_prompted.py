@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import Bigrams, measure
 
 from txjax.data import NextTokenWindows, PromptedChoices, PromptedPairs, eval_batches
 from txjax.eval import Contextual, DomainPMI, Likeliest, PerByte, PerToken, Prompted
@@ -22,13 +21,14 @@ from txjax.sharding import Mesh
 from txjax.train.check import check
 from txjax.types import UserError
 
-import made_sentences
-from made import forward, variables
+from helpers import sentence_set
+from helpers.arrays import forward, variables
+from helpers.evaluations import Bigrams, measure
 
 NAMES = ("no", "yes, sir", "maybe")
 SIZES = np.array([[len(name) for name in NAMES]])
-FIRST = [record["first"] for record in made_sentences.records(10)]
-LABELS = np.array([record["label"] for record in made_sentences.records(10)])
+FIRST = [record["first"] for record in sentence_set.records(10)]
+LABELS = np.array([record["label"] for record in sentence_set.records(10)])
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 MODEL, NEXT = Decoder(vocab=256, width=8, depth=1, heads=2), NextToken()
 PARAMS, PREDICT = variables(MODEL, np.zeros((1, 4), np.int32)), forward(MODEL)
@@ -49,7 +49,7 @@ class Oracle(nn.Module):
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    return sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 @pytest.fixture(scope="module")

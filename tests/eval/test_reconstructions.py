@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import IMAGES, Net, Painter, Pictures, measure
 from PIL import Image
 
 from txjax.eval import Reconstructions
@@ -19,7 +18,8 @@ from txjax.objectives.masked_patch import normalised
 from txjax.train.check import check
 from txjax.types import UserError
 
-from made import call, numbers
+from helpers.arrays import call, numbers
+from helpers.evaluations import IMAGES, Net, Painter, Pictures, measure
 
 
 def tiles(content: bytes, rows: int, columns: int) -> np.ndarray:

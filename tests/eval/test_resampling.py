@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from evaluated import Net, Pictures, Tagged, Tagger, measure
 
 from txjax.eval import Evaluation, Predictions
 from txjax.eval.by_example import content, rows_of
@@ -15,6 +14,8 @@ from txjax.eval.resampling import RESAMPLES, draws, interval, intervals, resampl
 from txjax.eval.results import means, packed, real_rows, unpacked
 from txjax.objectives import Classification, TokenClassification
 from txjax.types import Mean
+
+from helpers.evaluations import Net, Pictures, Tagged, Tagger, measure
 
 
 def table(**columns):

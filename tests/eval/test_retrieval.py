@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-from evaluated import IMAGES, LABELS, Net, Pictures, PictureSource, measure
 
 from txjax.eval import Retrieval
 from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check
 from txjax.types import UserError
+
+from helpers.evaluations import IMAGES, LABELS, Net, Pictures, PictureSource, measure
 
 
 @dataclasses.dataclass

@@ -11,7 +11,7 @@ from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.log import Log, read_metrics
 
-import runs
+from helpers import runs
 
 
 def write(workdir: Path, steps: range, **more) -> dict:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import jax
 import pytest
-from saved import abstract, assert_same, make, save
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
 from txjax.types import RunError, UserError
+
+from helpers.train_states import abstract, assert_same, make, save
 
 UNREADABLE = "/proc/self/mem"  # its first page: opening succeeds, reading is an Input/output error
 

@@ -10,7 +10,7 @@ from txjax import tree
 from txjax.__main__ import main
 from txjax.train.workdir import write_config
 
-import runs
+from helpers import runs
 
 SECRET = "s3cret-value"
 BAD = ["../x", "/tmp/x", "a/b", "..", ".hidden", "a\0b", "a b", "x" * 300, "", "a\nb", "C:\\x"]

@@ -14,7 +14,7 @@ from txjax.log import Log, setup_logging
 from txjax.train import goodput
 from txjax.train.goodput import Goodput
 
-import runs
+from helpers import runs
 
 
 @pytest.fixture

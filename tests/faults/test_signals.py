@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import runs
+from helpers import runs
 
 # The config file also wraps one function of txjax, which sends the signal before its n-th call.
 HIT = """

@@ -15,7 +15,7 @@ from txjax.sharding import Mesh
 from txjax.train.state import build_layout
 from txjax.types import flat_paths
 
-import runs
+from helpers import runs
 
 # Code of the config file: the wall clock is decades slow and jumps by minutes; trackers raise and hang. (Orbax counts
 # its ten minutes by the wall clock: a longer jump in the middle of a save ends the run, as a disk that fails does.)

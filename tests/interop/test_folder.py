@@ -84,7 +84,7 @@ from txjax.nn import (
 )
 from txjax.types import UserError
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
 IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3))

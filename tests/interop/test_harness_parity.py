@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tokenizers
-from evaluated import answering
 
 from txjax.eval import Harness
 from txjax.interop import huggingface
 from txjax.train.workdir import read_config
 
-import runs
+from helpers import runs
+from helpers.evaluations import answering
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")

@@ -8,7 +8,7 @@ import pytest
 from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, GatedExperts, Init, Routing
 from txjax.parametrization import Scaling
 
-from made import numbers
+from helpers.arrays import numbers
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 mixtral = pytest.importorskip("transformers.models.mixtral.modeling_mixtral", reason="pip install '.[parity]'")

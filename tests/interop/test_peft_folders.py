@@ -17,8 +17,8 @@ from txjax.models.text.decoder import llama
 from txjax.nn.adapters import IA3, Adapter, Bottleneck, DoRA, LoRA, MLPPrefix, Prefix, Prompt, RsLoRA
 from txjax.types import UserError, flat_paths
 
-import runs
-from made import variables
+from helpers import runs
+from helpers.arrays import variables
 
 TOKENS = np.zeros((1, 3), np.int32)
 SIZES: dict[str, Any] = {"vocab": 11, "width": 8, "depth": 2, "heads": 2}

@@ -15,7 +15,7 @@ from txjax.interop.huggingface import peft as folders
 from txjax.nn.adapters import IA3, Adapter, DoRA, LoRA, RsLoRA
 from txjax.types import UserError, flat_paths
 
-from made import variables as variables_of
+from helpers.arrays import variables as variables_of
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")

@@ -11,9 +11,9 @@ import pytest
 
 from txjax.checkpoint import Store
 
-import runs
 from cluster import Cluster
-from runs import rows, train
+from helpers import runs
+from helpers.runs import rows, train
 
 pytestmark = pytest.mark.slow
 

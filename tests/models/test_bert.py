@@ -7,7 +7,7 @@ from txjax.models import Bert
 from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, PlainMaskedTokens, Stack, Untied
 from txjax.types import UserError
 
-from made import Headed, call, forward, shapes, variables
+from helpers.arrays import Headed, call, forward, shapes, variables
 
 V = 11
 PAIRS = MaskedTokens(next_sentence=NextSentence())

@@ -24,7 +24,7 @@ from txjax.nn.adapters import LoRA
 from txjax.parametrization import MuP
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 STAGES = (Stage(8, 1), Stage(16, 3))
 SMALL: dict[str, Any] = {"stages": STAGES, "stem": BottleneckStem(channels=4), "norm": GroupNormRelu(groups=2)}

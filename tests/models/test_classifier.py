@@ -13,7 +13,7 @@ from txjax.models import Bert, Decoder
 from txjax.nn import Classes, Encoded, HeadContext, LastToken, MaskedTokens, MeanTokens, NextSentence, Pooler
 from txjax.types import UserError, flat_paths
 
-from made import dense, numbers, shapes, variables
+from helpers.arrays import dense, numbers, shapes, variables
 
 V, D = 11, 8
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)

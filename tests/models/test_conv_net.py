@@ -11,7 +11,7 @@ from txjax.models import ConvNet
 from txjax.nn import Classes, MeanTokens
 from txjax.types import flat_paths
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 X = numbers(6, 8, 8, 3)
 LABELS = np.arange(6) % 4

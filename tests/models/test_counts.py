@@ -14,7 +14,7 @@ from txjax.models.vision import presets as vision
 from txjax.nn import Sinusoidal
 from txjax.types import UserError
 
-from made import shapes
+from helpers.arrays import shapes
 
 TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)

@@ -12,7 +12,7 @@ from txjax.nn import ConvAttention, Grid, Init, LayerContext, PreNorm
 from txjax.parametrization import MuP, Scaling
 from txjax.types import UserError, flat_paths
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(4, 13, 15, 2))
 STAGES = (Stage(6, 1, 1), Stage(8, 2, 2), Stage(12, 3, 3))

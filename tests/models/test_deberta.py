@@ -23,7 +23,7 @@ from txjax.nn import (
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import call, forward, numbers, shapes, variables
+from helpers.arrays import call, forward, numbers, shapes, variables
 
 V = 11
 L = 5

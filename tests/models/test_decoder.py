@@ -11,7 +11,7 @@ from txjax.models import Decoder, gpt, llama
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
 
-from made import call, dense, forward, shapes, variables
+from helpers.arrays import call, dense, forward, shapes, variables
 
 V, L = 11, 6
 TOKENS = np.random.default_rng(0).integers(0, V, (2, L)).astype(np.int32)

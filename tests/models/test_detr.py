@@ -10,7 +10,7 @@ from txjax.models import DETR, MetaFormer, Stage, ViT
 from txjax.nn import Classes, Identity, LayerNorm, LearnedMap, MeanTokens, ObjectBoxes, PatchEmbedding, SineMap
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 
 def small(**fields: Any) -> DETR:

@@ -10,7 +10,7 @@ from txjax.models import Bert, Electra, GradientDisentangled, Separate, Shared
 from txjax.nn import Learned, ReplacedTokens, Rotary
 from txjax.types import UserError
 
-from made import call, forward, shapes, variables
+from helpers.arrays import call, forward, shapes, variables
 
 V = 11
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)

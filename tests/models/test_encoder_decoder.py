@@ -13,7 +13,7 @@ from txjax.nn import MLP, NoPositions, Rotary, Stack
 from txjax.parametrization import CompleteP
 from txjax.types import UserError
 
-from made import forward, shapes, variables
+from helpers.arrays import forward, shapes, variables
 
 V = 11
 L = 5

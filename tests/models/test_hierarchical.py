@@ -12,7 +12,7 @@ from txjax.nn import Classes, Grid, MeanTokens, PatchEmbedding
 from txjax.parametrization import DepthMuP, MuP
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 12, 10, 1))
 

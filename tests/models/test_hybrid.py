@@ -14,7 +14,7 @@ from txjax.models.hierarchical import Stage
 from txjax.nn import Classes, FirstToken, Learned, MeanTokens, PatchEmbedding, WindowAttention
 from txjax.types import UserError, flat_paths
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 8, 12, 3))
 SIZES: dict[str, Any] = dict(width=8, depth=1, heads=2)

@@ -8,7 +8,7 @@ from txjax.models import mask_git
 from txjax.models.vision import presets
 from txjax.types import UserError
 
-from made import forward, shapes
+from helpers.arrays import forward, shapes
 
 K, C, N = 11, 5, 12
 

@@ -24,7 +24,7 @@ from txjax.nn import (
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import numbers, on_jax, shapes, variables
+from helpers.arrays import numbers, on_jax, shapes, variables
 
 
 def gelu(x: np.ndarray) -> np.ndarray:

@@ -20,8 +20,8 @@ from txjax.train.check import check
 from txjax.train.state import build_layout
 from txjax.types import UserError, flat_paths
 
-import tiny_experiments
-from made import shapes
+from helpers import tiny_experiments
+from helpers.arrays import shapes
 
 HALF = MuP(base_width=8, base_head_size=8)
 QUARTER = MuP(base_width=4, base_head_size=8)

@@ -12,7 +12,7 @@ from txjax.models import Bert, Decoder, EncoderDecoder
 from txjax.nn import Alibi, Learned, NoPositions, Positions, Rotary, Sinusoidal, T5Relative
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 L, S, SHIFT, PADDING = 5, 7, 3, 2
 SIZES: dict[str, Any] = {"vocab": 11, "width": 8, "depth": 1, "heads": 2, "head": None}

@@ -17,7 +17,7 @@ from txjax.nn.adapters import DeepPrompt, LoRA, Prompt
 from txjax.parametrization import CompleteP
 from txjax.types import UserError
 
-from made import forward, on_jax, shapes, variables
+from helpers.arrays import forward, on_jax, shapes, variables
 
 V, L, S = 11, 5, 7
 SOURCE_V = 13

@@ -12,7 +12,7 @@ from txjax.nn import Classes, LargeKernelMixer, MeanTokens, MergedKernel, Parall
 from txjax.nn.mlp import gelu
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 20, 24, 1))
 

@@ -10,7 +10,7 @@ from txjax.models import SAM, ViT
 from txjax.nn import MLP, Classes, FirstToken, RandomFourier
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 ENCODER = ViT(patch=2, width=12, depth=1, heads=3)
 MODEL = SAM(encoder=ENCODER, width=16, depth=1, heads=2, mlp=MLP(hidden=8, activation="relu"))

@@ -20,7 +20,7 @@ from txjax.nn import (
 )
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 IMAGE = jnp.asarray(numbers(2, 4, 6, 1))
 CLASSES_OF_MEAN = Classes(3, MeanTokens())

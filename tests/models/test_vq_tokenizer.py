@@ -12,7 +12,7 @@ from txjax.nn import Codebook, GroupNorm
 from txjax.parametrization import DepthMuP
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 IMAGE = numbers(2, 6, 10, 1)
 

@@ -28,7 +28,7 @@ from txjax.optim import train_adapter
 from txjax.optim.groups import find, of_adapter
 from txjax.types import flat_paths
 
-from made import shapes
+from helpers.arrays import shapes
 
 TOKENS = jnp.zeros((1, 2), jnp.int32)
 

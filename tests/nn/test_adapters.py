@@ -43,8 +43,8 @@ from txjax.train.subtrees import pick
 from txjax.tree import walk
 from txjax.types import UserError, flat_paths
 
-import tiny_experiments
-from made import dense, filled, shapes, variables
+from helpers import tiny_experiments
+from helpers.arrays import dense, filled, shapes, variables
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 EVERY = ".*"

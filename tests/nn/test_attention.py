@@ -20,7 +20,7 @@ from txjax.nn import (
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 B = 2
 L = 4

@@ -19,8 +19,8 @@ from txjax.nn.attention.reference_attention import reference_attention
 from txjax.nn.attention.splash import splash
 from txjax.nn.stack.remat import REMAT
 
-import runs
-from made import numbers
+from helpers import runs
+from helpers.arrays import numbers
 
 B = 2
 H = 4

@@ -11,7 +11,7 @@ from txjax.nn import BatchNorm, FrozenBatchNorm, LayerContext, PreNorm, Stack, o
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 X = numbers(8, 3, 2, 5, seed=1) * 2 + 1
 

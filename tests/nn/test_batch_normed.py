@@ -11,7 +11,7 @@ from txjax.nn import BatchNorm, BatchNormed, Classes, FirstToken, Pooled
 from txjax.train.state import build_layout
 from txjax.types import flat_paths
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 IMAGE = jnp.asarray(numbers(8, 4, 6, 1))
 SIZES: dict[str, Any] = dict(patch=2, width=8, depth=1, heads=2)

@@ -11,7 +11,7 @@ from txjax.nn import GRU, LSTM, Additive, Alignment, Annotations, Bidirectional,
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 D = 6  # states
 C = 5  # inputs

@@ -15,7 +15,7 @@ from txjax.nn.attention import attention_dispatch
 from txjax.nn.attention.reference_attention import reference_attention
 from txjax.types import UserError
 
-from made import numbers
+from helpers.arrays import numbers
 
 pytestmark = pytest.mark.mesh
 

@@ -16,7 +16,7 @@ from txjax.nn.convolution import Window
 from txjax.parametrization import MuP
 from txjax.types import UserError
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 
 def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stride: int, dilation: int) -> np.ndarray:

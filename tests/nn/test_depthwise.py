@@ -14,7 +14,7 @@ from txjax.flops import count
 from txjax.nn import Conv
 from txjax.nn.depthwise import depthwise
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 CHANNELS = 3
 CASES: list[tuple[tuple[int, int], tuple[int, int], dict[str, Any]]] = [

@@ -19,7 +19,7 @@ from txjax.nn import (
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 GRID = Grid(5, 7)
 X = numbers(2, 35, 3)

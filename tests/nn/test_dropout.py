@@ -11,7 +11,7 @@ import pytest
 from txjax.nn import MLP, Attention, GatedMLP, Init, LayerContext
 from txjax.parametrization import Scaling
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 RATE = 0.3
 X = jnp.asarray(numbers(4, 16, 8))

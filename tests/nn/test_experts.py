@@ -17,7 +17,7 @@ from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 B = 4
 L = 6

@@ -8,7 +8,7 @@ from txjax.nn import DepthwiseConv, Grid, GridMixer, Identity, Init, LayerContex
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 ROWS, COLUMNS = 4, 5
 X = numbers(2, ROWS * COLUMNS, 3)

@@ -8,7 +8,7 @@ from flax.core import meta
 from txjax.nn import GPT2, Embed, Encoded, Init, Linear, Normal, ScaledEmbed, Tied, TiedBias, Untied, Xavier
 from txjax.parametrization import Scaling
 
-from made import Headed, call, numbers, variables
+from helpers.arrays import Headed, call, numbers, variables
 
 KEY = jax.random.key(0, impl="rbg")  # compiles at once
 

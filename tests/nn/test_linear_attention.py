@@ -25,7 +25,7 @@ from txjax.nn.attention.feature_maps import orthogonal_rows
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 B, L, H, G, K, M = 3, 8, 4, 2, 3, 5
 EPS = 1e-6

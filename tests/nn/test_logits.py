@@ -11,7 +11,7 @@ import pytest
 from txjax import sharding
 from txjax.nn import Encoded, Logits, Softcap, Tied
 
-from made import Headed, numbers, on_jax
+from helpers.arrays import Headed, numbers, on_jax
 
 B = 8
 L = 11

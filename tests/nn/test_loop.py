@@ -10,7 +10,7 @@ import numpy as np
 from txjax.nn import REMAT
 from txjax.nn.loop import loop
 
-from made import numbers
+from helpers.arrays import numbers
 
 TURNS = 8
 X = jnp.asarray(numbers(64, 32))

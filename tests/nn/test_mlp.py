@@ -11,7 +11,7 @@ from flax.core import meta
 from txjax.nn import ACTIVATIONS, MLP, GatedMLP, Init
 from txjax.parametrization import Scaling
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 BY_HAND = {
     "gelu": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),

@@ -7,7 +7,7 @@ import pytest
 from txjax.nn import GroupNorm, LayerNorm, Norm, RMSNorm
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 X = 3 + 2 * numbers(2, 3, 8)
 SCALE, BIAS = np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) - 4

@@ -13,7 +13,7 @@ from txjax.optim.layer_decay import steps_below_head
 from txjax.parametrization import Scaling
 from txjax.types import UserError, flat_paths
 
-from made import call, numbers, shapes, variables
+from helpers.arrays import call, numbers, shapes, variables
 
 GRID = Grid(3, 5)
 

@@ -15,7 +15,7 @@ from txjax.parametrization import Scaling
 from txjax.sharding import Mesh
 from txjax.types import UserError
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 pytestmark = pytest.mark.mesh
 

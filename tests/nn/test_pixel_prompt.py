@@ -13,7 +13,7 @@ from txjax.models.vision.conv_net import ConvNet
 from txjax.nn.adapters import LoRA, PixelPrompt
 from txjax.types import UserError
 
-from made import numbers, on_jax, shapes, variables
+from helpers.arrays import numbers, on_jax, shapes, variables
 
 IMAGE = numbers(2, 6, 7, 3)
 PLAIN = ConvNet(width=2, depth=1, stages=1)

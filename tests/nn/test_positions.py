@@ -25,7 +25,7 @@ from txjax.nn import (
 from txjax.nn.positions import alibi_slopes, t5_bucket
 from txjax.types import UserError
 
-from made import call, numbers, variables
+from helpers.arrays import call, numbers, variables
 
 POSITIONS = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
 X = numbers(2, 5, 8)

@@ -32,7 +32,7 @@ from txjax.nn.adapted import adapted
 from txjax.nn.adapters import DeepPrompt, MLPPrefix, Prefix, Prompt, merge
 from txjax.parametrization import MuP, Scaling, scaling_by_path
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 P, V, B, L, D = 3, 10, 4, 6, 8
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, V - P, (B, L)), jnp.int32)

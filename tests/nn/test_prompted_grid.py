@@ -23,7 +23,7 @@ from txjax.nn import (
 )
 from txjax.parametrization import Scaling
 
-from made import numbers, on_jax, variables
+from helpers.arrays import numbers, on_jax, variables
 
 P, SIDE, D, H, K = 2, 4, 6, 2, 3
 GRID = Grid(SIDE, SIDE)

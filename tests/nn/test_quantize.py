@@ -17,8 +17,8 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
-import tiny_experiments
-from made import numbers, variables
+from helpers import tiny_experiments
+from helpers.arrays import numbers, variables
 
 # qwix 0.1.8 uses a name that flax 0.12.8 deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:'VariableState' was removed:DeprecationWarning")

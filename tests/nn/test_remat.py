@@ -12,7 +12,7 @@ import pytest
 from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
 from txjax.parametrization import Scaling
 
-from made import numbers, variables
+from helpers.arrays import numbers, variables
 
 B = 3
 L = 16

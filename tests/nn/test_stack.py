@@ -35,7 +35,7 @@ from txjax.parametrization import Scaling
 from txjax.plan.figures import component
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 X = jnp.asarray(numbers(2, 3, 4))
 

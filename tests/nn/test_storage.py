@@ -20,7 +20,7 @@ from txjax.nn.storage import FORMATS, stored
 from txjax.sharding import Mesh
 from txjax.types import UserError, flat_paths
 
-from made import shapes, variables
+from helpers.arrays import shapes, variables
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 LARGEST = {"int8": 127.5, "int4": 7.5, "nf4": 1.0}  # the magnitude that the largest of a tile is scaled to

@@ -15,7 +15,7 @@ from txjax.nn.attention import attention_dispatch
 from txjax.nn.attention.attention_dispatch import choose
 from txjax.types import UserError
 
-from made import numbers
+from helpers.arrays import numbers
 
 X = jax.ShapeDtypeStruct((2, 64, 4, 16), jnp.bfloat16)
 

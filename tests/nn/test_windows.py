@@ -21,7 +21,7 @@ from txjax.nn import (
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 
-from made import numbers, shapes, variables
+from helpers.arrays import numbers, shapes, variables
 
 GRID = Grid(4, 6)
 X = jnp.asarray(numbers(2, 24, 3))

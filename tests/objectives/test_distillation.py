@@ -16,7 +16,7 @@ from txjax.objectives import Classification, Distillation, MaskedToken, NextToke
 from txjax.optim import AdamW, default_groups, train_all_but
 from txjax.types import UserError
 
-from made import filled, on_jax
+from helpers.arrays import filled, on_jax
 
 V, B, L = 11, 3, 5
 MASKED = MaskedToken(mask_id=V - 1, vocab=V - 1, rate=0.4)

@@ -10,7 +10,7 @@ import pytest
 from txjax.objectives import Classification, CrossEntropy, MaskedToken, NextToken, Regression, missing_keys
 from txjax.types import UserError
 
-from made import Echo, call, numbers
+from helpers.arrays import Echo, call, numbers
 
 B = 3
 L = 4

@@ -5,7 +5,7 @@ import numpy as np
 
 from txjax.objectives.mask_losses import dice, focal, mask_iou
 
-from made import call, numbers
+from helpers.arrays import call, numbers
 
 
 def test_by_their_formulas():

@@ -15,7 +15,7 @@ from txjax.nn import MASK_SCHEDULES, GroupNorm, Tied
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
 from txjax.types import UserError
 
-from made import filled, numbers, on_jax
+from helpers.arrays import filled, numbers, on_jax
 
 K, C, N, B = 7, 10, 6, 4
 TOKENIZER = VQTokenizer(

@@ -12,7 +12,7 @@ from txjax.models import Bert
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
 
-from made import Echo, call, numbers
+from helpers.arrays import Echo, call, numbers
 
 KEY = jax.random.key(0)
 B = 3

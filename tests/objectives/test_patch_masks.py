@@ -7,7 +7,7 @@ import pytest
 from txjax.objectives import BlockMask, GridMask, MaskedPatch, RandomMask
 from txjax.types import UserError
 
-from made import call
+from helpers.arrays import call
 
 KEY = jax.random.key(3)
 ROWS, COLUMNS = 6, 8

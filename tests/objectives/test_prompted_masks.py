@@ -17,7 +17,7 @@ from txjax.objectives.clicks import central_click, in_resolution, interact, rand
 from txjax.objectives.mask_losses import dice, focal, mask_iou
 from txjax.types import UserError
 
-from made import call, numbers
+from helpers.arrays import call, numbers
 
 KEYS = jax.random.key(3)
 

@@ -14,7 +14,7 @@ from txjax.nn import Classes, ConvEmbedding, MeanTokens, ObjectBoxes, ObjectPred
 from txjax.objectives import SetPrediction
 from txjax.types import UserError
 
-from made import on_jax
+from helpers.arrays import on_jax
 
 LAYERS, B, Q, N, CLASSES = 3, 4, 6, 4, 5
 LABELS = np.array([[2, 0, -1, -1], [-1, -1, -1, -1], [4, 4, 1, 3], [1, -1, -1, -1]], np.int32)

@@ -28,15 +28,15 @@ from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import UserError, flat_paths
 
-import made_sentences
-from made import filled, on_jax
+from helpers import sentence_set
+from helpers.arrays import filled, on_jax
 
 B, TASKS = 8, {"images": Classification(), "texts": Classification()}
 
 
 @pytest.fixture(scope="module")
 def experiment(tmp_path_factory):
-    data_dir = made_sentences.prepare(tmp_path_factory.mktemp("tfds"))
+    data_dir = sentence_set.prepare(tmp_path_factory.mktemp("tfds"))
 
     def images(split):
         return Images(name="txjax_digits", split=split, shape=(8, 8, 1))

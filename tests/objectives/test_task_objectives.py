@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import made_words
 import numpy as np
 import pytest
 
@@ -12,7 +11,8 @@ from txjax.nn import Classes, Heads, LastToken, Tied
 from txjax.objectives import Classification, MultipleChoice, NextToken, WithNextToken
 from txjax.types import UserError
 
-from made import Echo, filled, numbers, shapes
+from helpers import word_set
+from helpers.arrays import Echo, filled, numbers, shapes
 
 KEY = jax.random.key(0, impl="rbg")
 SPECIALS = ("[CLS]", "[SEP]")
@@ -20,7 +20,7 @@ SPECIALS = ("[CLS]", "[SEP]")
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    return made_words.prepare(tmp_path_factory.mktemp("tfds"))
+    return word_set.prepare(tmp_path_factory.mktemp("tfds"))
 
 
 def choices(data_dir, **settings):
@@ -31,7 +31,7 @@ def choices(data_dir, **settings):
 def test_each_choice_is_a_row_with_its_context(data_dir):
     data = choices(data_dir)
     source = data.open()
-    for index, record in enumerate(made_words.records(12)):
+    for index, record in enumerate(word_set.records(12)):
         example = source.example(index, 0, np.random.default_rng(0))
         assert example["label"] == index % 3 and example["weights"] == 1
         context = record["context"].encode()

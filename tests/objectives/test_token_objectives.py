@@ -9,7 +9,7 @@ from txjax.objectives import Spans, TokenClassification
 from txjax.objectives.spans import best_spans
 from txjax.types import UserError
 
-from made import Echo, numbers
+from helpers.arrays import Echo, numbers
 
 B, L = 6, 5
 KEY = jax.random.key(0, impl="rbg")

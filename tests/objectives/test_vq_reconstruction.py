@@ -12,7 +12,7 @@ from txjax.nn import GroupNorm
 from txjax.objectives import VQReconstruction
 from txjax.types import UserError
 
-from made import Echo, numbers, on_jax, variables
+from helpers.arrays import Echo, numbers, on_jax, variables
 
 MODEL = VQTokenizer(
     width=4, depth=1, multipliers=(1, 2), codes=5, code_size=3, channels=1, norm=GroupNorm(groups=2, eps=1e-6)

@@ -7,7 +7,7 @@ from txjax.optim import AdamW, Group, assign, default_groups, train_adapter
 from txjax.overrides import override
 from txjax.types import UserError
 
-import tiny_experiments
+from helpers import tiny_experiments
 
 PATHS = ["embed/embedding", "layers/block/mlp/up/kernel", "layers/block/mlp/up/bias", "norm/scale", "token"]
 

@@ -20,7 +20,7 @@ from txjax.nn import (
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, LayerDecay, Lion, Muon, Optimizer
 from txjax.types import UserError, flat_paths
 
-from made import numbers
+from helpers.arrays import numbers
 
 DEPTH = 3
 SIZES = dict(width=4, depth=DEPTH, heads=2)

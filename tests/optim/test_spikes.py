@@ -14,7 +14,7 @@ from txjax.train.step import make_step
 from txjax.tree import check_fields
 from txjax.types import Mean, ObjectiveOutput, TrainState, UserError, flat_paths
 
-import runs
+from helpers import runs
 
 SCALES = [1, 2, 1.5, 1, 30, 1, math.nan, 2, 25, 40, 1, 1.2, 1e30, 1, math.inf, 3]  # of the gradients, step by step
 

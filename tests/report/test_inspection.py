@@ -17,7 +17,7 @@ from txjax.report.inspection.findings import Findings, findings
 from txjax.report.inspection.inspect_page import pictures_of
 from txjax.report.inspection.token_page import token_page
 
-from made import numbers, on_jax, variables
+from helpers.arrays import numbers, on_jax, variables
 
 BYTES = dict.fromkeys(("tokens", "source_tokens"), Bytes())
 

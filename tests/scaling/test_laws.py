@@ -18,7 +18,7 @@ from txjax.scaling.study import interval, study
 from txjax.scaling.table import Table, read_table
 from txjax.types import UserError
 
-from laws import LAW, grid, loss, noise, profiles, public
+from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public
 
 
 def chinchilla() -> Table:

@@ -19,7 +19,7 @@ from txjax.sweep.local import Local
 from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy
 from txjax.sweep.sweep_folder import Folder, SweepPoint
 
-import runs
+from helpers import runs
 
 # Logs 30 steps with the loss (log10 lr + 2)^2, saves and exits when it is stopped, and resumes.
 STAND_IN = """

@@ -13,7 +13,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy, quiet
 
-import runs
+from helpers import runs
 
 pytest.importorskip("optuna")
 

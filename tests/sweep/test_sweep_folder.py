@@ -18,7 +18,7 @@ from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail
 from txjax.train.workdir import lock_workdir
 from txjax.types import UserError
 
-import runs
+from helpers import runs
 
 
 def points(*names: str) -> list[SweepPoint]:

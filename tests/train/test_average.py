@@ -21,7 +21,7 @@ from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths
 
-import tiny_experiments
+from helpers import tiny_experiments
 
 B, L, STEPS = 8, 16, 5
 

@@ -16,8 +16,8 @@ from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 
-import tiny_experiments
-from made import numbers
+from helpers import tiny_experiments
+from helpers.arrays import numbers
 
 FROZEN = (Group(r"head/.*"), Group(r"(?!head/).*", trainable=False))
 HEAD = 32 * 10 + 10

@@ -18,7 +18,7 @@ from txjax.io import digest
 from txjax.train.population import train_together
 from txjax.types import flat_paths
 
-import runs
+from helpers import runs
 
 SIZES = ("--config.model.width=64", "--config.model.depth=2", "--config.batch_size=4", "--config.num_steps=4")
 SIZES += ("--config.checkpoint.every_steps=2", "--config.evals.valid.every_steps=2")

@@ -9,7 +9,7 @@ from txjax.commands import report
 from txjax.train import goodput
 from txjax.train.goodput import KINDS, Goodput
 
-from runs import rows, start, train_here, wait_for_step
+from helpers.runs import rows, start, train_here, wait_for_step
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from txjax.train.subtrees import merge
 from txjax.transfer import Bicubic, Every, From
 from txjax.types import UserError, flat_paths
 
-from made import fill
+from helpers.arrays import fill
 
 DATA = Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
 SIZES = dict(width=16, depth=2, heads=2)

@@ -16,7 +16,7 @@ from txjax.train.state import build_layout
 from txjax.transfer import From
 from txjax.types import UserError
 
-from made import fill
+from helpers.arrays import fill
 
 NAMES = {"train": ("NOUN", "VERB", "ADJ"), "test": ("VERB", "NOUN", "ADJ"), "again": ("NOUN", "VERB", "ADJ")}
 

@@ -17,7 +17,7 @@ from txjax.train.state import build_layout
 from txjax.transfer import From, Words
 from txjax.types import UserError
 
-from made import fill
+from helpers.arrays import fill
 
 SOURCE, TARGET = Bytes(specials=("[END]",)), Bytes(specials=("[START]", "[END]"))
 OTHER = Bytes(specials=("[END]", "[START]"))

@@ -27,8 +27,8 @@ from txjax.train.step import accumulate, jit_step
 from txjax.train.trainer import train
 from txjax.types import Mean, ObjectiveOutput, UserError, flat_paths
 
-import tiny_experiments
-from made import numbers, variables
+from helpers import tiny_experiments
+from helpers.arrays import numbers, variables
 
 
 def experiment(group: int | None = 4, **fields: Any) -> Experiment:

@@ -15,7 +15,7 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 
-import tiny_experiments
+from helpers import tiny_experiments
 
 pytestmark = pytest.mark.mesh
 

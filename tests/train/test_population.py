@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from evaluated import Pictures
 from orbax.checkpoint import v1 as ocp
 
 from txjax.checkpoint import Checkpoints, Store
@@ -34,8 +33,8 @@ from txjax.train.trainer import Trainer, train
 from txjax.transfer import From
 from txjax.types import UserError, flat_paths
 
-import runs
-import tiny_experiments
+from helpers import runs, tiny_experiments
+from helpers.evaluations import Pictures
 
 ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's rounding goes into the sign of tiny steps
 

@@ -6,7 +6,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.train.profile import Profile
 
-from runs import rows
+from helpers.runs import rows
 
 STEPS = 6
 

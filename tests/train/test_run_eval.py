@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from evaluated import Bigrams
 
 from txjax.__main__ import main
 from txjax.data import NextTokenWindows
@@ -12,6 +11,8 @@ from txjax.experiment import Experiment
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
 from txjax.train.trainer import train
+
+from helpers.evaluations import Bigrams
 
 
 def test_from_the_loop_to_the_report(tmp_path, capsys):

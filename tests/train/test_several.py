@@ -9,7 +9,7 @@ import pytest
 
 from txjax.cli.resume_trial import equal_arrays
 
-from runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
+from helpers.runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
 
 HEARTBEAT = 10  # seconds
 

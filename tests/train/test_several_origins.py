@@ -22,8 +22,8 @@ from txjax.train.state import Layout, build_layout, variables
 from txjax.transfer import Every, From
 from txjax.types import UserError, flat_paths
 
-import tiny_experiments
-from made import fill, numbers
+from helpers import tiny_experiments
+from helpers.arrays import fill, numbers
 
 IMAGE = jnp.asarray(numbers(2, 8, 8, 1))
 FSDP = Mesh(data=1, fsdp=8)

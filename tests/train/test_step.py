@@ -17,7 +17,7 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
-import tiny_experiments
+from helpers import tiny_experiments
 
 STEPS = 8
 

@@ -20,7 +20,7 @@ from txjax.train.state import build_layout
 from txjax.transfer import Every, From
 from txjax.types import UserError
 
-from made import fill
+from helpers.arrays import fill
 
 MASKED = MaskedToken(mask_id=256, vocab=256)
 

@@ -19,7 +19,7 @@ from txjax.train.goodput import Goodput
 from txjax.train.throughput import Throughput, Work
 from txjax.train.trainer import train
 
-import made_sentences
+from helpers import sentence_set
 
 STEPS, ROWS, LENGTH, BUCKETS = 9, 8, 80, (40,)
 
@@ -28,7 +28,7 @@ STEPS, ROWS, LENGTH, BUCKETS = 9, 8, 80, (40,)
 def run(tmp_path_factory):
     """A run with a row a step, and its rows."""
     folder = tmp_path_factory.mktemp("run")
-    data_dir = made_sentences.prepare(folder / "tfds")
+    data_dir = sentence_set.prepare(folder / "tfds")
     features = ("first",)
     cut = {"buckets": BUCKETS, "sort_batches": 4}
     data = LabelledText("made_sentences", "train", data_dir, LENGTH, features=features, classes=3, **cut)

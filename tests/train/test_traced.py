@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import Pictures
 
 import txjax
 from txjax import sharding, tree
@@ -67,6 +66,8 @@ from txjax.train import traced
 from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import spec
+
+from helpers.evaluations import Pictures
 
 SIZES: dict[str, Any] = {"width": 8, "depth": 2, "heads": 2}
 TEXT = NextTokenWindows(name="txjax_python_text", length=8)

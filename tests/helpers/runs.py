@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-PATHS = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]  # of txjax, and of what tests define
+PATHS = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]  # of txjax, and of what tests define
 
 CONFIG = """
 from txjax.checkpoint import Checkpoints
@@ -44,7 +44,7 @@ def get_config():
 
 # The same with a data set that can inject faults.
 FAULTY = CONFIG.replace("data=NextTokenWindows(", "data=Faulty(").replace(
-    "import NextTokenWindows", "import NextTokenWindows\nfrom faulty import Faulty"
+    "import NextTokenWindows", "import NextTokenWindows\nfrom helpers.faulty_data import Faulty"
 )
 
 

@@ -3,9 +3,13 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
+from tensorflow_datasets import features
+
+from helpers.data_sets import write_records
 
 CLASSES = 3
 
@@ -29,9 +33,19 @@ def objects(number: int) -> list[dict]:
 
 def prepare(folder: Path, train: Sequence[bytes], test: Sequence[bytes] = ()) -> str:
     """Writes the set `made_photos` of these files below a folder; returns that as `data_dir`."""
-    from made_photos.made_photos_dataset_builder import Builder
+    located = {"type": features.ClassLabel(num_classes=3), "location": features.Tensor(shape=(3,), dtype=np.float32)}
+    layout = {
+        "image": features.Image(shape=(None, None, 3)),
+        "label": features.ClassLabel(num_classes=CLASSES),
+        "label_angle": features.ClassLabel(num_classes=40),
+        "objects": features.Sequence(located),
+    }
+    return write_records(folder, "made_photos", layout, {"train": records(train), "test": records(test or train)})
 
-    builder = Builder(data_dir=folder)
-    builder.files = {"train": train, "test": test or train}
-    builder.download_and_prepare(file_format="array_record")
-    return str(folder)
+
+def records(files: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Image files with a class, one of 40 angles, and objects."""
+    return [
+        {"image": io.BytesIO(file), "label": i % CLASSES, "label_angle": 5 * i % 40, "objects": objects(i)}
+        for i, file in enumerate(files)
+    ]

@@ -1,6 +1,6 @@
 """The time that tests take, against what is written down here: the table at the end of .ci/run.
 
-    python tests/budgets.py FOLDER [SECONDS]
+    python tests/helpers/budgets.py FOLDER [SECONDS]
 
 FOLDER has TIER.xml (pytest --junitxml) and TIER.time ("real user sys") of each tier; SECONDS: of all of .ci/run.
 

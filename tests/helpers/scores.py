@@ -5,7 +5,7 @@
 
 A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`.
 
-    python tests/scores.py    picks what .ci/run trains: expressions for `pytest -m score -k`
+    python tests/helpers/scores.py    picks what .ci/run trains: expressions for `pytest -m score -k`
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from txjax import config, tree
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
 COMMITS = 20  # a file counts as changed where one of so many last commits changed it
 MINUTES = 3.0  # that the configs which are picked may cost together

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PUBLIC = Path(__file__).parents[2] / "shared" / "scaling"
+PUBLIC = Path(__file__).parents[3] / "shared" / "scaling"
 LAW = {"E": 1.7, "A": 400.0, "B": 1200.0, "alpha": 0.34, "beta": 0.3}
 
 

@@ -36,4 +36,4 @@ def _outer(**options: Any) -> Any:
 def install() -> None:
     """From here on modules of `PACKAGES` are checked when they are imported."""
     jaxtyping.jaxtyped = _outer
-    jaxtyping.install_import_hook(PACKAGES, "typed.check")
+    jaxtyping.install_import_hook(PACKAGES, "helpers.shape_checks.check")

@@ -24,7 +24,7 @@ from txjax.sharding import Mesh
 from txjax.train.run_eval import evaluator
 from txjax.types import spec
 
-from made import numbers
+from helpers.arrays import numbers
 
 N, CLASSES = 53, 3
 LABELS = np.random.default_rng(1).integers(0, CLASSES, N).astype(np.int32)

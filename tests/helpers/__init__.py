@@ -1,0 +1,1 @@
+"""What tests share: runs of commands, small models, data sets and arrays, the cache of programs, budgets, scores."""
