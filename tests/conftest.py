@@ -4,7 +4,8 @@
     python -m pytest -n 2 -m mesh    eight devices: none are kept, since programs that come from the disk deadlock in
                                      the collectives of a CPU that plays several devices (jax 0.10.2)
 
-Tests marked `slow` or `score` run only where `-m` names them, too: `-m slow`, `-m "slow and mesh"`, `-m score`.
+Tests marked `slow` or `score` run only where `-m` names them, too: `-m slow`, `-m "slow and mesh"`, `-m score`. Tests
+that are repeated for every family run for a selection of them, which is printed (selection.py); `--full` runs all.
 """
 
 import gc
@@ -12,11 +13,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 from filelock import FileLock
 
+import selection
 from helpers import program_cache, runs, shape_checks, tiers
 
 # Workers of one test run share the cache: data sets are prepared once.
@@ -28,6 +31,14 @@ gc.set_threshold(50_000, 20, 50)
 
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
+
+
+SELECTION = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="every family and config, not a selection (or TXJAX_FULL=1)")
+    parser.addoption("--part", metavar="I/N", help="the I-th of N parts of the tests (tests/run_full.sh)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,12 +53,27 @@ def pytest_configure(config: pytest.Config) -> None:
             program_cache.prune(program_cache.cache_root())
 
 
+@pytest.hookimpl(trylast=True)  # after what -m and -k leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests of tiers that were not chosen."""
+    """Deselects the tests of tiers that were not chosen, and families that wait for their turn."""
     others = tiers.TIERS - tiers.named(config.option.markexpr)
-    left_out = [item for item in items if any(item.get_closest_marker(tier) for tier in others)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    chosen = [item for item in items if not any(item.get_closest_marker(tier) for tier in others)]
+    named = "TXJAX_COMMIT" not in os.environ and (config.option.keyword or any("::" in word for word in config.args))
+    if not (config.option.full or named or os.environ.get("TXJAX_FULL")):
+        chosen, lines = selection.choose(chosen)
+        getattr(config, "workeroutput", {})["selection"] = lines
+        config.stash[SELECTION] = lines
+    if config.option.part:
+        chosen = selection.part_of(chosen, *map(int, config.option.part.split("/")))
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over from a worker what it selected, which is the same in all."""
+    node.config.stash[SELECTION] = getattr(node, "workeroutput", {}).get("selection", [])
 
 
 def pytest_sessionfinish() -> None:
@@ -59,6 +85,8 @@ def pytest_sessionfinish() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         terminalreporter.write_line(tiers.HINT)
+    for line in terminalreporter.config.stash.get(SELECTION, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ from txjax.train.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import UserError
 
+from selection import describe_config, per_family
+
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
 STUDIES = sorted((ROOT / "experiments").glob("*/config*.py"))
@@ -70,12 +72,14 @@ def experiment(request, monkeypatch):
     return config.load(request.param, [])
 
 
+@per_family("experiment", describe_config, seconds=1.5, budget=15)
 @pytest.mark.parametrize("experiment", FIRST, indirect=True)
 def test_the_whole_step_traces(experiment, monkeypatch):
     trace(experiment, monkeypatch)
 
 
 @pytest.mark.slow
+@per_family("source", describe_config, seconds=3, cover=False)
 @pytest.mark.parametrize("source", [source for source, others in OTHERS.items() if others])
 def test_the_steps_of_other_variants_trace(source, monkeypatch):
     """Of those that differ in numbers alone one is: tests/models/test_counts.py builds every published size."""
@@ -139,6 +143,7 @@ def test_the_docstring_gives_command_cost_and_score(path):
 
 
 @pytest.mark.slow
+@per_family("experiment", describe_config, seconds=0.3, cover=False)
 @pytest.mark.parametrize("experiment", BY_FAMILY, indirect=True)
 def test_every_model_takes_a_parametrization(experiment, monkeypatch):
     """At four times the base's width the layout is built, or an error names the optimizer or the kernels."""

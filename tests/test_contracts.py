@@ -48,6 +48,7 @@ from txjax.nn import (
 from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
 
 from helpers.arrays import filled, on_jax
+from selection import Item, describe_tree, per_family
 
 V = 13
 B = 3
@@ -314,6 +315,11 @@ def test_each_has_partners() -> None:
     assert {kind.__name__ for kind in (*MODELS, *OBJECTIVES)} == set(named), "a new one states its pairs in SUITED"
 
 
+def describe(kind: type) -> Item:
+    """The item of a model, for the selection of a change."""
+    return describe_tree(build(kind))
+
+
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
@@ -326,6 +332,7 @@ def test_objective_states_its_needs(kind: type[Objective]) -> None:
             assert objective.inputs({key: given.get(key, jnp.zeros((1, 8))) for key in keys})
 
 
+@per_family("kind", describe, seconds=5)
 @pytest.mark.parametrize("kind", MODELS)
 def test_model(kind: type) -> None:
     """It has its partners in SUITED. With each of them:

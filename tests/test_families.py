@@ -37,6 +37,8 @@ from txjax.train.trainer import train
 from txjax.tree import walk
 from txjax.types import TrainState
 
+from selection import Item, describe_config, per_family
+
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
 EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases"}
@@ -188,7 +190,13 @@ def data(monkeypatch: pytest.MonkeyPatch, tfds: Path | None) -> None:
 every_family = pytest.mark.parametrize("family", families())
 
 
+def describe(family: str) -> Item:
+    """The item of a family, for the selection of a change."""
+    return describe_config(families()[family])
+
+
 @pytest.mark.slow
+@per_family("family", describe, seconds=20, budget=40)
 @every_family
 def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path, data: None) -> None:
     experiment = tiny(family)
@@ -216,6 +224,7 @@ def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.mesh
+@per_family("family", describe, seconds=15, cover=False, least=4)
 @every_family
 def test_eight_devices_give_the_losses_of_one(family: str, data: None, capfd: pytest.CaptureFixture) -> None:
     experiment = tiny(family)

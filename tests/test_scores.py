@@ -13,10 +13,18 @@ from txjax import config
 from txjax.types import UserError
 
 from helpers import scores
-from helpers.scores import Score, cpu_minutes, known, pick, read
+from helpers.scores import Score, cpu_minutes, known, read
+from selection import Item, describe_tree, per_family, select
+
+
+def describe(score: Score) -> Item:
+    """The item of a score, for the selection of a change."""
+    item = describe_tree(config.load(score.source, []), score.path)
+    return dataclasses.replace(item, name=score.name, parts=frozenset())
 
 
 @pytest.mark.score
+@per_family("score", describe, lambda score: 60 * score.minutes, budget=60 * scores.MINUTES, turns=0, least=0)
 @pytest.mark.parametrize("score", known(), ids=lambda score: score.name)
 def test_a_config_reaches_its_score(score, tfds, tmp_path, monkeypatch):
     if tfds is not None:
@@ -72,15 +80,12 @@ def test_a_loss_may_be_lower_and_an_accuracy_higher():
     assert score.holds(0.99) and score.holds(0.89) and not score.holds(0.8)
 
 
-def test_what_changed_and_one_more_are_picked():
-    found = {score.name: score for score in known()}
-    one_more = pick(found.values(), set(), "a")
-    assert len(one_more) == 1
-    assert len({pick(found.values(), set(), commit)[0].name for commit in "abcdefgh"}) > 2  # each in turn
-    picked = [score.name for score in pick(found.values(), {"configs/text/gpt_tiny.py"}, "a")]
-    assert picked[0] == "gpt_tiny" and len(picked) == 2
-    vision = pick(found.values(), {"txjax/models/vision/vit.py"}, "a", minutes=100)
-    assert {"vit_digits", "vit_fashion"} <= {score.name for score in vision[:-1]}
-    few = pick(found.values(), {"txjax/experiment.py"}, "a")  # of which every config is made
-    assert 1 <= len(few) < len(found) and sum(score.minutes for score in few) <= scores.MINUTES
-    assert scores.expression(few).count("[") == len(few) and cpu_minutes("no cost") is None
+def test_a_change_trains_two_minutes_of_configs_at_most():
+    items = {score.name: describe(score) for score in known()}
+    minutes = {items[score.name]: score.minutes for score in known()}
+    for commit in "12345678":
+        picked = select(items.values(), minutes.__getitem__, set(), commit, scores.MINUTES, turns=0)
+        assert 0 < sum(minutes[item] for item in picked.items) <= scores.MINUTES
+    changed = select(items.values(), minutes.__getitem__, {"txjax/models/vision/swin.py"}, "1", 99, turns=0)
+    assert {item.name for item in changed.changed} == {"swin_digits", "swin_fashion"}
+    assert cpu_minutes("no cost") is None

@@ -1,6 +1,7 @@
 """The list of seeded faults fits the code and CONTRIBUTING.md. `python tests/seeded_faults.py` seeds them."""
 
-from seeded_faults import FAULTS, ROOT, place
+import selection
+from seeded_faults import FAULTS, ROOT, TURNS, place
 
 
 def test_every_fault_has_one_place_and_tests_that_are_there():
@@ -10,4 +11,4 @@ def test_every_fault_has_one_place_and_tests_that_are_there():
         files = [word for word in fault.tests.split() if word.startswith("tests/")]
         assert files and all((ROOT / file).is_file() for file in files), fault
         assert f"| {fault.title} | `{fault.tests}` |" in text, f"CONTRIBUTING.md lacks: {fault.title}"
-    assert len(FAULTS) >= 14
+    assert len(FAULTS) >= 28 and TURNS == selection.TURNS

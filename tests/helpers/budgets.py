@@ -4,7 +4,7 @@
 
 FOLDER has TIER.xml (pytest --junitxml) and TIER.time ("real user sys") of each tier; SECONDS: of all of .ci/run.
 
-A new family may cost 10 s of the fast tests and 40 s of the slow ones (user seconds).
+Nothing fails for its time: machines differ by half.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-# Seconds on two cores. Tiers in one row share theirs.
-BUDGETS = {("fast", "mesh"): 900, ("slow", "slow-mesh"): 2000, ("score",): 240}
-WHOLE = 3480
+# Seconds on two cores with an empty cache. Tiers in one row share theirs.
+BUDGETS = {("fast", "mesh"): 700, ("slow",): 400}
+WHOLE = 1200
 SLOWEST = 10
 
 

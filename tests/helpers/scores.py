@@ -4,24 +4,15 @@
     Score: eval/valid/loss 1.92, nats a byte of held-out files.
 
 A score of one of a config's variants has its name before it: `Score: mrpc: eval/valid/accuracy 0.669`.
-
-    python tests/helpers/scores.py    picks what .ci/run trains: expressions for `pytest -m score -k`
 """
 
 import dataclasses
-import hashlib
-import inspect
 import re
-import subprocess
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-from txjax import config, tree
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
-COMMITS = 20  # a file counts as changed where one of so many last commits changed it
-MINUTES = 3.0  # that the configs which are picked may cost together
+MINUTES = 2.0  # that the configs which a change trains may cost together
 TOLERANCE = 0.03  # of the score, by which another machine or version may miss it
 
 
@@ -85,50 +76,3 @@ def read(path: Path) -> Score | None:
 
 def known() -> list[Score]:
     return [score for path in CONFIGS if (score := read(path)) is not None]
-
-
-def sources(score: Score) -> set[str]:
-    """The files of this repository that a config is made of: its own, its model's, objective's, data's, ..."""
-    nodes = [node for _, node in tree.walk(config.load(score.source, [])) if dataclasses.is_dataclass(node)]
-    files = {score.path, *(Path(inspect.getfile(type(node))) for node in nodes)}
-    return {str(file.relative_to(ROOT)) for file in files if file.is_relative_to(ROOT)}
-
-
-def pick(scores: Iterable[Score], changed: set[str], commit: str, minutes: float = MINUTES) -> list[Score]:
-    """Those that changed and one more, as far as their cost allows, and at least one.
-
-    The order follows from the commit, so that each has its turn.
-
-    Args:
-      changed: names of files.
-      commit: its hash.
-    """
-    turn = sorted(scores, key=lambda score: hashlib.sha256(f"{commit} {score.name}".encode()).digest())
-    turn = [score for score in turn if score.minutes <= minutes]
-    touched = [score for score in turn if sources(score) & changed]
-    picked: list[Score] = []
-    for group, most in ((touched, len(touched)), ([score for score in turn if score not in touched], 1)):
-        for score in group:
-            if most and sum(other.minutes for other in picked) + score.minutes <= minutes:
-                picked.append(score)
-                most -= 1
-    return picked
-
-
-def git(*words: str) -> str:
-    return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout
-
-
-def changed_files(commits: int = COMMITS) -> set[str]:
-    """Files that the last commits changed."""
-    hashes = git("rev-list", f"--max-count={commits + 1}", "HEAD").split()
-    return set(git("diff", "--name-only", hashes[-1], "HEAD").split()) if len(hashes) > 1 else set()
-
-
-def expression(scores: Sequence[Score]) -> str:
-    """For pytest's -k."""
-    return " or ".join(f"[{score.name}]" for score in scores)
-
-
-if __name__ == "__main__":
-    print(expression(pick(known(), changed_files(), git("rev-parse", "HEAD").strip())))

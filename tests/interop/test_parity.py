@@ -10,6 +10,8 @@ import pytest
 from txjax.interop import huggingface
 from txjax.nn import Sinusoidal2D
 
+from selection import describe_architecture, per_family
+
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")
 
@@ -658,6 +660,7 @@ def same(ours: dict[str, Any], theirs: dict[str, np.ndarray], case: Case) -> Non
         np.testing.assert_allclose(got / scale, want / scale, atol=1e-4, rtol=0, err_msg=name)
 
 
+@per_family("case", lambda case: describe_architecture(case.architecture), seconds=1.5, cover=False, budget=12)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_outputs_agree_both_ways(case, tmp_path):
     model = random(case)

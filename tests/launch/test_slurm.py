@@ -15,7 +15,7 @@ from cluster import Cluster
 from helpers import runs
 from helpers.runs import rows, train
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.turn("slurm")]
 
 LAUNCHER = Path(__file__).parents[2] / "launch" / "slurm.py"
 LONG = ["--config.num_steps=800", "--config.checkpoint.every_steps=100", "--config.evals.valid.every_steps=100"]

@@ -15,6 +15,7 @@ from txjax.nn import Sinusoidal
 from txjax.types import UserError
 
 from helpers.arrays import shapes
+from selection import describe_tree, per_family
 
 TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
@@ -149,12 +150,17 @@ NO_CLASS = ("max_vit", "replknet", "vq_tokenizer", "mask_git")  # of the referen
 SECONDS = ("max_vit S", "max_vit B", "max_vit L")  # traces of the other two sizes have the same layers
 
 
+def preset(name: str) -> Any:
+    family, *size = name.split()
+    return getattr(text if hasattr(text, family) else vision, family)(*size)
+
+
+@per_family("name", lambda name: describe_tree(preset(name)), seconds=0.3, cover=False, budget=6)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SECONDS)) for n in PUBLISHED])
 def test_published_counts(name: str) -> None:
-    family, *size = name.split()
-    of_text = hasattr(text, family)
-    model = getattr(text if of_text else vision, family)(*size)
-    reads_tokens = of_text or family == "mask_git"
+    family, *_ = name.split()
+    model = preset(name)
+    reads_tokens = hasattr(text, family) or family == "mask_git"
     given = [TOKENS] * (1 + isinstance(model, EncoderDecoder)) if reads_tokens else [IMAGE]
     named = {"languages": TOKENS} if family == "xlm" else {}
     if family == "sam":

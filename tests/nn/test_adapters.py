@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 from flax.core import meta
-from test_contracts import MODELS, drawn, fitted, pairs
+from test_contracts import MODELS, describe, drawn, fitted, pairs
 
 from txjax import sharding
 from txjax.axes import axes_of
@@ -45,6 +45,7 @@ from txjax.types import UserError, flat_paths
 
 from helpers import tiny_experiments
 from helpers.arrays import dense, filled, shapes, variables
+from selection import per_family
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 EVERY = ".*"
@@ -106,6 +107,7 @@ def continuous(output: Any) -> Any:
     return (output.image, output.features) if isinstance(output, Quantised) else dense(output)
 
 
+@per_family("kind", describe, seconds=5)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
@@ -164,6 +166,7 @@ PROMPTS: dict[str, Adapter] = {
 }
 
 
+@per_family("kind", describe, seconds=5)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 from flax.core import meta
-from test_contracts import MODELS, drawn, fitted, pairs
+from test_contracts import MODELS, describe, drawn, fitted, pairs
 
 from txjax import sharding
 from txjax.axes import Axes
@@ -21,6 +21,7 @@ from txjax.sharding import Mesh
 from txjax.types import UserError, flat_paths
 
 from helpers.arrays import shapes, variables
+from selection import per_family
 
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 LARGEST = {"int8": 127.5, "int4": 7.5, "nf4": 1.0}  # the magnitude that the largest of a tile is scaled to
@@ -128,6 +129,7 @@ def test_layouts_change_nothing(mesh: Mesh) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
 
 
+@per_family("kind", describe, seconds=5)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
