@@ -189,7 +189,8 @@ FAULTS = (
         "a family's kernels are transposed when they are written, not when they are read",
         "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].T.reshape(shape))",
         "_POINTWISE = Form(lambda x: x.T[:, :, None, None], lambda x, shape: x[:, :, 0, 0].reshape(shape))",
-        "tests/interop/test_folder.py -k round_trip",
+        "tests/interop/test_parity.py -m slow",
+        one_family=True,
     ),
     Fault(
         "an example of a family that is not in the cover depends on the others of its batch",
