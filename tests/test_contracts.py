@@ -45,7 +45,7 @@ from txjax.nn import (
     TokenClasses,
     WindowAttention,
 )
-from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
+from txjax.objectives import Classification, MaskedToken, NextToken, Objective, Several, missing_keys
 from txjax.types import UserError
 
 from helpers.arrays import filled, on_jax
@@ -221,6 +221,19 @@ def paired(model: Any, objective: Objective) -> Pair | None:
         assert error.field.split(".")[:2] in (["config", "model"], ["config", "objective"]), error
         return None
     return Pair(model, objective, boxed)
+
+
+class Faulty(Bert, kw_only=True):
+    """A model with a bug."""
+
+    def __call__(self, tokens: jax.Array, segments: Any = None, positions: Any = None, train: bool = False) -> Any:
+        return len(3)  # type: ignore[arg-type]
+
+
+def test_a_bug_is_no_unsuited_pair() -> None:
+    with pytest.raises(TypeError, match="has no len"):
+        paired(build(Faulty), build(NextToken))
+    assert paired(build(Bert), build(NextToken)) is None
 
 
 def pairs(kind: type) -> Iterator[Pair]:
