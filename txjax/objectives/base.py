@@ -44,7 +44,7 @@ class Objective:
         """The model's variables, drawn by one call with `inputs`.
 
         An objective that calls other methods of the model, or several models, overrides it, so that the variables of
-        all of them are drawn.
+        all of them are drawn; and `check_model`.
 
         Raises:
           UserError: the objective does not suit the model, by `check_model` or `check_output`.
