@@ -45,7 +45,8 @@ from txjax.nn import (
     TokenClasses,
     WindowAttention,
 )
-from txjax.objectives import Classification, MaskedToken, Objective, Several, missing_keys
+from txjax.objectives import Classification, MaskedToken, NextToken, Objective, Several, missing_keys
+from txjax.types import UserError
 
 from helpers.arrays import filled, on_jax
 from selection import Item, describe_tree, per_family
@@ -211,17 +212,29 @@ class Pair:
 
 
 def paired(model: Any, objective: Objective) -> Pair | None:
-    """The two, if the objective can call the model and use its output."""
+    """The two, if the objective can call the model and use its output; an error other than UserError is a bug."""
     given = fitted(model, objective, 1, 2, 3)
-    if missing_keys(objective.required_keys, given):
-        return None
     try:
         boxed = drawn(model, objective, given)
         made = meta.unbox(boxed)
         jax.eval_shape(lambda: objective(model, jax.tree.map(jnp.zeros_like, made), given, jax.random.key(0), False))
-    except (TypeError, ValueError, AttributeError):  # a pair that fails by a bug is missing in SUITED
+    except UserError as error:
+        assert error.field.split(".")[:2] in (["config", "model"], ["config", "objective"]), error
         return None
     return Pair(model, objective, boxed)
+
+
+class Faulty(Bert, kw_only=True):
+    """A model with a bug."""
+
+    def __call__(self, tokens: jax.Array, segments: Any = None, positions: Any = None, train: bool = False) -> Any:
+        return len(3)  # type: ignore[arg-type]
+
+
+def test_a_bug_is_no_unsuited_pair() -> None:
+    with pytest.raises(TypeError, match="has no len"):
+        paired(build(Faulty), build(NextToken))
+    assert paired(build(Bert), build(NextToken)) is None
 
 
 def pairs(kind: type) -> Iterator[Pair]:

@@ -35,9 +35,9 @@ BATCH = on_jax(
 KEY = jax.random.key(1)
 
 
-def drawn(goal: MaskedVisualTokens = GOAL) -> Any:
+def drawn(goal: MaskedVisualTokens = GOAL, model: Any = MODEL) -> Any:
     rngs = {"params": jax.random.key(0, impl="rbg")}
-    return filled(meta.unbox(jax.eval_shape(lambda: goal.init(MODEL, rngs, BATCH))))
+    return filled(meta.unbox(jax.eval_shape(lambda: goal.init(model, rngs, BATCH))))
 
 
 def test_the_loss_is_that_of_the_masked_tokens() -> None:
@@ -132,5 +132,5 @@ def test_errors_of_the_tokenizer_and_of_the_head() -> None:
     odd = dataclasses.replace(GOAL, tokenizer=TOKENIZER.clone(channels=3))
     with pytest.raises(UserError, match=r"^config.objective.tokenizer.channels: expected 1, as the images have"):
         drawn(odd)
-    with pytest.raises(UserError, match="config.model: expected a model that predicts masked tokens"):
-        GOAL.of_codes(MODEL.clone(head=Tied()))
+    with pytest.raises(UserError, match="config.model: expected a model that predicts masked tokens.*got 'Bert'"):
+        drawn(GOAL, MODEL.clone(head=Tied()))

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.data import Detections
 from txjax.data.point_labels import IGNORED
 from txjax.models import ViT
 from txjax.nn import Stack
@@ -148,5 +147,5 @@ def test_first_prompts_are_clicks_or_boxes():
 
 
 def test_user_errors():
-    with pytest.raises(UserError, match=r"config.model: expected a model that answers prompts, such as SAM\(\)"):
-        PromptedMasks().check(ViT(patch=2, width=8, depth=1, heads=2), Detections("txjax_canvases"))
+    with pytest.raises(UserError, match=r"config.model: expected a model with embed_image, predict, .*such as SAM"):
+        PromptedMasks().check_model(ViT(patch=2, width=8, depth=1, heads=2), {})

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.data import TextWindows
 from txjax.models import Bert
 from txjax.models.text.electra import Replaced
 from txjax.nn import Logits
@@ -100,9 +99,9 @@ def test_samples_depend_on_the_example_and_the_step() -> None:
 
 def test_one_encoder_is_refused() -> None:
     model = Bert(vocab=257, width=8, depth=1, heads=2)
-    with pytest.raises(UserError, match="config.model: expected Electra, .*got 'Bert'; MaskedToken"):
-        ReplacedToken(mask_id=256, vocab=256).check(model, TextWindows(name="txjax_python_text", length=8))
+    with pytest.raises(UserError, match="config.model: expected a model that takes replace, .*got 'Bert, .*as Electra"):
+        ReplacedToken(mask_id=256, vocab=256).check_model(model, batch(1))
     electra = Stub(np.zeros(V), lambda tokens: tokens)
     electra.apply = lambda *given, **named: Replaced(None, None, None)
-    with pytest.raises(UserError, match=r"predicts masked tokens, got 'Stub'; .* ReplacedToken\(\) trains Electra"):
+    with pytest.raises(UserError, match=r"predicts masked tokens, .*got 'Stub'; .* ReplacedToken\(\) trains Electra"):
         MaskedToken(mask_id=MASK, vocab=V)(electra, {}, batch(1), jax.random.key(0), False)

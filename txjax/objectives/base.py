@@ -1,6 +1,7 @@
 """The base of all objectives, and their shared functions."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -20,9 +21,15 @@ class Objective:
 
     Attributes:
       frozen: prefixes of parameters, of models other than the run's, that come from `init_from` and are not trained.
+      arguments: of the model's call in a loss, besides `inputs` and `train`.
+      members: fields and methods of the model that a loss uses.
+      models: examples of models that it suits, for messages.
     """
 
     frozen: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[tuple[str, ...]] = ()
+    members: ClassVar[tuple[str, ...]] = ()
+    models: ClassVar[str] = ""
 
     @property
     def required_keys(self) -> tuple[str, ...]:
@@ -37,9 +44,31 @@ class Objective:
         """The model's variables, drawn by one call with `inputs`.
 
         An objective that calls other methods of the model, or several models, overrides it, so that the variables of
-        all of them are drawn.
+        all of them are drawn; and `check_model`.
+
+        Raises:
+          UserError: the objective does not suit the model, by `check_model` or `check_output`.
         """
-        return model.init(rngs, **self.inputs(batch))
+        self.check_model(model, batch)
+        output, variables = model.init_with_output(rngs, **self.inputs(batch))
+        self.check_output(model, output, batch)
+        return variables
+
+    def check_model(self, model: Any, batch: Batch) -> None:
+        """Compares what the model's call takes, its fields and its methods with what the objective needs; no tracing.
+
+        Raises:
+          UserError: the two don't suit each other.
+        """
+        check_arguments(model, [*self.inputs(batch), *self.arguments, "train"], self)
+        check_members(model, self)
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        """Compares the model's output for a batch, its type and shape, with what the loss reads.
+
+        Raises:
+          UserError: the two don't suit each other.
+        """
 
     def check(self, model: Any, data: Dataset) -> None:
         """Checks the objective against the model and the training data, without tracing.
@@ -65,6 +94,49 @@ def missing_keys(needs: Iterable[str], keys: Iterable[str]) -> list[str]:
     """The required keys (`a`, or `a | b` for either) that are not among `keys`."""
     given = set(keys)
     return [need for need in needs if not given & set(need.split(" | "))]
+
+
+def check_arguments(model: Any, names: Iterable[str], objective: Objective | None = None, method: str = "") -> None:
+    """Raises UserError unless a call of the model takes these arguments and needs no others.
+
+    What stands for a model, with `apply` alone, takes all.
+
+    Args:
+      objective: that calls the model, for the message.
+      method: that is called. If empty, `__call__`.
+    """
+    call = getattr(model, method or "__call__", None)
+    if call is None and not method:
+        return
+    purpose = f", for {type(objective).__name__}" if objective else ""
+    if call is None:
+        raise UserError("config.model", f"a model with the method {method}{purpose}", type(model).__name__)
+    parameters = inspect.signature(call).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    names = list(names)
+    if unknown := [name for name in names if name not in known]:
+        got = f"{type(model).__name__}, which takes {', '.join(name for name in known if name != 'train')}"
+        raise UserError("config.model", f"a model that takes {', '.join(unknown)}{purpose}", got, hint=_hint(objective))
+    if missing := [name for name in needed if name in known and name not in names]:
+        expected = f"an objective that gives {type(model).__name__} {', '.join(missing)}"
+        got = f"{type(objective).__name__ if objective else 'one'}, which gives {', '.join(names)}"
+        raise UserError("config.objective", expected, got, hint=_hint(objective))
+
+
+def check_members(model: Any, objective: Objective) -> None:
+    """Raises UserError unless the model has the fields and methods that the objective uses."""
+    if missing := [name for name in objective.members if not hasattr(model, name)]:
+        expected = f"a model with {', '.join(missing)}, for {type(objective).__name__}"
+        raise UserError("config.model", expected, type(model).__name__, hint=_hint(objective))
+
+
+def _hint(objective: Objective | None) -> str:
+    if objective is None or not objective.models:
+        return ""
+    return f"{type(objective).__name__} suits models such as {objective.models}"
 
 
 def check_vocab(model: Any, data: Dataset, field: str = "config.data") -> None:
@@ -171,7 +243,12 @@ def apply_model(
     Args:
       method: the method to call, or a function of the bound model and the inputs that calls several. If None,
         `__call__`.
+
+    Raises:
+      UserError: the model's call doesn't take the inputs.
     """
+    if not callable(method):
+        check_arguments(model, [*inputs, "train"], method=method or "")
     state = {name: value for name, value in variables.items() if name != "params"}
     inputs = inputs if method is None else inputs | {"method": method}
     if not train:

@@ -22,6 +22,7 @@ class SingleOutput(Objective):
 
     output: ClassVar[tuple[str, ...]] = ("B", "classes")
     heads: ClassVar[str] = "Classes(...)"
+    models: ClassVar[str] = "ViT for images, Bert for texts"
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image", "tokens", "segments", "positions", "types", "languages")
@@ -31,10 +32,13 @@ class SingleOutput(Objective):
     ) -> tuple[jax.Array, AuxOutputs]:
         """The model's output, and its auxiliary outputs."""
         output, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        self.check_output(model, output, batch)
+        return output, aux
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
         if getattr(output, "ndim", None) != len(self.output):
             expected = f"a model that returns an array [{' '.join(self.output)}], for {type(self).__name__}"
             raise UserError("config.model", expected, type(model).__name__, hint=f"its head must be {self.heads}")
-        return output, aux
 
 
 @dataclasses.dataclass
@@ -68,10 +72,13 @@ class Regression(SingleOutput):
 
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image | tokens", "value", "weights")
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        super().check_output(model, output, batch)
+        if output.shape[1] != 1:
+            raise UserError("config.model.head.classes", "1, for Regression", output.shape[1])
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         numbers, aux = self.call(model, variables, batch, key, train)
-        if numbers.shape[1] != 1:
-            raise UserError("config.model.head.classes", "1, for Regression", numbers.shape[1])
         error, weights = numbers[:, 0].astype(jnp.float32) - batch["value"], batch["weights"]
         losses = {"regression": Mean.of(jnp.square(error), weights)}
         return aux.outcome(losses, {"absolute_error": Mean.of(jnp.abs(error), weights)})

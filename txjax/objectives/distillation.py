@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from txjax.data import Dataset
 from txjax.data.limits import size_of
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
-from txjax.objectives.base import Objective
+from txjax.objectives.base import Objective, check_arguments
 from txjax.objectives.frozen_variables import join, split, with_state
 from txjax.objectives.several import Several
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field, is_on
@@ -91,11 +91,22 @@ class Distillation(Objective):
           UserError: the teacher can't read the inputs; its fields are named by their place in the objective.
         """
         student = self.objective.init(model, rngs, batch)
+        self._check_teacher(batch)
         try:
             teacher = Teacher(teacher=self.teacher).init(rngs, **self.objective.inputs(batch))
         except UserError as error:
             raise error.inside("config.objective.teacher", "config.model") from None
         return join(student, teacher)
+
+    def check_model(self, model: Any, batch: Batch) -> None:
+        self.objective.check_model(model, batch)
+        self._check_teacher(batch)
+
+    def _check_teacher(self, batch: Batch) -> None:
+        try:
+            check_arguments(self.teacher, [*self.objective.inputs(batch), *self.objective.arguments, "train"], self)
+        except UserError as error:
+            raise error.inside("config.objective.teacher", "config.model") from None
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         own, others = split(variables, PREFIX)

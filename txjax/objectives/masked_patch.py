@@ -41,10 +41,19 @@ class MaskedPatch(Objective):
     target: str = config_field("normalised", choices=tuple(TARGETS))
     scored: str = config_field("masked", choices=("masked", "all"))
 
+    arguments: ClassVar[tuple[str, ...]] = ("keep",)
+    members: ClassVar[tuple[str, ...]] = ("patch",)
+    models: ClassVar[str] = "MAE"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image")
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        patches = jax.eval_shape(lambda image: patchify(image, model.patch), batch["image"])
+        if getattr(output, "shape", None) != patches.shape:
+            expected = f"a model that returns the pixels of all patches, {list(patches.shape[1:])}, for MaskedPatch"
+            raise UserError("config.model", expected, type(model).__name__, hint="MAE decodes those of a ViT")
 
     def keep(self, key: jax.Array, batch: Batch, rows: int, columns: int) -> Int[Array, "B M"]:
         """The indices of each example's visible patches of rows x columns, in increasing order."""
@@ -59,6 +68,7 @@ class MaskedPatch(Objective):
         target = TARGETS[self.target](patchify(batch["image"].astype(jnp.float32), model.patch))
         keep = self.keep(key, batch, *(side // model.patch for side in batch["image"].shape[1:3]))
         painted, aux = apply_model(model, variables, self.inputs(batch) | {"keep": keep}, batch, key, train)
+        self.check_output(model, painted, batch)
         hidden = jnp.ones(target.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(0.0)
         error = jnp.square(painted.astype(jnp.float32) - target).mean(-1)
         if self.scored == "all":

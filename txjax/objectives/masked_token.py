@@ -39,6 +39,7 @@ class MaskedToken(Objective):
     random: float = config_field(0.1, at_least=0, at_most=1, traced=True)
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
+    models: ClassVar[str] = "Bert"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
 
     def check(self, model: Any, data: Dataset) -> None:
@@ -52,6 +53,12 @@ class MaskedToken(Objective):
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "tokens", "segments", "positions", "types", "languages")
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        check_masked(model, output, self, "its head must be MaskedTokens(); ReplacedToken() trains Electra")
+        if "next_sentence" in batch and output[1] is None:
+            hint = "the data has pairs of sentences"
+            raise UserError("config.model.head.next_sentence", "NextSentence()", None, hint=hint)
 
     def corrupt(
         self, key: jax.Array, tokens: Int[Array, "L"], weights: Float[Array, "L"]
@@ -78,22 +85,23 @@ class MaskedToken(Objective):
         corrupted, positions, chosen = jax.vmap(self.corrupt)(example_keys(key, batch), tokens, weights)
         inputs = self.inputs(batch) | {"tokens": corrupted}
         output, aux = apply_model(model, variables, inputs, batch, key, train)
-        if not isinstance(output, tuple) or len(output) != 2:
-            hint = "its head must be MaskedTokens(); ReplacedToken() trains Electra"
-            raise UserError("config.model", "a model that predicts masked tokens", type(model).__name__, hint=hint)
+        self.check_output(model, output, batch)
         logits, pair_logits = output
         # Logits of the chosen positions only: one in seven at BERT's rate.
         targets, weights = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
         logits = Logits.of(logits).take(positions)
         losses, metrics = self.loss("masked_token", logits, targets, weights * chosen, train)
         if "next_sentence" in batch:
-            if pair_logits is None:
-                raise UserError(
-                    "config.model.head.next_sentence", "NextSentence()", None, hint="the data has pairs of sentences"
-                )
             follows, known = batch["next_sentence"], batch["next_sentence"] >= 0
             real = known & (batch["weights"].max(-1) > 0)
             follows = follows * known
             losses["next_sentence"] = Mean.of(cross_entropy(pair_logits, follows), real)
             metrics["next_sentence_accuracy"] = Mean.of(correct(pair_logits, follows), real)
         return aux.outcome(losses, metrics)
+
+
+def check_masked(model: Any, output: Any, objective: Objective, hint: str) -> None:
+    """Raises UserError unless a model's output is that of a head of masked tokens: their logits, and those of pairs."""
+    if not isinstance(output, tuple) or len(output) != 2:
+        expected = f"a model that predicts masked tokens, for {type(objective).__name__}"
+        raise UserError("config.model", expected, type(model).__name__, hint=hint)

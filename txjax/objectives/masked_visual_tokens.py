@@ -14,6 +14,7 @@ from txjax.nn import MASK_SCHEDULES, Logits
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.frozen_variables import join, split, with_state
 from txjax.objectives.losses import CrossEntropy
+from txjax.objectives.masked_token import check_masked
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
 
 PREFIX = "tokenizer"
@@ -44,6 +45,7 @@ class MaskedVisualTokens(Objective):
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
     frozen: ClassVar[tuple[str, ...]] = (PREFIX,)
+    models: ClassVar[str] = "mask_git()"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "label", "weights")
 
     @property
@@ -73,11 +75,11 @@ class MaskedVisualTokens(Objective):
         first = self.tokenizer.codes + jnp.clip(label, 0, self.classes - 1)
         return {"tokens": jnp.concatenate([first[:, None].astype(jnp.int32), tokens], 1)}
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        check_masked(model, output, self, "mask_git() makes such a Bert: its head is MaskedTokens()")
+
     def of_codes(self, output: Any) -> Logits:
         """The logits [B N K] of each token to be each code, from the model's output."""
-        if not isinstance(output, tuple) or len(output) != 2:
-            hint = "mask_git() makes such a Bert: its head is MaskedTokens()"
-            raise UserError("config.model", "a model that predicts masked tokens", type(output).__name__, hint=hint)
         return Logits.of(output[0])[:, 1:].first(self.tokenizer.codes)
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
@@ -117,6 +119,7 @@ class MaskedVisualTokens(Objective):
         hidden = jax.vmap(lambda key: self.hide(key, tokens.shape[1]))(example_keys(key, batch))
         inputs = self.sequence(jnp.where(hidden, self.mask_id, tokens), batch["label"])
         output, aux = apply_model(model, own, inputs, batch, key, train)
+        self.check_output(model, output, batch)
         weights = hidden * batch["weights"][:, None]
         losses, metrics = self.loss("masked_visual_token", self.of_codes(output), tokens, weights, train)
         return with_state(aux.outcome(losses, metrics), others)

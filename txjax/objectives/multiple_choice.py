@@ -26,6 +26,7 @@ class MultipleChoice(Objective):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
+    models: ClassVar[str] = "Bert"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "choice_tokens", "label", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
@@ -33,13 +34,16 @@ class MultipleChoice(Objective):
         given = {key: batch[f"choice_{key}"] for key in _ROWS if f"choice_{key}" in batch}
         return {key: x.reshape(-1, x.shape[-1]) for key, x in given.items()}
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        if getattr(output, "shape", ())[1:] != (1,):
+            expected = "a model that returns an array [B 1], for MultipleChoice"
+            raise UserError("config.model", expected, type(model).__name__, hint="its head must be Classes(1, ...)")
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         choices = batch["choice_tokens"].shape[1]
         rows = {name: jnp.repeat(batch[name], choices) for name in ("id", "weights")}
         scores, aux = apply_model(model, variables, self.inputs(batch), rows, key, train)
-        if getattr(scores, "shape", ())[1:] != (1,):
-            expected = "a model that returns an array [B 1], for MultipleChoice"
-            raise UserError("config.model", expected, type(model).__name__, hint="its head must be Classes(1, ...)")
+        self.check_output(model, scores, batch)
         scores = scores.astype(jnp.float32).reshape(-1, choices)
         losses, metrics = self.loss("multiple_choice", scores, batch["label"], batch["weights"], train)
         return aux.outcome(losses, metrics)

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 import jax
 
+from txjax.nn import Logits
 from txjax.objectives.base import Objective, apply_model, select_keys
 from txjax.objectives.losses import CrossEntropy
-from txjax.types import Batch, ObjectiveOutput, PyTree
+from txjax.types import Batch, ObjectiveOutput, PyTree, UserError
 
 
 @dataclasses.dataclass
@@ -22,12 +23,25 @@ class NextToken(Objective):
 
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
+    models: ClassVar[str] = "Decoder"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "source_tokens", "source_segments", "tokens", "segments", "positions")
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        check_logits(model, output, self)
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        self.check_output(model, logits, batch)
         losses, metrics = self.loss("next_token", logits, batch["targets"], batch["weights"], train)
         return aux.outcome(losses, metrics)
+
+
+def check_logits(model: Any, output: Any, objective: Objective) -> None:
+    """Raises UserError unless a model's output is the logits of every token."""
+    array = output.features if isinstance(output, Logits) else output
+    if getattr(array, "ndim", None) != 3:
+        expected = f"a model that returns logits [B L V], for {type(objective).__name__}"
+        raise UserError("config.model", expected, type(model).__name__, hint="its head must be Tied() or Untied()")

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from txjax.data import Dataset
 from txjax.data.point_labels import CORNERS, NO_POINT
-from txjax.objectives.base import Objective, apply_model, example_keys, select_keys
+from txjax.objectives.base import Objective, apply_model, check_members, example_keys, select_keys
 from txjax.objectives.clicks import Answers, Points, interact, random_click
 from txjax.objectives.mask_losses import dice, focal, mask_iou
-from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, config_field
+from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, config_field
 
 LOSSES = "focal", "dice", "predicted_iou"
 MOST = 20 / 1024  # of the image's side, that a corner of a box is away from the true one (Kirillov et al. 2023, A)
@@ -44,12 +43,16 @@ class PromptedMasks(Objective):
     dice: float = config_field(1.0, at_least=0)
     iou: float = config_field(1.0, at_least=0)
 
+    members: ClassVar[tuple[str, ...]] = ("embed_image", "predict", "finer")
+    models: ClassVar[str] = "SAM"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "masks", "boxes", "box_labels", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image")
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
+        self.check_model(model, batch)
+
         def every_prompt(model: Any, image: jax.Array) -> Any:
             embedded = model.embed_image(image)
             one = len(image), 1
@@ -59,10 +62,8 @@ class PromptedMasks(Objective):
 
         return model.init(rngs, **self.inputs(batch), method=every_prompt)
 
-    def check(self, model: Any, data: Dataset) -> None:
-        super().check(model, data)
-        if not hasattr(model, "embed_image") or not hasattr(model, "predict"):
-            raise UserError("config.model", "a model that answers prompts, such as SAM()", type(model).__name__)
+    def check_model(self, model: Any, batch: Batch) -> None:
+        check_members(model, self)  # the model itself is not called
 
     def first(self, keys: jax.Array, target: jax.Array, boxes: jax.Array) -> Points:
         """Two points for each object: a random place and none, or the corners of its box."""

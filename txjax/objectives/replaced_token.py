@@ -1,13 +1,12 @@
 """Replaced-token detection: find the tokens that a generator put in place of masked ones."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.data import Dataset
 from txjax.nn import Logits
 from txjax.objectives.base import apply_model, example_keys
 from txjax.objectives.masked_token import MaskedToken
@@ -37,13 +36,13 @@ class ReplacedToken(MaskedToken):
     random: float = config_field(0.0, at_least=0, at_most=1, traced=True)
     weight: float = config_field(50.0, above=0, traced=True)
 
-    def check(self, model: Any, data: Dataset) -> None:
-        super().check(model, data)
-        if not hasattr(model, "discriminator"):
-            hint = "MaskedToken() trains one encoder"
-            raise UserError(
-                "config.model", "Electra, of a generator and a discriminator", type(model).__name__, hint=hint
-            )
+    arguments: ClassVar[tuple[str, ...]] = ("replace",)
+    models: ClassVar[str] = "Electra; MaskedToken() trains one encoder"
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        if not isinstance(output, tuple) or len(output) != 3:
+            expected = "a model that returns (predicted, seen, scores), for ReplacedToken"
+            raise UserError("config.model", expected, type(model).__name__, hint="Electra does")
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         tokens, weights = batch["tokens"], batch["weights"]
@@ -55,7 +54,9 @@ class ReplacedToken(MaskedToken):
             return jax.vmap(fill)(keys, tokens, positions, chosen, scores)
 
         inputs = self.inputs(batch) | {"tokens": masked, "replace": replace}
-        (predicted, seen, scores), aux = apply_model(model, variables, inputs, batch, key, train)
+        output, aux = apply_model(model, variables, inputs, batch, key, train)
+        self.check_output(model, output, batch)
+        predicted, seen, scores = output
         targets, own = (jnp.take_along_axis(x, positions, axis=1) for x in (tokens, weights))
         losses, metrics = self.loss("masked_token", predicted.take(positions), targets, own * chosen, train)
         replaced, found = seen != tokens, scores > 0

@@ -69,6 +69,7 @@ class SetPrediction(Objective):
     no_object: float = config_field(0.1, at_least=0, traced=True)
     auxiliary: float = config_field(1.0, at_least=0, traced=True, off=0)
 
+    models: ClassVar[str] = "DETR"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "boxes", "box_labels", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
@@ -81,11 +82,14 @@ class SetPrediction(Objective):
         if queries is not None and queries < objects:
             raise UserError("config.model.queries", f"at least {objects}, the objects of config.data", queries)
 
-    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        if not isinstance(found, ObjectPredictions):
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        if not isinstance(output, ObjectPredictions):
             hint = "its head must be ObjectBoxes(...)"
             raise UserError("config.model", "a model of boxes, for SetPrediction", type(model).__name__, hint=hint)
+
+    def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
+        found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
+        self.check_output(model, found, batch)
         objects, weights = Objects.of(batch), batch["weights"]
         last = jax.tree.map(lambda x: x[-1:], found)
         losses, metrics = self.compare(last, objects, weights)

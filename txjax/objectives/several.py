@@ -1,7 +1,9 @@
 """Several objectives at once, each on its own part of a batch."""
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -53,11 +55,13 @@ class Several(Objective):
             expected = f"a task for each of config.data.parts: {', '.join(data.parts)}"
             raise UserError("objective.tasks", expected, ", ".join(self.tasks))
         for name, part in self.tasks.items():
-            try:
+            with _inside(name):
                 part.check(for_task(model, name), data.parts[name])
-            except UserError as error:
-                own = UserError(error.field, f"{error.expected} (task {name})", error.got, error.near, error.hint)
-                raise own.inside(f"objective.tasks.{name}", "objective") from None
+
+    def check_model(self, model: Any, batch: Batch) -> None:
+        for name, part in self.tasks.items():
+            with _inside(name):
+                part.check_model(for_task(model, name), part_of_batch(batch, name))
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""
@@ -65,7 +69,8 @@ class Several(Objective):
         with checked_together():
             for number, (name, part) in enumerate(self.tasks.items()):
                 own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
-                made = part.init(for_task(model, name), own, part_of_batch(batch, name))
+                with _inside(name):
+                    made = part.init(for_task(model, name), own, part_of_batch(batch, name))
                 drawn = traverse_util.flatten_dict(made) | drawn
         return traverse_util.unflatten_dict(drawn)
 
@@ -86,6 +91,16 @@ def part_of_batch(batch: Batch, task: str) -> Batch:
     """The rows of a task in a batch, [B R ...] -> [B*R ...], by their keys without its name."""
     own = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
     return {key: x.reshape(-1, *x.shape[2:]) for key, x in own.items()}
+
+
+@contextlib.contextmanager
+def _inside(task: str) -> Iterator[None]:
+    """Errors inside name the task."""
+    try:
+        yield
+    except UserError as error:
+        of_task = UserError(error.field, f"{error.expected} (task {task})", error.got, error.near, error.hint)
+        raise of_task.inside(f"objective.tasks.{task}", "objective") from None
 
 
 def _key(key: jax.Array, task: str) -> jax.Array:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from txjax.data import Dataset
 from txjax.objectives.base import Objective, apply_model, check_special_tokens, example_keys
 from txjax.objectives.losses import CrossEntropy
+from txjax.objectives.next_token import check_logits
 from txjax.types import Batch, ObjectiveOutput, PyTree, UserError, config_field
 
 
@@ -43,7 +44,11 @@ class SpanCorruption(Objective):
     mean_span: float = config_field(3.0, at_least=1)
     loss: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
 
+    models: ClassVar[str] = "EncoderDecoder"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "weights")
+
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        check_logits(model, output, self)
 
     def counts(self, length: int) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "N"]]:
         """How many tokens are cut out of n = 0, 1, ... `length` tokens, and in how many spans.
@@ -138,6 +143,7 @@ class SpanCorruption(Objective):
         inputs = {"source_tokens": source, "source_segments": given.astype(jnp.int32)}
         inputs |= {"tokens": shifted, "segments": real.astype(jnp.int32)}
         logits, aux = apply_model(model, variables, inputs, batch, key, train)
+        self.check_output(model, logits, batch)
         losses, metrics = self.loss("span_corruption", logits, target, real.astype(jnp.float32), train)
         return aux.outcome(losses, metrics)
 

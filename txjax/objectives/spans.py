@@ -33,6 +33,7 @@ class Spans(SingleOutput):
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "start", "end", "weights")
     output: ClassVar[tuple[str, ...]] = ("B", "ends", "L")
     heads: ClassVar[str] = "StartEnd()"
+    models: ClassVar[str] = "Bert"
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         logits, aux = self.call(model, variables, batch, key, train)

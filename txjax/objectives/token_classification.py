@@ -25,6 +25,7 @@ class TokenClassification(SingleOutput):
     required_keys: ClassVar[tuple[str, ...]] = ("id", "tokens", "targets", "weights")
     output: ClassVar[tuple[str, ...]] = ("B", "L", "classes")
     heads: ClassVar[str] = "TokenClasses(...)"
+    models: ClassVar[str] = "Bert"
 
     def check(self, model: Any, data: Dataset) -> None:
         super().check(model, data)

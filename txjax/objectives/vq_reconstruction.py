@@ -38,15 +38,20 @@ class VQReconstruction(Objective):
     codebook: float = config_field(1.0, at_least=0, traced=True)
     commitment: float = config_field(0.25, at_least=0, traced=True)
 
+    models: ClassVar[str] = "VQTokenizer"
     required_keys: ClassVar[tuple[str, ...]] = ("id", "image", "weights")
 
     def inputs(self, batch: Batch) -> dict[str, Any]:
         return select_keys(batch, "image")
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        if not isinstance(output, Quantised):
+            expected = "a model with a codebook, such as VQTokenizer, for VQReconstruction"
+            raise UserError("config.model", expected, type(model).__name__)
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         found, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        if not isinstance(found, Quantised):
-            raise UserError("config.model", "a model with a codebook, such as VQTokenizer", type(model).__name__)
+        self.check_output(model, found, batch)
         still = jax.lax.stop_gradient
         terms = {
             "reconstruction": ERRORS[self.error](found.image - batch["image"].astype(jnp.float32)),

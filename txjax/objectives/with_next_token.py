@@ -34,6 +34,7 @@ class WithNextToken(Objective):
     weight: float = config_field(0.5, above=0, traced=True)
 
     heads: ClassVar[str] = 'Heads({"task": ..., "text": ...})'
+    models: ClassVar[str] = "Decoder"
 
     @property
     def required_keys(self) -> tuple[str, ...]:
@@ -52,11 +53,16 @@ class WithNextToken(Objective):
         for name, part in self.tasks.items():
             part.check(for_task(model, name), data)
 
+    def check_output(self, model: Any, output: Any, batch: Batch) -> None:
+        if not isinstance(output, dict) or set(output) != set(self.tasks):
+            expected = "a model with heads for task and text, for WithNextToken"
+            raise UserError("config.model", expected, type(model).__name__, hint=f"its head must be {self.heads}")
+        for name, part in self.tasks.items():
+            part.check_output(model, output[name], batch)
+
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         outputs, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
-        if not isinstance(outputs, dict) or set(outputs) != set(self.tasks):
-            hint = f"its head must be {self.heads}"
-            raise UserError("config.model", "a model with heads for task and text", type(model).__name__, hint=hint)
+        self.check_output(model, outputs, batch)
         batches = {TASK: batch, TEXT: batch | _shifted(batch)}
         seen = {
             name: part(_Called(outputs[name]), variables, batches[name], key, train)

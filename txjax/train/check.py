@@ -14,6 +14,7 @@ from txjax.experiment import Experiment, resolved
 from txjax.objectives import check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
+from txjax.train.state import batch_spec
 from txjax.tree import check_fields
 from txjax.types import UserError, near_misses
 
@@ -30,6 +31,7 @@ def check(experiment: Experiment) -> None:
     with _inside("config.objective", "objective"):
         _check_data("config.data", train, objective, objective.required_keys)
         objective.check(model, train)
+    jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(train, 1))
     for name, evaluator in experiment.evals.items():
         with _inside(f"config.evals.{name}", "eval"):
             of_model, goal, of_train = evaluator.part(model, objective, train)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.three_layers import ThreeLayers
-from txjax.types import config_field
+from txjax.types import UserError, config_field
 
 
 class ObjectPredictions(NamedTuple):
@@ -38,7 +38,16 @@ class ObjectBoxes(Head):
     classes: int = config_field(at_least=1)
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> ObjectPredictions:
-        """The predictions of all layers with one set of parameters."""
+        """The predictions of all layers with one set of parameters.
+
+        Raises:
+          UserError: the layers have other numbers of tokens, or widths.
+        """
+        sizes = [stage.features.shape[1:] for stage in (*encoded.stages, encoded)]
+        if len(set(sizes)) > 1:
+            expected = f"features of one size at all stages, for ObjectBoxes, of {type(context.module).__name__}"
+            got = ", ".join("x".join(map(str, size)) for size in sizes)
+            raise UserError("config.model", expected, got, hint="DETR(backbone=...) predicts boxes from such a model")
         # [B layers Q D]: rows of a product are sharded where the batch is the first of their axes.
         x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features], axis=1)
         logits = context.linear("head", self.classes + 1, "classes")(x, jnp.float32)
