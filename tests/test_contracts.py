@@ -49,6 +49,12 @@ from txjax.objectives import Classification, MaskedToken, Objective, Several, mi
 
 from helpers.arrays import filled, on_jax
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "float32 parameters with named axes, sums independent of order, padding and microbatches, for every pair of model "
+    "and objective; finite gradients for each in one pair",
+)
+
 V = 13
 B = 3
 L = 5

@@ -37,6 +37,12 @@ from txjax.train.trainer import train
 from txjax.tree import walk
 from txjax.types import TrainState
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "resume, microbatches, populations, meshes and transfer, for configs that have every model, objective, adapter "
+    "and kind of stack",
+)
+
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
 EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases"}
