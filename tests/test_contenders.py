@@ -5,6 +5,11 @@ import pytest
 
 from helpers.arrays import shapes
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "models in PyTorch that the benchmarks time have as many parameters ([performance.md](performance.md))",
+)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "electra", "deberta"])

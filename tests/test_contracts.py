@@ -51,6 +51,12 @@ from txjax.types import UserError
 from helpers.arrays import filled, on_jax
 from selection import Item, describe_tree, per_family
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "float32 parameters with named axes, sums independent of order, padding and microbatches, for every pair of model "
+    "and objective; finite gradients for each in one pair",
+)
+
 V = 13
 B = 3
 L = 5

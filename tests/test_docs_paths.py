@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import claims
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 # A path may be given from the root, from the package, or from a page's own folder (links).
@@ -69,3 +71,32 @@ def test_what_a_page_names_exists(page: Path) -> None:
 def test_the_index_lists_every_page() -> None:
     index = set(LINK.findall((ROOT / "docs" / "README.md").read_text()))
     assert {path.name for path in PAGES[2:]} - {"README.md"} <= index
+
+
+def test_the_table_of_claims_is_fresh() -> None:
+    stated = claims.all_claims()
+    assert claims.problems(stated) == []
+    page = claims.PAGE.read_text()
+    assert claims.updated(page, stated) == page, "docs/tests.md is out of date: python tests/claims.py"
+
+
+def test_mistakes_in_claims() -> None:
+    source = """
+pytestmark = [pytest.mark.mesh, pytest.mark.claim("Data", "a " "claim"), pytest.mark.claim("Dota", "another")]
+
+@pytest.mark.claim("Evaluation", "a claim")
+def test_one(): ...
+"""
+    stated = list(claims.claims_of(source, "tests/test_x.py"))
+    assert stated == [
+        ("Data", "a claim", "tests/test_x.py"),
+        ("Dota", "another", "tests/test_x.py"),
+        ("Evaluation", "a claim", "tests/test_x.py::test_one"),
+    ]
+    assert claims.problems(stated) == [
+        "tests/test_x.py: no section 'Dota' in tests/claims.py",
+        "tests/test_x.py::test_one: in 'Evaluation', elsewhere in 'Data': a claim",
+    ]
+    for arguments in ('"Data"', '"Data", TEXT', '"Data", text="a claim"', '"Data", "a claim", "more"'):
+        with pytest.raises(ValueError, match=r"tests/test_x.py:1: expected claim\(section, text\)"):
+            list(claims.claims_of(f"pytestmark = pytest.mark.claim({arguments})", "tests/test_x.py"))

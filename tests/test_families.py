@@ -39,6 +39,12 @@ from txjax.types import TrainState
 
 from selection import Item, describe_config, per_family
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "resume, microbatches, populations, meshes and transfer, for configs that have every model, objective, adapter "
+    "and kind of stack",
+)
+
 ROOT = Path(__file__).parents[1]
 TFDS = ROOT.parent / "shared" / "tfds"
 EMBEDDED = {"txjax_python_text", "txjax_digits", "txjax_canvases"}

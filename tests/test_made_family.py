@@ -36,6 +36,12 @@ from txjax.types import Batch, UserError, flat_paths
 from helpers import runs
 from helpers.arrays import fill, filled, on_jax
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "a family outside the package: trained, resumed, sharded, planned, counted, adapted, inspected; the page about "
+    "families",
+)
+
 FILE = Path(__file__).parent / "made_family" / "matcher_digits.py"
 MATCHER = FILE.with_name("matcher.py")
 SHORT = ("--config.num_steps=4", "--config.checkpoint.every_steps=4", "--config.evals={}")

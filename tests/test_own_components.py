@@ -12,6 +12,8 @@ from txjax import modules
 from txjax.__main__ import main
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Models and objectives", "components outside the package, and the page about them")
+
 PAGE = Path(__file__).parents[1] / "docs" / "own_components.md"
 
 

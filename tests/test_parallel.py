@@ -41,7 +41,10 @@ from txjax.train.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 
-pytestmark = pytest.mark.mesh
+pytestmark = [
+    pytest.mark.mesh,
+    pytest.mark.claim("Parallelism", "losses, gradient norms and parameters on every mesh"),
+]
 
 STEPS = 20
 B = 32

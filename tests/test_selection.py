@@ -10,6 +10,10 @@ from test_families import families
 
 from selection import TURNS, Item, describe_architecture, describe_config, greedy_cover, select, turn_of_commit
 
+pytestmark = pytest.mark.claim(
+    "Tests", "what is repeated for every family runs for a cover, for changed families and in turns; all within eight"
+)
+
 HASHES = [f"{number:040x}" for number in range(0xABC0, 0xABC0 + TURNS)]  # one of each turn
 ITEMS = [
     Item("a", "a", frozenset({"a.py", "base.py"}), frozenset({"Conv", "Norm", "Alone"})),

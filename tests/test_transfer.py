@@ -11,6 +11,8 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers
 
+pytestmark = pytest.mark.claim("Transfer", "resampled positions equal PyTorch's (needs torch)")
+
 
 def arrays(**shapes: tuple[int, ...]) -> dict:
     """Arrays by path, with `_` for `/`."""

@@ -17,6 +17,11 @@ from txjax.types import UserError, flat_paths
 from helpers import runs
 from helpers.arrays import numbers
 
+pytestmark = pytest.mark.claim(
+    "Transfer",
+    "the mean of checkpoints is numpy's, and is evaluated, continued and not resumed",
+)
+
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:
     code = main(list(map(str, words)))

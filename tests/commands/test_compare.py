@@ -16,6 +16,11 @@ from txjax.eval.results import packed, unpacked
 
 from helpers import runs, tiny_experiments
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "runs that differ, that don't, that can't be compared; missing, old and damaged results are computed again",
+)
+
 N = 60
 RNG = np.random.default_rng(0)
 LABELS = RNG.integers(0, 10, N)

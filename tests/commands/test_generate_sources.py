@@ -24,6 +24,8 @@ from helpers import sentence_set
 from helpers.arrays import forward, variables
 from helpers.evaluations import measure
 
+pytestmark = pytest.mark.claim("Generation", "`txjax generate` of an encoder-decoder from its workdir")
+
 TOKENIZER = Characters("abcdefghijklmnopqrstuvwxyzü :", specials=("[START]", "[END]"))
 LENGTH = 8
 MODEL = EncoderDecoder(vocab=31, width=8, depth=1, heads=2, head=Untied())

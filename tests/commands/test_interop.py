@@ -23,6 +23,11 @@ from txjax.types import UserError, flat_paths
 from helpers import runs
 from helpers.arrays import variables
 
+pytestmark = pytest.mark.claim(
+    "Transfer",
+    "adapters: the model at first, every layout, merged kernels equal to 1e-6, exported",
+)
+
 TOKENS = np.zeros((1, 4), np.int32)
 
 

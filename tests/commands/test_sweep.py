@@ -15,6 +15,8 @@ from txjax.__main__ import main
 
 from helpers import runs
 
+pytestmark = pytest.mark.claim("Sweeps, populations, laws", "sweeps, with real processes and real kills")
+
 SHORT = runs.CONFIG.replace("num_steps=40", "num_steps=6").replace("every_steps=10", "every_steps=2")
 SWEEP = """
 from txjax.nn import Alibi, Rotary

@@ -12,6 +12,11 @@ from txjax.types import UserError
 from helpers import scene_set
 from helpers.photo_set import file
 
+pytestmark = pytest.mark.claim(
+    "Boxes and masks",
+    "padding, records that cannot be used, canvases whose boxes are the tightest",
+)
+
 INSIDE = (0.25, 0.125, 0.75, 0.5)
 
 

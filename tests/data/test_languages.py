@@ -26,6 +26,12 @@ from txjax.types import UserError
 from helpers import word_set
 from helpers.arrays import shapes
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "languages of tokens, translations in one row with positions that begin again, shares by temperature; languages "
+    "without an id",
+)
+
 SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
 CLS, SEP, MASK = 256, 257, 258
 BOTH = ("en", "de")

@@ -10,6 +10,8 @@ from txjax.types import UserError
 
 from helpers import sentence_set
 
+pytestmark = pytest.mark.claim("Data", "pairs of a range of lengths")
+
 
 def test_ranges_of_lengths_share_no_pair_and_lack_none(tmp_path):
     data_dir = sentence_set.prepare(tmp_path)

@@ -7,6 +7,8 @@ from txjax.data import Bytes, NextTokenPacked, PackedText, disk_cache, train_bat
 from txjax.data.packed import PackedSource, cut
 from txjax.data.tokens import Tokens
 
+pytestmark = pytest.mark.claim("Data", "packed windows equal Grain's")
+
 LENGTHS = (3, 0, 12, 1, 7, 7, 2, 30, 0, 5, 16, 8, 9, 1, 1, 4)
 
 

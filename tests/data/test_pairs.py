@@ -21,6 +21,14 @@ from txjax.types import UserError
 
 from helpers import sentence_set
 
+pytestmark = [
+    pytest.mark.claim(
+        "Data",
+        "rows of several tasks, pairs cut along each axis: the same batches from any step and on any number of hosts",
+    ),
+    pytest.mark.claim("Data", "texts by format strings over features, and bad ones; long and empty pairs are counted"),
+]
+
 START, END = 256, 257
 KEPT = [record for record in sentence_set.records(60) if record["first"] and record["second"]]
 BUCKETS = ((60, 60), (60, 130))

@@ -11,6 +11,12 @@ from txjax.types import UserError
 
 from helpers import sentence_set
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "prompts: their texts, tokens of the answers, draws, what doesn't fit; likelihoods row by row, rules by their "
+    "formulas",
+)
+
 RECORDS = {"train": sentence_set.records(60), "test": sentence_set.records(10)}
 TEMPLATE = "Say {first} ({score:.2f}).\nKind: {label}!"
 NAMES = ("bad", "good", "fine")

@@ -9,6 +9,11 @@ from txjax.data.packed import cut
 from txjax.data.sliding_windows import SlidingSource
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "long documents in overlapping windows equal tokens predicted one by one, each in its context",
+)
+
 
 def windows(length, stride):
     source = SlidingSource(SlidingWindows(length=length, stride=stride), tokens_of(*LENGTHS))

@@ -14,6 +14,11 @@ from txjax.types import UserError
 
 from helpers import sentence_set
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "rows of several tasks, pairs cut along each axis: the same batches from any step and on any number of hosts",
+)
+
 ROWS = {"texts": 3}
 
 

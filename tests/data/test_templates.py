@@ -9,6 +9,11 @@ from txjax.data.records import Records
 from txjax.data.templates import Template
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "texts by format strings over features, and bad ones; long and empty pairs are counted",
+)
+
 TYPES = tfds.features
 FEATURES = TYPES.FeaturesDict(
     {

@@ -8,6 +8,11 @@ from txjax.types import UserError
 
 from helpers import word_set
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "targets of tokens: classes of words, ends of answers; encoders as parts of other models, whose features count",
+)
+
 SPECIALS = ("[CLS]", "[SEP]")
 
 

@@ -13,6 +13,8 @@ from txjax.data import BPE, Trained, Unigram, WordPiece, disk_cache, trained
 from txjax.data.records import Records
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Data", "trained tokenizers are the same bytes in two processes")
+
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SPLIT = "validation[:40%]"
 KINDS = {"bpe": BPE(), "wordpiece": WordPiece(), "unigram": Unigram()}

@@ -8,6 +8,8 @@ from txjax.data.detections import Scene
 from txjax.data.views import View
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Boxes and masks", "boxes and masks are where the pixels are, after every transform")
+
 TRANSFORMS = [
     PadCrop(9),
     Flip(),

@@ -11,6 +11,12 @@ from txjax.models import Decoder
 
 from helpers.arrays import forward, variables
 
+pytestmark = pytest.mark.claim(
+    "Generation",
+    "a beam that holds all texts finds the best of them, with and without a cache; a beam of 1 is greedy; rows are "
+    "independent; the loop stops",
+)
+
 V, LENGTH, END = 7, 4, 3
 MODEL = Decoder(vocab=V, width=16, depth=1, heads=2)
 PROMPT = np.array([[1, 2, 3], [4, 5, 6]], np.int32)

@@ -16,6 +16,12 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Generation",
+    "inputs of the first call only; the FLOPs of a decoded token; eight devices give the tokens of one, and none has "
+    "the whole cache",
+)
+
 KEY = jax.random.key(0)
 
 

@@ -12,6 +12,11 @@ from txjax.decoding.parallel_decoding import noise
 
 from helpers.arrays import call, numbers
 
+pytestmark = pytest.mark.claim(
+    "Generation",
+    "parallel decoding equals a transcript of its formulas, token for token; an image is decoded as alone",
+)
+
 B, N, K, MASK = 3, 13, 7, 11
 TABLE, PLACES = numbers(MASK + 1, K), numbers(N, K, seed=1)
 SHARES = {"cosine": lambda t: np.cos(np.pi / 2 * t), "linear": lambda t: 1 - t}

@@ -9,6 +9,8 @@ from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, P
 from txjax.decoding import Beginnings, Sources, prompts_for
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Generation", "prompts by a run's data: beginnings and sources, formats, long ones")
+
 START, END = 256, 257
 PAIRS = Pairs(name="made", source="say: {first}", target="{second}", source_length=12, length=8)
 

@@ -21,6 +21,10 @@ transformers = pytest.importorskip("transformers", reason="pip install '.[parity
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+    pytest.mark.claim(
+        "Generation",
+        "filters of sampling and beams equal the reference's (needs torch and transformers)",
+    ),
 ]
 
 V, LENGTH = 37, 12

@@ -16,6 +16,8 @@ from txjax.types import UserError
 
 from helpers.arrays import call, forward, variables
 
+pytestmark = pytest.mark.claim("Generation", "drawn tokens, prompts of different lengths, ends, streams")
+
 KEY = jax.random.key(1)
 PROMPT = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
 # The first tokens of both rows by `Sampling(temperature=0.7, top_k=9)`: with a cache, and from the last six.

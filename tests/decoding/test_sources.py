@@ -10,6 +10,11 @@ from txjax.nn import T5Relative
 
 from helpers.arrays import forward, variables
 
+pytestmark = pytest.mark.claim(
+    "Generation",
+    "sources of different lengths give the texts of each alone, in a stream, with a penalty, in beams",
+)
+
 V, LENGTH, START, END = 13, 40, 11, 12
 MODEL = EncoderDecoder(vocab=V, width=16, depth=1, heads=2, positions=T5Relative())
 ALONE = [np.array([[1, 2, 3, 4, 5, 6, END]]), np.array([[7, 8, END]])]

@@ -3,7 +3,14 @@
 import json
 import time
 
+import pytest
+
 from helpers.runs import ended, start_programs
+
+pytestmark = pytest.mark.claim(
+    "Parallelism",
+    "several processes: batches, numbers, resume, failures (`pytest -m slow -s -k dead_or_frozen` prints the times)",
+)
 
 TALK = """
 import json, sys, time

@@ -9,6 +9,11 @@ import pytest
 from txjax import distributed
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Parallelism",
+    "several processes: batches, numbers, resume, failures (`pytest -m slow -s -k dead_or_frozen` prints the times)",
+)
+
 STEP = {
     "SLURM_JOB_ID": "7",
     "SLURM_STEP_NODELIST": "n[1-2]",

@@ -4,6 +4,11 @@ import pytest
 
 from helpers.runs import ended, start_programs
 
+pytestmark = pytest.mark.claim(
+    "Parallelism",
+    "several processes: batches, numbers, resume, failures (`pytest -m slow -s -k dead_or_frozen` prints the times)",
+)
+
 SAVES = """
 import errno, sys, time
 from pathlib import Path

@@ -16,6 +16,11 @@ from txjax.types import UserError, spec
 from helpers import tiny_experiments
 from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, Tagged, Tagger, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "calibration by its formulas; the table of classes is scikit-learn's, mistakes are in order",
+)
+
 REAL = LABELS >= 0
 LOGITS = IMAGES.reshape(len(IMAGES), -1)[REAL, :CLASSES].astype(np.float64)
 GIVEN = LABELS[REAL]

@@ -20,6 +20,11 @@ from txjax.types import spec
 
 from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "calibration by its formulas; the table of classes is scikit-learn's, mistakes are in order",
+)
+
 REAL = np.flatnonzero(LABELS >= 0)
 LOGITS = IMAGES.reshape(len(IMAGES), -1)[REAL, :CLASSES].astype(np.float64)
 NAMES = ("cat", "dog", "$bird")

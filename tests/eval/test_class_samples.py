@@ -22,6 +22,12 @@ from txjax.types import UserError
 from helpers.arrays import filled
 from helpers.evaluations import CLASSES, IMAGES, LABELS, Net, Pictures, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "images of classes are what decoding gives, in the picture and to the classifier; a codebook that has collapsed "
+    "is a warning",
+)
+
 K, N = 5, 4
 TOKENIZER = VQTokenizer(
     width=4, depth=1, multipliers=(1, 2), codes=K, code_size=3, channels=1, norm=GroupNorm(groups=2, eps=1e-6)

@@ -18,6 +18,11 @@ from txjax.types import UserError
 
 from helpers.evaluations import Net, Pictures, Scenes, measure
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "focal and dice loss, clicks, rounds of prompts by their formulas; IoU after each click",
+)
+
 
 class Improving(nn.Module):
     """After one click a mask is all of the image, after two it is what the clicks off the object leave of it."""

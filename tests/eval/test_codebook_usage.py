@@ -17,6 +17,12 @@ from txjax.types import UserError
 
 from helpers.evaluations import IMAGES, LABELS, Net, Pictures, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "images of classes are what decoding gives, in the picture and to the classifier; a codebook that has collapsed "
+    "is a warning",
+)
+
 
 class Rounded:
     """A tokenizer whose tokens are the first pixels of each row, rounded, times `scale`."""

@@ -12,6 +12,11 @@ from txjax.types import UserError
 
 from helpers.evaluations import TAGGED, TAGS, WEIGHED, Net, Pictures, Tagged, TaggedSource, Tagger, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "entities by seqeval equal a count of whole ones (needs seqeval); translations found equal a loop over all pairs",
+)
+
 
 def entities(names):
     """(kind, start, end) of the chunks of a list of tags, by CoNLL's rules, where I- may begin one."""

@@ -47,7 +47,10 @@ from txjax.types import UserError
 from helpers.arrays import variables
 from helpers.evaluations import HELD, Net, Pictures, Scenes, Tagged, Tagger, measure
 
-pytestmark = pytest.mark.mesh
+pytestmark = [
+    pytest.mark.mesh,
+    pytest.mark.claim("Evaluation", "every evaluator, and new ones; the results of the examples give its scores again"),
+]
 
 TEXT = NextTokenWindows(name="txjax_python_text", split="validation", length=16)
 WRITER = Decoder(vocab=256, width=8, depth=1, heads=1)

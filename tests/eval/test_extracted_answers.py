@@ -16,6 +16,12 @@ from helpers import word_set
 from helpers.arrays import numbers
 from helpers.evaluations import HELD, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "windows of long contexts, the best span of all of them, the rules of SQuAD's script; answers outside their "
+    "context",
+)
+
 SPECIALS = ("[CLS]", "[SEP]")
 
 

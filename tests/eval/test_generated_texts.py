@@ -33,6 +33,11 @@ from txjax.types import UserError
 from helpers import sentence_set
 from helpers.evaluations import HELD, Bigrams, Copier, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "metrics of generated texts are sacrebleu's for the raw texts; one program for each length of sources; errors",
+)
+
 TEXTS = [record["first"] for record in sentence_set.records(60) if record["first"]]
 READ = 24  # bytes of the source that are read, with the end token
 COPIES = [text.encode()[: READ - 1].decode(errors="replace") for text in TEXTS]

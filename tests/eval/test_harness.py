@@ -29,6 +29,12 @@ from helpers import runs
 from helpers.arrays import forward, variables
 from helpers.evaluations import Bigrams, answering, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "answers to lm-evaluation-harness: likelihoods by the whole forward pass for any batch size, greedy texts up to a "
+    "stop, five tasks by the command, after a kill, errors",
+)
+
 pytest.importorskip("lm_eval", reason="pip install '.[harness]'")
 
 WINDOW = 24

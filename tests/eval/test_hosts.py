@@ -19,6 +19,8 @@ from helpers import runs
 from helpers.arrays import numbers
 from helpers.evaluations import Bigrams, Copier, Net, Painter, Pictures, measure
 
+pytestmark = pytest.mark.claim("Evaluation", "two hosts give the scores of one")
+
 HOST = """
 import json, sys
 import jax

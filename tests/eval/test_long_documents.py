@@ -18,6 +18,11 @@ from helpers import sentence_set
 from helpers.arrays import forward, variables
 from helpers.evaluations import measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "long documents in overlapping windows equal tokens predicted one by one, each in its context",
+)
+
 LENGTH = 6
 MODEL = Decoder(vocab=256, width=8, depth=1, heads=2)
 

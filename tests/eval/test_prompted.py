@@ -25,6 +25,12 @@ from helpers import sentence_set
 from helpers.arrays import forward, variables
 from helpers.evaluations import Bigrams, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "prompts: their texts, tokens of the answers, draws, what doesn't fit; likelihoods row by row, rules by their "
+    "formulas",
+)
+
 NAMES = ("no", "yes, sir", "maybe")
 SIZES = np.array([[len(name) for name in NAMES]])
 FIRST = [record["first"] for record in sentence_set.records(10)]

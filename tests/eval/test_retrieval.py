@@ -13,6 +13,11 @@ from txjax.types import UserError
 
 from helpers.evaluations import IMAGES, LABELS, Net, Pictures, PictureSource, measure
 
+pytestmark = pytest.mark.claim(
+    "Evaluation",
+    "entities by seqeval equal a count of whole ones (needs seqeval); translations found equal a loop over all pairs",
+)
+
 
 @dataclasses.dataclass
 class Translated(Pictures):

@@ -86,6 +86,8 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, variables
 
+pytestmark = pytest.mark.claim("Transfer", "exact round trips of Hugging Face folders")
+
 TOKENS = jnp.asarray([[1, 2, 3, 4, 5], [7, 0, 3, 3, 1]], jnp.int32)
 IMAGE, SQUARE = jnp.asarray(numbers(2, 4, 6, 1)), jnp.asarray(numbers(2, 4, 4, 3))
 SINES = Sinusoidal2D()

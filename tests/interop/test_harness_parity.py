@@ -26,6 +26,11 @@ pytest.importorskip("lm_eval", reason="pip install '.[harness]'")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+    pytest.mark.claim(
+        "Evaluation",
+        "the same as the harness's own `hf` backend on what is exported, to 1e-4: GPT-2, Llama, T5 (needs torch, "
+        "transformers, accelerate)",
+    ),
 ]
 
 WINDOW = 24

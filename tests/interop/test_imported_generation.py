@@ -18,6 +18,11 @@ transformers = pytest.importorskip("transformers", reason="pip install '.[parity
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+    pytest.mark.claim(
+        "Transfer",
+        "imported encoder-decoders write the reference's texts, greedy and by beams, with its scores (needs torch and "
+        "transformers)",
+    ),
 ]
 
 V, S, NEW = 23, 11, 13

@@ -18,6 +18,16 @@ transformers = pytest.importorskip("transformers", reason="pip install '.[parity
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),  # the reference has warnings of its own
+    pytest.mark.claim(
+        "Models and objectives",
+        "Swin equals the reference's, with padded grids too (needs torch and transformers)",
+    ),
+    pytest.mark.claim(
+        "Models and objectives",
+        "SAM: one embedding for many prompts, objects that do not see each other; it equals the reference's, both "
+        "ways (needs torch and transformers)",
+    ),
+    pytest.mark.claim("Transfer", "outputs of imported and exported models (needs torch and transformers)"),
 ]
 
 V = 37  # odd, as most sizes here

@@ -15,6 +15,11 @@ from txjax.types import UserError, flat_paths
 
 from helpers.arrays import dense, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "targets of tokens: classes of words, ends of answers; encoders as parts of other models, whose features count",
+)
+
 V, D = 11, 8
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
 SEGMENTS = np.asarray([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)

@@ -13,6 +13,11 @@ from txjax.types import flat_paths
 
 from helpers.arrays import numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "a convolutional network equals PyTorch's modules: outputs, gradients, running statistics (needs torch)",
+)
+
 X = numbers(6, 8, 8, 3)
 LABELS = np.arange(6) % 4
 

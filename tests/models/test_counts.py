@@ -17,6 +17,8 @@ from txjax.types import UserError
 from helpers.arrays import shapes
 from selection import describe_tree, per_family
 
+pytestmark = pytest.mark.claim("Models and objectives", "parameter counts of the published sizes")
+
 TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
 

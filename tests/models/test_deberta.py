@@ -25,6 +25,12 @@ from txjax.types import UserError
 
 from helpers.arrays import call, forward, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "DeBERTa: scores against their equation, buckets, order; its mask decoder equals the reference's layer (needs "
+    "torch and transformers)",
+)
+
 V = 11
 L = 5
 H = 2

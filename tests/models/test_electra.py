@@ -12,6 +12,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, forward, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "ELECTRA: which tables exist once, who trains them; an encoder alone computes the same",
+)
+
 V = 11
 TOKENS = np.random.default_rng(0).integers(0, V, (2, 5)).astype(np.int32)
 TABLES = {"embed", "embed_types", "positions"}

@@ -15,6 +15,12 @@ from txjax.types import UserError
 
 from helpers.arrays import forward, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "the encoder-decoder equals PyTorch's, decodes step by step, reads its source once; FLOPs of a token; its program "
+    "is as long at any depth",
+)
+
 V = 11
 L = 5
 S = 7

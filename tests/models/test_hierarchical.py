@@ -14,6 +14,11 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "stages: all are returned, stochastic depth and muP go through all",
+)
+
 IMAGE = jnp.asarray(numbers(2, 12, 10, 1))
 
 

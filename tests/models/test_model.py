@@ -23,6 +23,11 @@ from txjax.types import UserError, flat_paths
 from helpers import tiny_experiments
 from helpers.arrays import shapes
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "parts of a model have their own scalings; an object at two places is an error",
+)
+
 HALF = MuP(base_width=8, base_head_size=8)
 QUARTER = MuP(base_width=4, base_head_size=8)
 

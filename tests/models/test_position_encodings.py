@@ -14,6 +14,12 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "every position encoding in an encoder, a decoder and an encoder-decoder: what it sees of the order, directions "
+    "of T5's buckets, decoding with a cache",
+)
+
 L, S, SHIFT, PADDING = 5, 7, 3, 2
 SIZES: dict[str, Any] = {"vocab": 11, "width": 8, "depth": 1, "heads": 2, "head": None}
 ENCODINGS: dict[str, Positions] = {

@@ -19,6 +19,12 @@ from txjax.types import UserError
 
 from helpers.arrays import forward, on_jax, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "the recurrent encoder-decoder equals appendix A of its paper; padding is exact; it decodes step by step, beams "
+    "too; its published size",
+)
+
 V, L, S = 11, 5, 7
 SOURCE_V = 13
 

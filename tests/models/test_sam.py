@@ -12,6 +12,12 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "SAM: one embedding for many prompts, objects that do not see each other; it equals the reference's, both ways "
+    "(needs torch and transformers)",
+)
+
 ENCODER = ViT(patch=2, width=12, depth=1, heads=3)
 MODEL = SAM(encoder=ENCODER, width=16, depth=1, heads=2, mlp=MLP(hidden=8, activation="relu"))
 IMAGE, MASK = numbers(2, 4, 6, 1), numbers(2, 3, 8, 12, seed=1)

@@ -14,6 +14,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "MaskGIT's tokenizer equals its formulas in numpy; gradients pass straight through the codes",
+)
+
 IMAGE = numbers(2, 6, 10, 1)
 
 

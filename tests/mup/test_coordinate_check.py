@@ -24,6 +24,8 @@ from txjax.train.state import build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim("Models and objectives", "kernels with a fixed first input are flat under muP")
+
 MUP = MuP(base_width=32, base_head_size=8)
 SPECIALS = tuple(f"[{i}]" for i in range(22))
 

@@ -47,6 +47,11 @@ from helpers import tiny_experiments
 from helpers.arrays import dense, filled, shapes, variables
 from selection import per_family
 
+pytestmark = pytest.mark.claim(
+    "Transfer",
+    "adapters: the model at first, every layout, merged kernels equal to 1e-6, exported",
+)
+
 TOKENS = jnp.asarray(np.random.default_rng(0).integers(0, 7, (4, 6)), jnp.int32)
 EVERY = ".*"
 KINDS: dict[str, Adapter] = {

@@ -22,6 +22,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "norms of queries and keys, bounded logits and scaled rotary frequencies equal their formulas",
+)
+
 B = 2
 L = 4
 S = 5

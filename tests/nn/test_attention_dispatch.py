@@ -64,6 +64,7 @@ def close(a: Any, b: Any) -> None:
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-5), a, b)
 
 
+@pytest.mark.claim("Attention kernels", "splash equals the reference, gradients too, in JAX's interpreter")
 @pytest.mark.parametrize(
     ("length", "size", "mask"),
     [
@@ -79,6 +80,7 @@ def test_splash_equals_the_reference(length: int, size: int, mask: Mask) -> None
     close(graded(interpreted, mask, *given), graded(reference_attention, mask, *given))
 
 
+@pytest.mark.claim("Attention kernels", "splash equals the reference on a mesh of 2 x 2 x 2, gradients too")
 @pytest.mark.mesh
 @pytest.mark.parametrize("rules", [{}, {"kv_heads": ()}])
 def test_splash_on_a_mesh_equals_the_reference(rules: dict) -> None:
@@ -92,6 +94,7 @@ def struct(length: int = 256, dtype: Any = jnp.bfloat16) -> Any:
     return jax.ShapeDtypeStruct((B, length, H, 64), dtype)
 
 
+@pytest.mark.claim("Attention kernels", "the kernel of each call and its reason")
 @pytest.mark.parametrize(
     ("platform", "length", "dtype", "mask", "bias", "dropout", "kernel", "why"),
     [
@@ -124,6 +127,7 @@ def test_a_causal_mask_needs_as_many_queries_as_keys() -> None:
         assert choose(struct(128), struct(256), Mask()).kernel == "splash"
 
 
+@pytest.mark.claim("Attention kernels", "the kernel of each call and its reason")
 def test_choices_are_recorded_while_tracing() -> None:
     with attention_dispatch.choices() as seen:
         for platform in ("cpu", "tpu"):
@@ -183,6 +187,7 @@ with backend.target_platform("gpu"):
 """
 
 
+@pytest.mark.claim("Attention kernels", "cuDNN is called, forward and backward, by programs lowered for a GPU")
 def test_cudnn_is_called_forward_and_backward(tmp_path: Path) -> None:
     """Lowered for a GPU by a process with a stub of cuDNN: JAX only reads its version."""
     plugin = tmp_path / "jax_cuda13_plugin"
@@ -204,6 +209,11 @@ MESHES = {
 }
 
 
+@pytest.mark.claim(
+    "Attention kernels",
+    "splash compiles for a TPU slice of eight: the program has its three kernels and gathers three arrays "
+    "(needs `libtpu`)",
+)
 @pytest.mark.parametrize("name", MESHES)
 def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
     mesh, length, size = MESHES[name]

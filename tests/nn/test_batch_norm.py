@@ -13,6 +13,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "convolutions equal their definition; batch normalization by hand",
+)
+
 X = numbers(8, 3, 2, 5, seed=1) * 2 + 1
 
 

@@ -13,6 +13,11 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "recurrent cells equal PyTorch's in both directions, alignments their formulas (cells need torch)",
+)
+
 D = 6  # states
 C = 5  # inputs
 S = 7

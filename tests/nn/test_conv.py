@@ -18,6 +18,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "convolutions equal their definition; batch normalization by hand",
+)
+
 
 def looped(x: np.ndarray, kernel: np.ndarray, zeros: list[tuple[int, int]], stride: int, dilation: int) -> np.ndarray:
     """The definition for one example: an output is a sum over the kernel's positions and its group's channels."""

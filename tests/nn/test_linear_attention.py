@@ -27,6 +27,12 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "linear attention equals its quadratic form, in chunks, in steps and in a decoder; FAVOR+'s error against the "
+    "softmax falls with its features",
+)
+
 B, L, H, G, K, M = 3, 8, 4, 2, 3, 5
 EPS = 1e-6
 # Padding on both sides; two documents, of which one ends inside a chunk; padding between them.

@@ -13,6 +13,14 @@ from txjax.nn import Encoded, Logits, Softcap, Tied
 
 from helpers.arrays import Headed, numbers, on_jax
 
+pytestmark = [
+    pytest.mark.claim(
+        "Models and objectives",
+        "norms of queries and keys, bounded logits and scaled rotary frequencies equal their formulas",
+    ),
+    pytest.mark.claim("Attention kernels", "chunks change neither losses nor gradients"),
+]
+
 B = 8
 L = 11
 D = 4

@@ -15,6 +15,11 @@ from txjax.types import UserError, flat_paths
 
 from helpers.arrays import call, numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "layers of a period equal stacks of single ones, their depths and decays; decomposed positions by their equation",
+)
+
 GRID = Grid(3, 5)
 
 

@@ -27,6 +27,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "norms of queries and keys, bounded logits and scaled rotary frequencies equal their formulas",
+)
+
 POSITIONS = np.asarray([[0, 1, 2, 3, 4], [0, 1, 0, 1, 70]], np.int32)
 X = numbers(2, 5, 8)
 

@@ -37,6 +37,11 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "kinds of layers, shared layers, trees of streams equal loops over the blocks",
+)
+
 X = jnp.asarray(numbers(2, 3, 4))
 
 

@@ -23,6 +23,12 @@ from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "windows, their masks and merged patches equal loops over the grid; a window's attention equals that of its "
+    "tokens alone",
+)
+
 GRID = Grid(4, 6)
 X = jnp.asarray(numbers(2, 24, 3))
 

@@ -18,6 +18,11 @@ from txjax.types import UserError
 
 from helpers.arrays import filled, on_jax
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "distillation: its terms by their formulas, no gradient of the teacher; models that do not suit",
+)
+
 V, B, L = 11, 3, 5
 MASKED = MaskedToken(mask_id=V - 1, vocab=V - 1, rate=0.4)
 KEY = jax.random.key(3)

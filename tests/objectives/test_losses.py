@@ -12,6 +12,8 @@ from txjax.types import UserError
 
 from helpers.arrays import Echo, call, numbers
 
+pytestmark = pytest.mark.claim("Attention kernels", "chunks change neither losses nor gradients")
+
 B = 3
 L = 4
 V = 5

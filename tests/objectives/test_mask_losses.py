@@ -2,10 +2,16 @@
 
 import jax
 import numpy as np
+import pytest
 
 from txjax.objectives.mask_losses import dice, focal, mask_iou
 
 from helpers.arrays import call, numbers
+
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "focal and dice loss, clicks, rounds of prompts by their formulas; IoU after each click",
+)
 
 
 def test_by_their_formulas():

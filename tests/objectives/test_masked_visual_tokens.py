@@ -17,6 +17,11 @@ from txjax.types import UserError
 
 from helpers.arrays import filled, numbers, on_jax
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "masked visual tokens: the loss by its formula, no gradient of the tokenizer; models that do not suit",
+)
+
 K, C, N, B = 7, 10, 6, 4
 TOKENIZER = VQTokenizer(
     width=4, depth=1, multipliers=(1, 2), codes=K, code_size=3, channels=1, norm=GroupNorm(groups=2, eps=1e-6)

@@ -18,6 +18,11 @@ from txjax.types import UserError
 
 from helpers.arrays import call, numbers
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "focal and dice loss, clicks, rounds of prompts by their formulas; IoU after each click",
+)
+
 KEYS = jax.random.key(3)
 
 

@@ -14,6 +14,11 @@ from txjax.objectives import MaskedToken, ReplacedToken
 from txjax.objectives.replaced_token import ranked
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "replaced tokens: losses and metrics counted by hand, samples keyed by example and step",
+)
+
 V = 9
 MASK = V
 L = 16

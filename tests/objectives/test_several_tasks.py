@@ -31,6 +31,12 @@ from txjax.types import UserError, flat_paths
 from helpers import sentence_set
 from helpers.arrays import filled, on_jax
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "several objectives: the sum of the parts, exact in microbatches, with draws and state of their own, in a "
+    "population",
+)
+
 B, TASKS = 8, {"images": Classification(), "texts": Classification()}
 
 

@@ -14,6 +14,11 @@ from txjax.objectives.span_corruption import composition
 from txjax.train.check import check
 from txjax.types import UserError
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "span corruption restores the text; all ways to cut it are equally likely; its tokens are special ones",
+)
+
 L = 40
 FIRST, END = 299, 257
 OBJECTIVE = SpanCorruption(sentinel_id=FIRST, end_id=END, start_id=256, rate=0.3, mean_span=2.0)

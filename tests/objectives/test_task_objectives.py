@@ -14,6 +14,11 @@ from txjax.types import UserError
 from helpers import word_set
 from helpers.arrays import Echo, filled, numbers, shapes
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "choices as rows, their loss by hand; the next token and a task together are the sum of both alone",
+)
+
 KEY = jax.random.key(0, impl="rbg")
 SPECIALS = ("[CLS]", "[SEP]")
 

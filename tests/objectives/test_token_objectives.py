@@ -11,6 +11,11 @@ from txjax.types import UserError
 
 from helpers.arrays import Echo, numbers
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "targets of tokens: classes of words, ends of answers; encoders as parts of other models, whose features count",
+)
+
 B, L = 6, 5
 KEY = jax.random.key(0, impl="rbg")
 SEGMENTS = (np.arange(L)[None] < np.asarray([5, 3, 5, 4, 1, 5])[:, None]).astype(np.int32)

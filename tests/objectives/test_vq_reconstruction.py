@@ -14,6 +14,11 @@ from txjax.types import UserError
 
 from helpers.arrays import Echo, numbers, on_jax, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "MaskGIT's tokenizer equals its formulas in numpy; gradients pass straight through the codes",
+)
+
 MODEL = VQTokenizer(
     width=4, depth=1, multipliers=(1, 2), codes=5, code_size=3, channels=1, norm=GroupNorm(groups=2, eps=1e-6)
 )

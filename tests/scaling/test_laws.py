@@ -20,6 +20,8 @@ from txjax.types import UserError
 
 from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public
 
+pytestmark = pytest.mark.claim("Sweeps, populations, laws", "published fits (needs their data beside the checkout)")
+
 
 def chinchilla() -> Table:
     path = public("chinchilla_epoch/svg_extracted_data.csv")

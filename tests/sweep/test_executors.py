@@ -21,6 +21,8 @@ from txjax.sweep.sweep_folder import Folder, SweepPoint
 
 from helpers import runs
 
+pytestmark = pytest.mark.claim("Sweeps, populations, laws", "sweeps, with real processes and real kills")
+
 # Logs 30 steps with the loss (log10 lr + 2)^2, saves and exits when it is stopped, and resumes.
 STAND_IN = """
 import json, math, os, pathlib, select, sys, time

@@ -15,6 +15,8 @@ from txjax.sweep.optuna_study import CAUSE, FOLDER, Aim, OptunaStudy, quiet
 
 from helpers import runs
 
+pytestmark = pytest.mark.claim("Sweeps, populations, laws", "sweeps, with real processes and real kills")
+
 pytest.importorskip("optuna")
 
 SHORT = runs.CONFIG.replace("num_steps=40", "num_steps=30").replace("every_steps=10", "every_steps=5")

@@ -23,6 +23,8 @@ from txjax.types import flat_paths
 
 from helpers import tiny_experiments
 
+pytestmark = pytest.mark.claim("Optimization", "the formula of the EMA")
+
 B, L, STEPS = 8, 16, 5
 
 

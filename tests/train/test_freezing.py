@@ -19,6 +19,8 @@ from txjax.types import flat_paths
 from helpers import tiny_experiments
 from helpers.arrays import numbers
 
+pytestmark = pytest.mark.claim("Transfer", "no moments, gradients and FLOPs of frozen parameters")
+
 FROZEN = (Group(r"head/.*"), Group(r"(?!head/).*", trainable=False))
 HEAD = 32 * 10 + 10
 

@@ -20,6 +20,11 @@ from txjax.types import flat_paths
 
 from helpers import runs
 
+pytestmark = pytest.mark.claim(
+    "Transfer",
+    "checkpoints without frozen parameters: size, exact resume, chains, refusals",
+)
+
 SIZES = ("--config.model.width=64", "--config.model.depth=2", "--config.batch_size=4", "--config.num_steps=4")
 SIZES += ("--config.checkpoint.every_steps=2", "--config.evals.valid.every_steps=2")
 NORMS = ("--config.optimizer.groups=(Group(pattern='.*norm.*'), Group(pattern='(?!.*norm).*', trainable=False))",)

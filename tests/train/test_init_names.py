@@ -18,6 +18,11 @@ from txjax.types import UserError
 
 from helpers.arrays import fill
 
+pytestmark = pytest.mark.claim(
+    "Transfer",
+    "classifiers come with their classes, tables of languages with their languages",
+)
+
 NAMES = {"train": ("NOUN", "VERB", "ADJ"), "test": ("VERB", "NOUN", "ADJ"), "again": ("NOUN", "VERB", "ADJ")}
 
 

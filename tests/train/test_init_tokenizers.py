@@ -19,6 +19,8 @@ from txjax.types import UserError
 
 from helpers.arrays import fill
 
+pytestmark = pytest.mark.claim("Transfer", "tables of tokens come with their tokenizer")
+
 SOURCE, TARGET = Bytes(specials=("[END]",)), Bytes(specials=("[START]", "[END]"))
 OTHER = Bytes(specials=("[END]", "[START]"))
 

@@ -30,6 +30,11 @@ from txjax.types import Mean, ObjectiveOutput, UserError, flat_paths
 from helpers import tiny_experiments
 from helpers.arrays import numbers, variables
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "groups of batch normalization are the same in any number of microbatches, on any mesh, in a population",
+)
+
 
 def experiment(group: int | None = 4, **fields: Any) -> Experiment:
     """Three steps on digits; without a clip or momentum, so that a wrong average shows."""

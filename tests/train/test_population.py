@@ -36,6 +36,8 @@ from txjax.types import UserError, flat_paths
 from helpers import runs, tiny_experiments
 from helpers.evaluations import Pictures
 
+pytestmark = pytest.mark.claim("Sweeps, populations, laws", "members of a population equal single runs")
+
 ROUNDING = {"rtol": 2e-4, "atol": 2e-6}  # of six updates: a first moment's rounding goes into the sign of tiny steps
 
 

@@ -21,7 +21,10 @@ from txjax.train.run_eval import shard_batch
 from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
-pytestmark = pytest.mark.mesh
+pytestmark = [
+    pytest.mark.mesh,
+    pytest.mark.claim("Attention kernels", "a decoder, BERT and MAE with a sharded length train as on one device"),
+]
 
 SIZES = dict(width=16, depth=1, heads=2)
 RUNS = {

@@ -11,6 +11,11 @@ from txjax.cli.resume_trial import equal_arrays
 
 from helpers.runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
 
+pytestmark = pytest.mark.claim(
+    "Parallelism",
+    "several processes: batches, numbers, resume, failures (`pytest -m slow -s -k dead_or_frozen` prints the times)",
+)
+
 HEARTBEAT = 10  # seconds
 
 

@@ -25,6 +25,8 @@ from txjax.types import UserError, flat_paths
 from helpers import tiny_experiments
 from helpers.arrays import fill, numbers
 
+pytestmark = pytest.mark.claim("Transfer", "towers from runs of their own, with equal outputs")
+
 IMAGE = jnp.asarray(numbers(2, 8, 8, 1))
 FSDP = Mesh(data=1, fsdp=8)
 

@@ -20,6 +20,11 @@ from txjax.train.counting import flops_per_step
 from txjax.train.trainer import train
 from txjax.types import Mean, UserError, spec
 
+pytestmark = pytest.mark.claim(
+    "Data",
+    "every shape of a batch compiles apart and counts its own FLOPs, whatever its keys",
+)
+
 FRAMES, CUT, CHANNELS, B, STEPS = 12, 4, 3, 4, 8
 
 

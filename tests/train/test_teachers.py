@@ -22,6 +22,11 @@ from txjax.types import UserError
 
 from helpers.arrays import fill
 
+pytestmark = pytest.mark.claim(
+    "Models and objectives",
+    "a teacher comes from another run, whole and frozen, of the same tokenizer; else one line",
+)
+
 MASKED = MaskedToken(mask_id=256, vocab=256)
 
 
