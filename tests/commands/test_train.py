@@ -22,9 +22,7 @@ def test_files_of_a_finished_run(straight_run):
     assert len({row["train/batch_hash"] for row in found}) == 40
     whole = json.loads((straight_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert {"time", "perf/step_ms", "perf/tokens_per_s", "perf/data_wait"} <= set(whole)
-    assert {"config.json", "manifest.json", "checkpoints", "logs", "curves.png"} <= {
-        p.name for p in straight_run.iterdir()
-    }
+    assert {"config.json", "manifest.json", "checkpoints", "logs"} <= {p.name for p in straight_run.iterdir()}
     manifest = json.loads((straight_run / "manifest.json").read_text())
     assert (
         manifest["flops_per_step"] > 0
@@ -40,6 +38,20 @@ def test_the_same_command_again_does_nothing(straight_run, config):
     assert code == 0 and rows(straight_run) == before, err
     note = "freed memory is kept"  # in the log file only, like all messages on memory and compiler
     assert note in (straight_run / "logs" / "process_0.log").read_text() and note not in err
+
+
+def test_curves_are_drawn_at_the_end_unless_trackers_has_none(config, straight_run, tmp_path):
+    """`straight_run` has no trackers; with the default it draws, unless a flag sets them to ()."""
+    assert not (straight_run / "curves.png").exists()
+    path, workdir = tmp_path / "default.py", shutil.copytree(straight_run, tmp_path / "run")
+    path.write_text(config.read_text().replace("        trackers=(),\n", ""))
+    code, out, err = train_here(path, workdir, "--config.trackers=()")
+    assert code == 0 and out.endswith("done: step 40\n"), err
+    assert not (workdir / "curves.png").exists() and not (workdir / "tensorboard").exists()
+    shutil.rmtree(workdir / "checkpoints" / "40")
+    code, out, err = train_here(path, workdir)
+    assert code == 0 and out.endswith(f"done: step 40; curves in {workdir / 'curves.png'}\n"), err
+    assert (workdir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n") and (workdir / "tensorboard").exists()
 
 
 def test_resume_after_sigkill_and_sigterm_is_exact(config, straight_run, tmp_path):
