@@ -40,9 +40,10 @@ def environment() -> dict[str, str]:
 
 
 def sweep(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
-    words = command(config, workdir, *flags)
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=1800)
-    return done.returncode, done.stdout, done.stderr
+    """The command in this process; its runs are processes with the environment of this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+        return runs.command("sweep", f"--config={config}", f"--workdir={workdir}", *flags)
 
 
 def planned(config: Path, workdir: Path, capsys, *flags: str) -> dict:
@@ -207,7 +208,7 @@ def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
     assert tables(killed) == tables(straight) and len(tables(killed)) == 3
 
 
-def test_a_slurm_array_has_the_remaining_points(tmp_path):
+def test_a_slurm_array_has_the_remaining_points(tmp_path, capfd):
     """One finished point and one unfinished; txjax train parses each element's flags."""
     config, workdir = write(tmp_path, 'grid({"seed": [1, 2]})'), tmp_path / "a sweep"
     (workdir / "seed=1" / "checkpoints" / "6").mkdir(parents=True)
@@ -215,6 +216,7 @@ def test_a_slurm_array_has_the_remaining_points(tmp_path):
     flags = ["--executor=slurm", "--jobs=4", "--slurm=--partition=gpu", "--config.batch_size=4"]
     code, out, err = sweep(config, workdir, *flags, "--dry_run")
     assert code == 0 and "1 of 2 points to do" in out, err
+    out = capfd.readouterr().out  # of launch/slurm.py, a process
     assert "#SBATCH --array=0-0%4" in out and "#SBATCH --partition=gpu" in out and "--config.batch_size=4" in out
     assert [path.name for path in workdir.iterdir()] == ["seed=1"]
 
@@ -228,7 +230,7 @@ def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
     assert code == 1 and "2 of 4 points finished" in out, err
     assert err.count("failed: ") == err.count("not finite") == 2
     alone = tmp_path / "alone"
-    code, _, err = runs.train(config, alone, "--point=width=32,peak_lr=0.001,clip=None")
+    code, _, err = runs.train_here(config, alone, "--point=width=32,peak_lr=0.001,clip=None")
     assert code == 0, err
     together = runs.rows(workdir / "width=32,peak_lr=0.001,clip=None")
     for here, there in zip(together, runs.rows(alone), strict=True):

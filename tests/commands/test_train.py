@@ -170,10 +170,10 @@ def test_a_disk_that_fills_up_while_saving(config, straight_run, tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], capture_output=True).returncode:
         pytest.skip("mounting a small file system takes the rights of root")
     try:
-        code, _, err = train(config, disk / "run")
+        code, _, err = train_here(config, disk / "run")
         assert code == 2 and "full disk" in err and "Traceback" not in err, err
         subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
-        code, _, err = train(config, disk / "run")
+        code, _, err = train_here(config, disk / "run")
         assert code == 0, err
         assert rows(disk / "run") == rows(straight_run)
     finally:
