@@ -7,7 +7,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset
 from txjax.data.following import following
 from txjax.eval import Evaluator
-from txjax.log import TensorBoard, Tracker
+from txjax.log import Curves, TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
@@ -40,7 +40,7 @@ class Experiment:
       step_timeout_seconds: a run without a step for so long stops, and reports what each of its threads was doing. Ten
         times as long for what takes longer: compiling, evaluating, saving.
       heartbeat_timeout_seconds: if a process sends no heartbeat for so long, the others stop.
-      trackers: where the log is written besides metrics.jsonl.
+      trackers: where the log is written, and drawn, besides metrics.jsonl.
       init_from: the runs whose parameters this one starts from: "WORKDIR" (its newest good step), "WORKDIR@best",
         "WORKDIR@1500", or `From` with paths and sizes. What none has is initialised.
     """
@@ -64,7 +64,7 @@ class Experiment:
     checkpoint: Checkpoints = dataclasses.field(default_factory=Checkpoints)
     step_timeout_seconds: float = config_field(600.0, above=0)
     heartbeat_timeout_seconds: int = config_field(60, at_least=4)
-    trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(),))
+    trackers: tuple[Tracker, ...] = dataclasses.field(default_factory=lambda: (TensorBoard(), Curves()))
     init_from: str | From | tuple[From, ...] | None = None
 
 

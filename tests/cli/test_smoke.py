@@ -19,7 +19,7 @@ def test_a_short_run_trains_evaluates_saves_and_says_what_it_changed(config, tmp
     flags = ["--smoke", "--config.optimizer.schedule.warmup_steps=20"]
     monkeypatch.setattr(sys, "argv", ["txjax", *flags])  # recorded in the manifest
     code, out, err = train_here(config, workdir, *flags)
-    assert code == 0 and "done: step 10;" in out, err
+    assert code == 0 and out.endswith("done: step 10\n"), err
     assert [row["step"] for row in rows(workdir) if "eval/valid/loss" in row] == [10] and len(rows(workdir)) == 10
     assert (workdir / "checkpoints" / "10" / "digests.json").exists()
     line = "smoke run: config.optimizer.schedule.warmup_steps: 20 -> 5, config.num_steps: 40 -> 10"

@@ -41,10 +41,12 @@ def environment() -> dict[str, str]:
     return os.environ | {"XLA_FLAGS": runs.xla_flags(1), "PYTHONPATH": os.pathsep.join(runs.PATHS)}
 
 
-def sweep(config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
-    words = command(config, workdir, *flags)
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=1800)
-    return done.returncode, done.stdout, done.stderr
+def sweep(capfd, config: Path, workdir: Path, *flags: str) -> tuple[int, str, str]:
+    """The command in this process: its exit code, and what it and the processes of its runs printed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+        code = main(["sweep", f"--config={config}", f"--workdir={workdir}", *flags])
+    return code, *capfd.readouterr()
 
 
 def planned(config: Path, workdir: Path, capsys, *flags: str) -> dict:
@@ -130,22 +132,22 @@ def test_mistakes_in_flags(tmp_path, capsys, flags, words):
 
 
 @pytest.mark.slow
-def test_a_failing_point_stops_no_other_and_a_second_start_runs_the_remaining(tmp_path):
+def test_a_failing_point_stops_no_other_and_a_second_start_runs_the_remaining(tmp_path, capfd):
     points = 'zip({"optimizer.peak_lr": [1e-3, 1e30], "optimizer.clip": [1.0, None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
-    code, out, err = sweep(config, workdir, "--jobs=2")
+    code, out, err = sweep(capfd, config, workdir, "--jobs=2")
     assert code == 1, err
     good, bad = "peak_lr=0.001,clip=1", "peak_lr=1e+30,clip=None"
     assert f"finished {good}" in out and "1 of 2 points finished" in out
     assert f"failed: {bad}: step " in err and "not finite" in err and "Traceback" not in err
     assert [row["step"] for row in runs.rows(workdir / good)] == [1, 2, 3, 4, 5, 6]
     before = (workdir / good / "metrics.jsonl").read_bytes()
-    code, out, err = sweep(config, workdir, "--jobs=2", "--max_flops=1e12")
+    code, out, err = sweep(capfd, config, workdir, "--jobs=2", "--max_flops=1e12")
     assert code == 1 and "1 of 2 points to do" in out and f"running  {good}" not in out
     assert (workdir / good / "metrics.jsonl").read_bytes() == before
     # A changed sweep with the same point names is refused.
     config.write_text(config.read_text().replace("width=16", "width=32"))
-    code, out, err = sweep(config, workdir)
+    code, out, err = sweep(capfd, config, workdir)
     assert code == 2 and "model.width: 16 -> 32" in err and f"in the point {good}" in err
 
 
@@ -188,7 +190,7 @@ def test_sigterm_saves_and_a_killed_sweep_leaves_no_run_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
+def test_points_survive_a_kill_of_the_whole_tree(tmp_path, capfd):
     """SIGKILL of the sweep and its runs at a random moment; the final table is that of an uninterrupted sweep.
 
     The same of twenty-four points, with stand-ins for the runs, is in tests/sweep/test_executors.py.
@@ -196,7 +198,7 @@ def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
     config = write(tmp_path, 'grid({"optimizer.peak_lr": [1e-3, 2e-3, 3e-3]})')
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     begun = time.monotonic()
-    code, _, err = sweep(config, straight, "--jobs=2")
+    code, _, err = sweep(capfd, config, straight, "--jobs=2")
     assert code == 0, err
     length = time.monotonic() - begun
     process = subprocess.Popen(command(config, killed, "--jobs=2"), env=environment(), stdout=subprocess.DEVNULL)
@@ -204,33 +206,33 @@ def test_points_survive_a_kill_of_the_whole_tree(tmp_path):
     for pid in [process.pid, *alive(killed)]:
         os.kill(pid, signal.SIGKILL)
     process.wait()
-    code, out, err = sweep(config, killed, "--jobs=2")
+    code, out, err = sweep(capfd, config, killed, "--jobs=2")
     assert code == 0 and "3 of 3 points finished" in out, err
     assert tables(killed) == tables(straight) and len(tables(killed)) == 3
 
 
-def test_a_slurm_array_has_the_remaining_points(tmp_path):
+def test_a_slurm_array_has_the_remaining_points(tmp_path, capfd):
     """One finished point and one unfinished; txjax train parses each element's flags."""
     config, workdir = write(tmp_path, 'grid({"seed": [1, 2]})'), tmp_path / "a sweep"
     (workdir / "seed=1" / "checkpoints" / "6").mkdir(parents=True)
     (workdir / "seed=1" / "checkpoints" / "6" / "digests.json").write_text("{}")
     flags = ["--executor=slurm", "--jobs=4", "--slurm=--partition=gpu", "--config.batch_size=4"]
-    code, out, err = sweep(config, workdir, *flags, "--dry_run")
+    code, out, err = sweep(capfd, config, workdir, *flags, "--dry_run")
     assert code == 0 and "1 of 2 points to do" in out, err
     assert "#SBATCH --array=0-0%4" in out and "#SBATCH --partition=gpu" in out and "--config.batch_size=4" in out
     assert [path.name for path in workdir.iterdir()] == ["seed=1"]
 
 
 @pytest.mark.slow
-def test_points_of_one_program_train_together_and_the_others_apart(tmp_path):
+def test_points_of_one_program_train_together_and_the_others_apart(tmp_path, capfd):
     """Two learning rates and two widths: two programs; a diverging point doesn't stop the others."""
     points = 'grid({"model.width": [16, 32], "optimizer.peak_lr": [1e-3, 1e30]}, {"optimizer.clip": [None]})'
     config, workdir = write(tmp_path, points), tmp_path / "out"
-    code, out, err = sweep(config, workdir, "--executor=population")
+    code, out, err = sweep(capfd, config, workdir, "--executor=population")
     assert code == 1 and "2 of 4 points finished" in out, err
     assert err.count("failed: ") == err.count("not finite") == 2
     alone = tmp_path / "alone"
-    code, _, err = runs.train(config, alone, "--point=width=32,peak_lr=0.001,clip=None")
+    code, _, err = runs.train_here(config, alone, "--point=width=32,peak_lr=0.001,clip=None")
     assert code == 0, err
     together = runs.rows(workdir / "width=32,peak_lr=0.001,clip=None")
     for here, there in zip(together, runs.rows(alone), strict=True):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import pytest
 
@@ -92,11 +93,12 @@ class Hub(Tracker):
 '''
 
 
-def test_secrets_are_in_nothing_that_a_run_writes(tmp_path, capsys):
+def test_secrets_are_in_nothing_that_a_run_writes(tmp_path, monkeypatch, capsys):
     path, workdir = tmp_path / "small.py", tmp_path / "run"
     path.write_text(runs.CONFIG.replace("trackers=()", "trackers=(Hub(),)") + TRACKER)
     flag = f"--config.trackers[0].api_key={SECRET}"
-    code, out, err = runs.train(path, workdir, flag, "--until=2")
+    monkeypatch.setattr(sys, "argv", ["txjax", "train", flag])  # recorded in the manifest
+    code, out, err = runs.train_here(path, workdir, flag, "--until=2")
     assert code == 0 and "switched off" not in err, err
     assert main(["report", str(workdir)]) == 0
     write_config(workdir, configs.load(str(path), [flag]))  # a resume is possible: what is hidden is unchanged

@@ -127,7 +127,7 @@ def test_sigterm_while_compiling_stepping_evaluating_and_saving(hit_config, stra
         assert steps(workdir)[-1] in saved, hit
     code, said = train(hit_config, workdir, "saving:15:1")
     assert code == 75 and steps(workdir)[-1] >= 20, said
-    assert train(hit_config, workdir, "nothing:0:0")[0] == 0
+    assert runs.train_here(hit_config, workdir)[0] == 0
     assert runs.rows(workdir) == runs.rows(straight_run)
 
 
@@ -148,7 +148,7 @@ def test_sigkill_in_and_out_of_saves(hit_config, straight_run, tmp_path):
         keep = ["--config.checkpoint.keep=1"] if "forgetting" in hit else []
         code, said = train(hit_config, workdir, hit, *keep)
         assert code == -9 and steps(workdir) in saved, (hit, steps(workdir), said)
-    assert train(hit_config, workdir, "nothing:0:0")[0] == 0
+    assert runs.train_here(hit_config, workdir)[0] == 0
     assert runs.rows(workdir) == runs.rows(straight_run)
 
 

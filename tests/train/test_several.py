@@ -9,7 +9,7 @@ import pytest
 
 from txjax.cli.resume_trial import equal_arrays
 
-from helpers.runs import FAULTY, ended, rows, start_several, train, train_several, wait_for_step
+from helpers.runs import FAULTY, ended, rows, start_several, train, train_here, train_several, wait_for_step
 
 pytestmark = pytest.mark.claim(
     "Parallelism",
@@ -70,7 +70,7 @@ def test_four_two_and_one_process_resume_from_each_other(config, straight, tmp_p
     assert code == 0, err
     train_several(2, config, workdir, "--until=20")
     assert_near(rows(workdir), rows(straight))
-    code, _, err = train(config, half, "--until=20", devices=1)
+    code, _, err = train_here(config, half, "--until=20")
     assert code == 0, err
     assert_near(rows(half), rows(straight))
 

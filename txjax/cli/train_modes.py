@@ -2,11 +2,12 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from txjax import config
 from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
-from txjax.log import announce
+from txjax.log import Curves, announce
 from txjax.train.profile import Steps
 from txjax.tree import check_fields
 from txjax.types import UserError
@@ -76,3 +77,12 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
     from txjax.sweep.search import of_params
 
     return of_params(flags.config, overrides, flags.trial)
+
+
+def draw_curves(experiment: Experiment, workdir: Path) -> str:
+    """Draws `curves.png` of a run that has ended, if `Curves` is one of its trackers. Returns text to print."""
+    if not any(isinstance(tracker, Curves) for tracker in experiment.trackers):
+        return ""
+    from txjax.report.curves_file import plot_finished  # matplotlib, 0.8 s
+
+    return plot_finished(workdir)

@@ -2,10 +2,11 @@
 
 from txjax.log.console import Progress, announce, setup_logging
 from txjax.log.metrics import METRICS, Log, plain, read_metrics, rows_of, spare
-from txjax.log.trackers import Row, Sink, TensorBoard, Tracker, Value, WandB
+from txjax.log.trackers import Curves, Row, Sink, TensorBoard, Tracker, Value, WandB
 
 __all__ = [
     "METRICS",
+    "Curves",
     "Log",
     "Progress",
     "Row",

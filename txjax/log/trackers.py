@@ -67,6 +67,21 @@ class _EventFile:
 
 
 @dataclasses.dataclass
+class Curves(Tracker):
+    """`curves.png` in the workdir. `txjax train` draws it of metrics.jsonl when a single run has ended."""
+
+    def open(self, workdir: Path, start_step: int) -> Sink:
+        return _NoRows()
+
+
+@dataclasses.dataclass
+class _NoRows:
+    def write(self, step: int, metrics: Mapping[str, Value]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclasses.dataclass
 class WandB(Tracker):
     """A run of Weights & Biases (extra `wandb`). Its id is saved in the workdir, so that a resumed run continues it.
 
