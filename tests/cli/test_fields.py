@@ -1,11 +1,17 @@
 """`--help` with a config lists its fields."""
 
+from pathlib import Path
+
 import pytest
 
 from txjax import config as configs
 from txjax import tree
 from txjax.__main__ import main
 from txjax.cli.fields import fields
+
+from selection import describe_config, per_family
+
+ROOT = Path(__file__).parents[2]
 
 
 def helped(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -40,7 +46,8 @@ def test_a_mistake_beside_help_is_one_line(config, capsys):
     assert "did you mean width?" in capsys.readouterr().err
 
 
-def test_every_line_of_every_config_says_something(root):
-    for path in sorted((root / "configs").rglob("*.py")):
-        for line in fields(configs.load(str(path), [])):
-            assert line[line.index("=") :].partition("  ")[2].strip(), line
+@per_family("source", describe_config, seconds=0.2, budget=2, cover=False)
+@pytest.mark.parametrize("source", [str(path.relative_to(ROOT)) for path in sorted((ROOT / "configs").rglob("*.py"))])
+def test_every_line_of_a_config_says_something(source):
+    for line in fields(configs.load(str(ROOT / source), [])):
+        assert line[line.index("=") :].partition("  ")[2].strip(), line
