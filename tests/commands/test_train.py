@@ -51,7 +51,7 @@ def test_curves_are_drawn_at_the_end_unless_trackers_has_none(config, straight_r
     shutil.rmtree(workdir / "checkpoints" / "40")
     code, out, err = train_here(path, workdir)
     assert code == 0 and out.endswith(f"done: step 40; curves in {workdir / 'curves.png'}\n"), err
-    assert (workdir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n") and (workdir / "tensorboard").exists()
+    assert (workdir / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
 def test_resume_after_sigkill_and_sigterm_is_exact(config, straight_run, tmp_path):
