@@ -76,7 +76,7 @@ WITHOUT_EVALS = ("--config.evals.valid.every_steps=10000", "--config.checkpoint.
 
 def test_data_that_fails_during_training(tmp_path):
     """The process ends within seconds with the cause in its last line, and the run has the steps before."""
-    path, workdir = tmp_path / "broken.py", tmp_path / "run"
+    path, workdir = tmp_path / "failing_data.py", tmp_path / "run"
     path.write_text(runs.CONFIG + BROKEN.replace("ERROR", "ZeroDivisionError('in a transform')"))
     process = runs.start(path, workdir, *WITHOUT_EVALS)
     runs.wait_for_step(process, workdir, 10)
@@ -87,7 +87,7 @@ def test_data_that_fails_during_training(tmp_path):
 
 def test_a_corrupt_record_during_training_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(loader, "_example", loader._example)  # the config file sets it
-    path, workdir = tmp_path / "broken.py", tmp_path / "run"
+    path, workdir = tmp_path / "failing_data.py", tmp_path / "run"
     path.write_text(runs.CONFIG + BROKEN.replace("ERROR", "CorruptData('shard-3: record 17 cannot be read')"))
     code, _, err = runs.train_here(path, workdir, *WITHOUT_EVALS)
     assert code == 1 and err.endswith("\ntxjax: shard-3: record 17 cannot be read\n"), err

@@ -85,6 +85,7 @@ from txjax.nn import (
 from txjax.types import UserError
 
 from helpers.arrays import numbers, variables
+from selection import describe_tree, per_family
 
 pytestmark = pytest.mark.claim("Transfer", "exact round trips of Hugging Face folders")
 
@@ -247,6 +248,7 @@ def equal(a: Any, b: Any) -> None:
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@per_family("saved", lambda kind: describe_tree(MODELS[kind][0]), seconds=0.4, budget=4)
 def test_a_round_trip_is_exact(saved, tmp_path):
     model, original, folder = saved
     again, weights = huggingface.load(folder)

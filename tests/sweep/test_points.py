@@ -96,7 +96,7 @@ def test_names_are_unique_and_valid_folder_names():
 def test_points_may_name_variants_of_the_file(tmp_path):
     path = tmp_path / "study_of_variants.py"
     path.write_text(
-        "from tiny_experiments import decoder\n"
+        "from helpers.tiny_experiments import decoder\n"
         "VARIANTS = ('a', 'b')\n"
         "def get_config(variant='a'):\n    return decoder(num_steps={'a': 1, 'b': 2}[variant])\n"
         "def sweep():\n    return [{'variant': v, 'seed': s} for v in 'ab' for s in (0, 1)]\n"

@@ -40,7 +40,7 @@ def test_from_the_loop_to_the_report(tmp_path, capsys):
     assert set(texts) == {"1", "2", "3"} and all("\ndef " in text for text in texts.values())
     (folder / "samples" / "written" / "3.txt").unlink()
     capsys.readouterr()
-    assert main(["evaluate", f"--workdir={folder}", "--json", "--trust=evaluated"]) == 0
+    assert main(["evaluate", f"--workdir={folder}", "--json", "--trust=helpers"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["files"] == [str(folder / name) for name in ("examples/valid/3.npz", "samples/written/3.txt")]
     for name in ("loss", "perplexity", "bits_per_byte"):
