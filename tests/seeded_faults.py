@@ -256,7 +256,7 @@ def turns_that_find(fault: Fault, tree: Path, hashes: Sequence[str]) -> list[int
 
 
 def run_tests(fault: Fault, tree: Path, commit: str) -> tuple[bool, bool]:
-    """Whether the fault's tests fail in this tree, among those that a change of this commit runs; whether some are left out.
+    """Whether the fault's tests fail in this tree, among those that a change runs, and whether some are left out.
 
     Raises:
       RuntimeError: they can't be run.
