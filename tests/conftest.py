@@ -73,7 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Takes over from a worker what it selected, which is the same in all."""
-    node.config.stash[SELECTION] = getattr(node, "workeroutput", {}).get("selection", [])
+    if lines := getattr(node, "workeroutput", {}).get("selection"):
+        node.config.stash[SELECTION] = lines
 
 
 def pytest_sessionfinish() -> None:

@@ -41,10 +41,10 @@ tier() {
 }
 
 if [ "${1:-tests}" = scores ]; then
-    tier scores 14 score
+    tier scores 28 score
 else
-    tier fast 2 "not slow and not mesh and not score"
+    tier fast 4 "not slow and not mesh and not score"
     tier mesh 1 "mesh and not slow"
-    tier slow 6 "slow and not mesh"
+    tier slow 8 "slow and not mesh"
     tier slow-mesh 2 "slow and mesh"
 fi

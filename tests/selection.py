@@ -162,6 +162,7 @@ def describe_tree(root: Any, *files: Path | str) -> Item:
     return Item(family, family, frozenset(filter(None, sources)), frozenset(parts))
 
 
+@functools.cache
 def describe_config(source: str) -> Item:
     """An item of FILE.py[:variant], relative to the repository."""
     return describe_tree(config.load(str(ROOT / source), []), ROOT / source.partition(":")[0])
