@@ -192,7 +192,7 @@ def test_contract(kind, tmp_path):
             continue
         run, evaluator = RUNS[name], build(kind, name)
         written = json.dumps(tree.to_json(evaluator))
-        assert json.dumps(tree.to_json(tree.from_json(json.loads(written), ("evaluated",)))) == written
+        assert json.dumps(tree.to_json(tree.from_json(json.loads(written), ("helpers",)))) == written
         assert not [field.name for field in tree.config_fields(evaluator) if isinstance(field.type, str)]
         limit = {"max_batches": 4} if name == "text" else {}  # 64 windows of many
         found = []
