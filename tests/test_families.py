@@ -18,7 +18,7 @@ import pytest
 
 from txjax import config, sharding
 from txjax.checkpoint import Checkpoints
-from txjax.data import Dataset, train_batches
+from txjax.data import Dataset, fingerprint, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.models.model import models_inside
@@ -187,12 +187,6 @@ def assert_close(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> N
         np.testing.assert_allclose([row[name] for row in found], [row[name] for row in wanted], **limits, err_msg=name)
 
 
-@pytest.fixture
-def data(monkeypatch: pytest.MonkeyPatch, tfds: Path | None) -> None:
-    if tfds is not None:
-        monkeypatch.setenv("TFDS_DATA_DIR", str(tfds))
-
-
 every_family = pytest.mark.parametrize("family", families())
 
 
@@ -201,10 +195,16 @@ def describe(family: str) -> Item:
     return describe_config(families()[family])
 
 
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tfds: Path | None) -> None:
+    if tfds is not None:
+        monkeypatch.setenv("TFDS_DATA_DIR", str(tfds))
+
+
 @pytest.mark.slow
 @per_family("family", describe, seconds=20, budget=40)
 @every_family
-def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path, data: None) -> None:
+def test_resume_microbatches_and_transfer(family: str, tmp_path: Path, data: None) -> None:
     experiment = tiny(family)
     assert train(experiment, tmp_path / "run") == 0
     wanted = rows(tmp_path / "run")
@@ -216,16 +216,28 @@ def test_resume_population_microbatches_and_transfer(family: str, tmp_path: Path
     assert train(experiment, tmp_path / "killed") == 0
     assert rows(tmp_path / "killed") == wanted
 
-    cut = dataclasses.replace(experiment, microbatches=2, checkpoint=Checkpoints(every_steps=STEPS))
-    other = dataclasses.replace(cut, seed=cut.seed + 1)
-    assert train_together([cut, other], [tmp_path / "first", tmp_path / "second"]).code == 0
-    assert_close(rows(tmp_path / "first"), wanted)
-    assert rows(tmp_path / "second")[0]["train/loss"] != wanted[0]["train/loss"]
-
     started = dataclasses.replace(experiment, init_from=str(tmp_path / "run"))
     with sharding.use_mesh(started.mesh) as built:
-        source = find_init_source(started, build_layout(started, built))
+        layout = build_layout(started, built)
+        source = find_init_source(started, layout)
+        state = jax.device_get(layout.create(experiment.seed))
     assert source is not None and {row.action for row in source.rows} == {"loaded"}
+    parts = run_steps(dataclasses.replace(experiment, microbatches=2), Mesh(), 1, state, layout)
+    assert_close(parts, wanted[: len(parts)])
+
+
+@pytest.mark.slow
+@per_family("family", describe, seconds=20, cover=False, least=4)
+@every_family
+def test_a_population_in_microbatches(family: str, tmp_path: Path, data: None) -> None:
+    """A member has the losses of its run alone."""
+    experiment = dataclasses.replace(tiny(family), checkpoint=Checkpoints(every_steps=STEPS))
+    assert train(experiment, tmp_path / "run") == 0
+    first = dataclasses.replace(experiment, microbatches=2)
+    second = dataclasses.replace(first, seed=first.seed + 1)
+    assert train_together([first, second], [tmp_path / "first", tmp_path / "second"]).code == 0
+    assert_close(rows(tmp_path / "first"), rows(tmp_path / "run"))
+    assert rows(tmp_path / "second")[0]["train/loss"] != rows(tmp_path / "run")[0]["train/loss"]
 
 
 @pytest.mark.slow
@@ -237,25 +249,27 @@ def test_eight_devices_give_the_losses_of_one(family: str, data: None, capfd: py
     mesh = Mesh(data=2, fsdp=2, tensor=2, rules={"vocab": ()})  # vocabularies of bytes and special tokens are odd
     with sharding.use_mesh(experiment.mesh, jax.devices()[:1]) as built:
         layout = build_layout(experiment, built)
-        drawn = jax.device_get(layout.create(experiment.seed))
-    assert_close(steps(experiment, mesh, 8, drawn, layout), steps(experiment, Mesh(), 1, drawn, layout))
+        state = jax.device_get(layout.create(experiment.seed))
+    assert_close(run_steps(experiment, mesh, 8, state, layout), run_steps(experiment, Mesh(), 1, state, layout))
     assert "Involuntary full rematerialization" not in capfd.readouterr().err
 
 
-def steps(experiment: Experiment, mesh: Mesh, devices: int, drawn: TrainState, like: Layout) -> list[dict[str, Any]]:
+def run_steps(
+    experiment: Experiment, mesh: Mesh, devices: int, initial: TrainState, like: Layout
+) -> list[dict[str, Any]]:
     """Three steps on the family's own data. The plan's lower bound of what is sent is 0 on one device alone."""
     experiment = dataclasses.replace(experiment, mesh=mesh)
     with sharding.use_mesh(mesh, jax.devices()[:devices]) as built:
         layout = build_layout(experiment, built, like)
         assert (sum(least(experiment, layout).values()) > 0) == (devices > 1)
         assert flops_per_step(experiment, layout.variables) > 0
-        state = jax.device_put(drawn, jax.tree.map(lambda x: x.sharding, layout.abstract))
-        step, found = jit_step(experiment, layout), []
-        batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=0)
-        for _ in range(3):
+        state = jax.device_put(initial, jax.tree.map(lambda x: x.sharding, layout.abstract))
+        step, results = jit_step(experiment, layout), []
+        batches = train_batches(experiment.data.open(), batch_size=experiment.batch_size, seed=experiment.seed)
+        for step_number in range(1, 4):
             batch = next(batches)
             state, metrics = step(state, shard_batch(batch, layout.batch))
-            loss, norm = (float(metrics[name]) for name in ("loss", "grad_norm"))
-            found.append({"train/batch_hash": batch["id"].tolist(), "train/loss": loss, "train/grad_norm": norm})
+            numbers = {f"train/{name}": float(metrics[name]) for name in ("loss", "grad_norm")}
+            results.append({"train/batch_hash": fingerprint(batch["id"], step_number), **numbers})
         batches.close()
-    return found
+    return results

@@ -83,10 +83,8 @@ def test_a_config_and_an_architecture_are_described_by_their_files():
 @pytest.mark.parametrize(
     ("words", "commit", "whole"),
     [
-        ([], HASHES[3], False),
         (["-k", "whole_step"], HASHES[3], False),
         (["-k", "whole_step"], "", True),
-        (["--full"], "", True),
     ],
 )
 def test_pytest_prints_what_is_left_out(root, words, commit, whole):

@@ -112,7 +112,7 @@ def continuous(output: Any) -> Any:
     return (output.image, output.features) if isinstance(output, Quantised) else dense(output)
 
 
-@per_family("kind", describe, seconds=5)
+@per_family("kind", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
@@ -171,7 +171,7 @@ PROMPTS: dict[str, Adapter] = {
 }
 
 
-@per_family("kind", describe, seconds=5)
+@per_family("kind", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )

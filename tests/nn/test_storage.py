@@ -129,7 +129,7 @@ def test_layouts_change_nothing(mesh: Mesh) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5), got, want)
 
 
-@per_family("kind", describe, seconds=5)
+@per_family("kind", describe, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize(
     "kind", [kind if kind is Decoder else pytest.param(kind, marks=pytest.mark.slow) for kind in MODELS]
 )
