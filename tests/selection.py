@@ -168,6 +168,11 @@ def describe_config(source: str) -> Item:
     return describe_tree(config.load(str(ROOT / source), []), ROOT / source.partition(":")[0])
 
 
+def describe_class(kind: type) -> Item:
+    """An item of a class, with its file."""
+    return Item(kind.__name__, kind.__name__, frozenset({_relative(Path(inspect.getfile(kind)))}))
+
+
 def describe_architecture(name: str) -> Item:
     """An item of a class of Hugging Face's: what the file of its family imports beside it."""
     family = next(type(family) for family in folder.FAMILIES if name in family.architectures)
@@ -264,7 +269,8 @@ def per_family(
 def choose(tests: list[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
     """The tests that a change runs, and lines that say what is left out.
 
-    Slow tests that are not per family have turns, too; those that share what is expensive to start share one.
+    Slow tests that are not per family have turns, too, and run where their file or its module changed. Those that share
+    what is expensive to start share a turn.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for test in tests:
@@ -295,7 +301,8 @@ def _select_tests(tests: list[pytest.Item], slow: bool) -> tuple[Selection, dict
         if slow:
             shared = test.get_closest_marker("turn")
             name, cost = shared.args[0] if shared else test.nodeid, SLOW_SECONDS
-            item = Item(name, family=str(test.path), files=frozenset({_relative(test.path)}))
+            path = _relative(test.path)
+            item = Item(name, family=path, files=frozenset({path, module_of(path)}))
         else:
             argument, describe, cost, cover, settings = test.get_closest_marker("per_family").args
             value, name = test.callspec.params[argument], test.callspec.id
@@ -305,6 +312,11 @@ def _select_tests(tests: list[pytest.Item], slow: bool) -> tuple[Selection, dict
         by_name.setdefault(name, []).append(test)
         items[name], seconds[name] = item, cost
     return select(items.values(), lambda item: seconds[item.name], set(changed_files()), commit(), **settings), by_name
+
+
+def module_of(path: str) -> str:
+    """The module that a file of tests is about, if it is named as the file: txjax/nn/mlp.py of tests/nn/test_mlp.py."""
+    return path.replace("tests/", "txjax/", 1).replace("/test_", "/")
 
 
 def part_of(tests: list[pytest.Item], number: int, parts: int) -> list[pytest.Item]:

@@ -8,7 +8,17 @@ import sys
 import pytest
 from test_families import families
 
-from selection import TURNS, Item, describe_architecture, describe_config, greedy_cover, select, turn_of_commit
+from selection import (
+    ROOT,
+    TURNS,
+    Item,
+    describe_architecture,
+    describe_config,
+    greedy_cover,
+    module_of,
+    select,
+    turn_of_commit,
+)
 
 pytestmark = pytest.mark.claim(
     "Tests", "what is repeated for every family runs for a cover, for changed families and in turns; all within eight"
@@ -78,6 +88,7 @@ def test_a_config_and_an_architecture_are_described_by_their_files():
     assert item.family == "Swin" and {"configs/vision/swin_digits.py", "txjax/models/vision/swin.py"} <= item.files
     assert {"WindowAttention", "WindowAttention as a field"} <= item.parts
     assert "txjax/interop/huggingface/families/swin.py" in describe_architecture("SwinModel").files
+    assert module_of("tests/nn/test_mlp.py") == "txjax/nn/mlp.py" and (ROOT / "txjax/nn/mlp.py").is_file()
 
 
 @pytest.mark.parametrize(

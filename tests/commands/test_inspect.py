@@ -80,6 +80,7 @@ def test_a_given_text(straight_run, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_images(trained_vit):
     code, out, err = runs.command("inspect", f"--workdir={trained_vit}", "--examples=2", "--query=7,0")
     assert code == 0, err

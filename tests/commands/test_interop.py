@@ -146,6 +146,7 @@ def start(workdir) -> list[str]:
     return [f"--config.init_from={workdir}", f"--config.data.tokenizer=TokenizerFile(path={path!r})"]
 
 
+@pytest.mark.slow
 def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
     (tmp_path / "continued.py").write_text(CONFIG)
     code, _, err = runs.train_here(tmp_path / "continued.py", tmp_path / "run", *start(workdir))
@@ -159,6 +160,7 @@ def test_an_import_starts_a_run_that_is_exported(workdir, tmp_path, capsys):
     assert 0 < max(jax.tree.leaves(far)) < 0.1  # two steps of training
 
 
+@pytest.mark.slow
 def test_a_tuned_adapter_is_exported_inside_the_kernels(workdir, tmp_path, capsys):
     """LoRA from an import, whose parameters stay: a plain model's folder with the adapted model's outputs."""
     tuned = CONFIG.replace("max_length=16)", "max_length=16, adapter=LoRA(paths='.*'))")

@@ -52,6 +52,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_the_merged_run_scores_the_same_and_can_be_trained(trained, tmp_path, capsys) -> None:
     to = tmp_path / "merged"
     code, out, err = ask(capsys, "merge", f"--workdir={trained}", f"--to={to}")

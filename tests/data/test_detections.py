@@ -142,6 +142,7 @@ def test_canvases_have_the_boxes_masks_and_counts_of_what_they_show():
     assert 0.07 < np.mean(noise) < 0.11  # |normal| of deviation 0.15 deviates by 0.6 of that
 
 
+@pytest.mark.slow
 def test_canvases_of_another_set_and_as_counting(tfds_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tfds_dir))
     name = "txjax_canvases/fashion_mnist"

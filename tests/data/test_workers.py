@@ -28,6 +28,7 @@ def photos(data_dir, split):
     return Images("made_photos", split, data_dir, (10, 12, 3), 3, transforms=(Flip(),), mix=Mixup())
 
 
+@pytest.mark.slow
 def test_the_same_batches_from_any_step_and_errors_of_workers(data_dir):
     whole = photos(data_dir, "train[:7]").open()
     settings = dict(batch_size=4, seed=5, start_step=3)

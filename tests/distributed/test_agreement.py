@@ -54,6 +54,7 @@ time.sleep(100)
 """
 
 
+@pytest.mark.slow
 def test_processes_agree_and_a_missing_one_is_named():
     found = ended(start_programs(2, TALK), 120)
     results = []

@@ -43,6 +43,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faulty", [0, 1])
 def test_a_save_that_fails_in_one_process_ends_both(tmp_path, faulty):
     found = ended(start_programs(2, SAVES, str(tmp_path), str(faulty)), 90)

@@ -46,6 +46,7 @@ from txjax.types import UserError
 
 from helpers.arrays import variables
 from helpers.evaluations import HELD, Net, Pictures, Scenes, Tagged, Tagger, measure
+from selection import describe_class, per_family
 
 pytestmark = [
     pytest.mark.mesh,
@@ -183,6 +184,7 @@ def test_equal_evaluators_share_a_program_and_no_others_do(kind):
     assert len({id(program(evaluator)) for evaluator in (one, *changed)}) == 1 + len(changed)
 
 
+@per_family("kind", describe_class, seconds=5, cover=False, least=4)
 @pytest.mark.parametrize("kind", kinds())
 def test_contract(kind, tmp_path):
     """Scores are finite numbers that neither batches, nor hosts' devices, nor an earlier evaluation change; the results

@@ -71,6 +71,7 @@ def likelihood(model: Any, params: Any, context: str, continuation: str) -> tupl
     return chances[np.arange(len(targets)), targets].sum(), greedy.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [WRITER, TRANSLATOR], ids=["decoder", "encoder-decoder"])
 def test_likelihoods_are_those_of_the_whole_forward_pass(model):
     params, data = of(model), TEXT if model is WRITER else PAIRS
@@ -175,6 +176,7 @@ FIVE = {
 PLAIN = {f"{task}/{metric}" for task, metrics in FIVE.items() for metric in metrics}
 
 
+@pytest.mark.slow
 def test_the_five_tasks_by_the_command(straight_run, tmp_path):
     words = ("evaluate", f"--workdir={straight_run}", "--limit=3", "--window=40")
     code, out, err = runs.command(*words, "--tasks=txjax", "--json")

@@ -44,6 +44,7 @@ class Hangs(Tracker):
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_clock_and_failing_trackers(straight_run, tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", time.time)  # the config file sets it
     path = tmp_path / "wrong_clock.py"
@@ -74,6 +75,7 @@ loader._example = failing
 WITHOUT_EVALS = ("--config.evals.valid.every_steps=10000", "--config.checkpoint.best=None")
 
 
+@pytest.mark.slow
 def test_data_that_fails_during_training(tmp_path):
     """The process ends within seconds with the cause in its last line, and the run has the steps before."""
     path, workdir = tmp_path / "failing_data.py", tmp_path / "run"

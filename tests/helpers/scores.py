@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.py"))
-MINUTES = 2.0  # that the configs which a change trains may cost together
+MINUTES = 1.0  # that the configs which a change trains may cost together
 TOLERANCE = 0.03  # of the score, by which another machine or version may miss it
 
 

@@ -263,6 +263,7 @@ esac
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 2])
 @pytest.mark.parametrize("slices", [1, 2])
 def test_tpus_are_asked_for_again_after_a_preemption(tmp_path, code, slices):

@@ -64,12 +64,14 @@ def names(module: str) -> dict[str, str]:
     return of_params | {f"batch_stats/{module}/{name}": f"running_{name}" for name in ("mean", "var")}
 
 
+@pytest.mark.slow
 def test_equals_pytorch_in_outputs_gradients_and_averages() -> None:
     torch = pytest.importorskip("torch")
     model = ConvNet(width=4, depth=1, head=Classes(4, MeanTokens()))
     made = variables(model, X)
     forward, modules = network(torch, made)
-    image, labels = torch.tensor(X.transpose(0, 3, 1, 2)), torch.tensor(LABELS)
+    image, labels = torch.tensor(X.transpose(0, 3, 1, 2)).contiguous(), torch.tensor(LABELS)
+    # (oneDNN's gradient of a strided convolution is wrong on some processors where channels are last in memory)
 
     def loss(params: Any) -> tuple[jax.Array, Any]:
         state = {"params": params, "batch_stats": made["batch_stats"]}

@@ -35,6 +35,7 @@ TOKENS, SOURCE = ids(2, L), ids(2, S, seed=1)
 REAL = jnp.asarray([[1] * S, [1] * 4 + [0] * (S - 4)], jnp.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_it_equals_pytorch() -> None:
     """`nn.Transformer` with pre-norm layers, with padding in the source."""

@@ -105,6 +105,7 @@ def test_it_equals_the_paper() -> None:
         np.testing.assert_allclose(maps[0, row, 0, :, :length], weights, atol=1e-5)
 
 
+@pytest.mark.slow
 @every_model
 def test_padding_is_exact_and_decoding_step_by_step_equals_the_whole_pass(name: str) -> None:
     """Padding of the source on either side, of the target on the left."""

@@ -82,6 +82,7 @@ def test_factors_of_the_rank() -> None:
     assert found == {LoRA: 1.5, DoRA: 1.5, RsLoRA: 3.0}
 
 
+@pytest.mark.slow
 def test_an_adapted_model_starts_as_the_model() -> None:
     """The model's own parameters are the same draws, and the logits the same numbers."""
 

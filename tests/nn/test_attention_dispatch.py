@@ -209,6 +209,7 @@ MESHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.claim(
     "Attention kernels",
     "splash compiles for a TPU slice of eight: the program has its three kernels and gathers three arrays "
@@ -236,6 +237,7 @@ def test_splash_compiles_for_a_tpu(name: str, topology: Any) -> None:
     assert gathered == (0 if name == "one device's shard" else 3)  # keys, values and their segments
 
 
+@pytest.mark.slow
 def test_the_kernel_runs_once_if_remat_saves_its_output(topology: Any) -> None:
     def calls(remat: str) -> int:
         def loss(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:

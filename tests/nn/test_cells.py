@@ -26,6 +26,7 @@ LENGTHS = [7, 4]
 REAL = np.arange(S)[None] < np.array(LENGTHS)[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "cell"), [("GRU", GRU(reset="after", **DRAWN)), ("LSTM", LSTM(**DRAWN))])
 def test_both_directions_equal_pytorch(kind: str, cell: Cell) -> None:
     torch = pytest.importorskip("torch")

@@ -66,6 +66,7 @@ def after(rows: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.concatenate([jnp.broadcast_to(rows, (len(x), *rows.shape)), x], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("positions", [NoPositions(), Rotary(), T5Relative(buckets=8), Alibi()])
 def test_a_prompt_is_tokens_before_the_first_that_all_segments_see(positions: Positions, causal: bool) -> None:

@@ -107,6 +107,7 @@ def test_types_of_the_products() -> None:
     assert part["float8_e4m3fn", "float8_e4m3fn"] == 2 and part["float8_e5m2", "float8_e4m3fn"] == 4
 
 
+@pytest.mark.slow
 def test_training_in_int8_stays_near() -> None:
     def train(quantize: Quantize | None) -> tuple[list[float], dict[str, Any]]:
         exp = tiny_experiments.decoder(model=decoder(quantize))

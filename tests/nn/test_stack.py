@@ -204,6 +204,7 @@ def layer_by_layer(blocks: list[Block], params: dict, x: jax.Array, context: Lay
 CAUSAL = LayerContext(mask=Mask(causal=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "groups", "sets"), [(4, None, 4), (4, 2, 2), (4, 1, 1)])
 def test_kinds_take_turns_and_groups_share_parameters(depth: int, groups: int | None, sets: int) -> None:
     """Layer i is of kind i % 2 and has the parameters i // (depth / groups); with remat, gradients too."""

@@ -66,6 +66,7 @@ def test_kernels_are_rounded_by_the_formulas(form: str) -> None:
     assert made.axes(axes) == {form: axes, "scale": ("layers", None, None, "embed")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_model_is_the_one_with_the_restored_kernels(form: str) -> None:
     """Outputs and gradients of adapters; DoRA reads the kernels themselves."""

@@ -107,6 +107,7 @@ def test_equals_the_transcript(extent) -> None:
             np.testing.assert_allclose(found[name], value, rtol=2e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_perfect_predictions() -> None:
     """Matched by themselves in any order: no loss of boxes, all classes right, an overlap of 1."""
     given = batch()

@@ -192,6 +192,7 @@ def rows(experiment, tmp_path_factory):
     return list(read_metrics(workdir))
 
 
+@pytest.mark.slow
 def test_a_run_evaluates_each_task_on_its_own_data(rows):
     row = {key: value for row in rows for key, value in row.items()}
     assert {"eval/images/loss", "eval/images/accuracy", "eval/texts/accuracy", "train/texts/classification"} <= set(row)

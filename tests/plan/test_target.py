@@ -24,6 +24,7 @@ def test_near_misses_are_named():
         chip_named("H10")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is None, reason="pip install '.[plan]'")
 @pytest.mark.parametrize("name", ["v4:2x2x4", "v5e:4x8", "v5p:4x4x4", "v6e:16x16"])
 def test_a_slice_takes_any_mesh(name):

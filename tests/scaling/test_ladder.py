@@ -29,6 +29,7 @@ def trained(source: str, point: dict) -> int:
     return flops_per_step(experiment) * experiment.num_steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", CONFIGS)
 def test_every_run_has_the_flops_of_its_budget_for_any_objective(source):
     made = ladder(source, head_size=16)

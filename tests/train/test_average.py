@@ -87,6 +87,7 @@ def test_a_young_average_forgets_fast(t, d):
     assert float(EMA(decay=0.25, warmup=1.0).decay_at(np.int32(t))) == 0.25
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_and_its_readers_see_the_average(tmp_path, monkeypatch, capsys):
     one = Mesh().build(jax.devices()[:1])  # compiles faster
     monkeypatch.setattr(Mesh, "build", lambda self, devices: one)

@@ -70,6 +70,7 @@ def moved(folder, tmp_path) -> Path:
     return shutil.copytree(folder, tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_size_and_the_same_run(folder):
     assert runs.rows(folder / "small") == runs.rows(folder / "saved")
     assert size(folder / "small", 4) < 0.1 * size(folder / "saved", 4)

@@ -54,6 +54,7 @@ def test_a_file_that_cannot_be_read_counts_as_none(tmp_path):
         assert goodput.read(tmp_path) == {}
 
 
+@pytest.mark.slow
 def test_the_seconds_of_a_killed_run_count(config, tmp_path, capsys):
     workdir, begun = tmp_path / "run", time.monotonic()
     endless = ("--config.num_steps=100000", "--config.optimizer.schedule.warmup_steps=3")

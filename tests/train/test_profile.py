@@ -19,6 +19,7 @@ def traces(workdir):
     return [path for path in (workdir / "profile").rglob("*.xplane.pb") if path.stat().st_size]
 
 
+@pytest.mark.slow
 def test_traces_are_in_the_workdir_and_the_run_is_the_same(config, straight_run, tmp_path, capsys):
     """Of a first step, of a run that resumes, up to its last step; and steps that are done are refused."""
     assert not (straight_run / "profile").exists()

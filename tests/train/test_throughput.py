@@ -49,6 +49,7 @@ def run(tmp_path_factory):
     return experiment, {row["step"]: row for row in read_metrics(folder / "run")}
 
 
+@pytest.mark.slow
 def test_tokens_and_flops_are_those_of_each_batch(run):
     experiment, rows = run
     batches = train_batches(experiment.data.open(), batch_size=ROWS, seed=experiment.seed)

@@ -219,6 +219,7 @@ def alone(experiment: Experiment) -> traced.Values:
     return numbers | {path: rows[0] for path, rows in traced.traced_values([experiment]).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_step_traces_with_all_of_them_as_arguments(name):
     case = CASES[name]
