@@ -305,7 +305,7 @@ def _select_tests(tests: list[pytest.Item], slow: bool) -> tuple[Selection, dict
             item = Item(name, family=path, files=frozenset({path, module_of(path)}))
         else:
             argument, describe, cost, cover, settings = test.get_closest_marker("per_family").args
-            value, name = test.callspec.params[argument], test.callspec.id
+            value, name = test.callspec.params[argument], test.nodeid  # so that a family's tests have different turns
             item = dataclasses.replace(describe(value), name=name)
             item = item if cover else dataclasses.replace(item, parts=frozenset())
             cost = cost(value) if callable(cost) else cost

@@ -88,6 +88,7 @@ def weights(workdir: Path) -> dict[str, np.ndarray]:
     return flat_paths(jax.device_get({"params": state.params, "frozen": state.frozen, "state": state.model_state}))
 
 
+@pytest.mark.slow
 def test_it_trains_and_is_counted(trained):
     rows, manifest = runs.rows(trained), json.loads((trained / "manifest.json").read_text())
     assert [row["step"] for row in rows] == [1, 2, 3, 4] and all(np.isfinite(row["train/loss"]) for row in rows)
@@ -178,6 +179,7 @@ def test_parameters_without_names_of_axes_have_no_scaling():
         build_layout(exp, built)
 
 
+@pytest.mark.slow
 def test_a_tower_starts_from_a_run(trained, monkeypatch):
     monkeypatch.setattr(Layout, "create", lambda self, seed: fill(self.abstract, seed))
     exp = made(f"--config.init_from=From('{trained}', here='text', there='text')")

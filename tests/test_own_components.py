@@ -34,6 +34,7 @@ def forgetful(monkeypatch):
     forget()
 
 
+@pytest.mark.slow
 def test_the_page(tmp_path, monkeypatch, capsys, forgetful):
     """Every code block: files are written, commands are run, each as in a new process."""
     monkeypatch.chdir(tmp_path)

@@ -40,6 +40,7 @@ def averaged(straight_run, tmp_path_factory):
     return at
 
 
+@pytest.mark.slow
 def test_every_array_is_the_mean(straight_run, averaged):
     store = Store(straight_run)
     parts = [flat_paths(stored_weights(store, step)) for step in (20, 30, 40)]

@@ -101,6 +101,7 @@ def test_mistakes_are_one_line(capsys, words, said):
     assert code == 2 and said in err and len(err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_generate_by_beam_search_for_a_file_of_prompts(straight_run, tmp_path, capsys):
     def answers(*more: str) -> list[dict]:
         code, out, err = ask(capsys, "generate", f"--workdir={straight_run}", "--length=12", "--json", *more)

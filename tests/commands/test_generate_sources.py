@@ -71,6 +71,7 @@ def greedy(prompt: str) -> str:
     return TOKENIZER.decode(text[: text.index(end)] if end in text else text)
 
 
+@pytest.mark.slow
 def test_sources_of_a_file_give_the_texts_of_each_alone(run, workdir, tmp_path, capsys) -> None:
     prompts = "a dog", "the red cat"
     (tmp_path / "prompts.txt").write_text("\n\n".join(prompts))

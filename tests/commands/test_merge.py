@@ -71,6 +71,7 @@ def test_the_merged_run_scores_the_same_and_can_be_trained(trained, tmp_path, ca
     assert code == 2 and "expected ParallelKernels(), to be merged" in err
 
 
+@pytest.mark.slow
 def test_an_adapter_is_merged_into_the_kernels_that_it_adapts(tmp_path, capsys) -> None:
     adapted = runs.CONFIG.replace("heads=2)", "heads=2, adapter=LoRA(rank=2))").replace("num_steps=40", "num_steps=10")
     (tmp_path / "config.py").write_text("from txjax.nn.adapters import LoRA\n" + adapted)

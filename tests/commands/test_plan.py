@@ -46,6 +46,7 @@ def sharded(config, tmp_path_factory):
     return json.loads(out), page.read_text()
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_model(sharded):
     found, _ = sharded
     assert set(found) >= KEYS and found["fits"] and found["mesh"]["fsdp"] == 8

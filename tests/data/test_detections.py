@@ -120,6 +120,7 @@ def test_mistakes_are_one_line(fields, field, said, data_dir):
     assert str(error.value).startswith(field) and said in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_canvases_have_the_boxes_masks_and_counts_of_what_they_show():
     data = Detections("txjax_canvases", split="test", masks_feature="instances", std=(1.0,), mean=(0.0,))
     source = data.open()

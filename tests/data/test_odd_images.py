@@ -95,6 +95,7 @@ def test_the_first_image_may_be_damaged_and_a_subset_may_hold_some(tmp_path):
     assert sum(float(few.example(i, 0, None)["weights"]) for i in range(6)) == 5
 
 
+@pytest.mark.slow
 def test_training_stops_with_the_line_or_skips(data_dir, tmp_path, root):
     flags = ["--config.data.name=made_photos", f"--config.data.data_dir={data_dir}", "--config.model.width=8"]
     flags += ["--config.data.shape=(8, 8, 3)", "--config.data.classes=3", "--config.model.head.classes=3"]

@@ -150,6 +150,7 @@ def test_a_lost_file_and_another_format_are_noticed_before_the_start(foreign):
     records.check("squiggles", "train", str(foreign))
 
 
+@pytest.mark.slow
 def test_two_processes_prepare_at_once_without_tensorflow(tmp_path):
     code = """
 import sys

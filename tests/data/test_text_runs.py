@@ -58,6 +58,7 @@ def test_batches_of_several_lengths_train_and_resume_to_the_bit(data_dir, tmp_pa
     assert len(straight) == 6 and rows(tmp_path / "stopped") == straight
 
 
+@pytest.mark.slow
 def test_generate_uses_the_tokenizer_of_training(data_dir, tmp_path, capsys):
     data = NextTokenWindows("made_sentences", "train", data_dir, 16, tokenizer(data_dir), "first")
     run = Experiment(model=Decoder(**SIZES), objective=NextToken(), data=data, **RUN | {"num_steps": 2})

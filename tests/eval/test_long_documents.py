@@ -52,6 +52,7 @@ def nats(text, params, contexts):
     return total, count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stride", "contexts"),
     [

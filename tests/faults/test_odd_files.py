@@ -69,6 +69,7 @@ VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), READERS)
 def test_json_of_another_kind_is_one_line_at_most(run, straight_run, config, capsys, file, name):
     words = commands(run, config)[name]

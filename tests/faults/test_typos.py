@@ -28,6 +28,7 @@ def user_error(experiment, flag: str) -> UserError:
     return error.value
 
 
+@pytest.mark.slow
 def test_every_misspelled_field():
     """Each field of a class is tried once, in the first config that has it."""
     tried = set()

@@ -54,6 +54,7 @@ def test_each_table_exists_once() -> None:
     assert set(apart) > TABLES and set(apart["discriminator"]) > TABLES
 
 
+@pytest.mark.slow
 def test_who_trains_the_shared_table() -> None:
     """Both losses; with gradient disentanglement the discriminator trains what it adds, which is zero at first."""
     model = electra(sharing=Shared())

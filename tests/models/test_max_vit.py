@@ -86,6 +86,7 @@ def block_conv(**fields: Any) -> MBConv:
     return MBConv(**set_by_the_model | fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "stride"), [(6, 2), (8, 1)])
 def test_mb_conv(width: int, stride: int) -> None:
     """On an odd grid, in evaluation and in training, whose averages are of the unbiased variance."""

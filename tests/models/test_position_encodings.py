@@ -110,6 +110,7 @@ def same(features: jax.Array, one: int, other: int) -> bool:
     return np.allclose(features[one], features[other], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_each_can_be_trained(seen: Seen) -> None:
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(seen.gradients))
     tables = [g for path, g in jax.tree.leaves_with_path(seen.gradients) if "positions" in jax.tree_util.keystr(path)]

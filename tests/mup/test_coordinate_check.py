@@ -112,6 +112,7 @@ def experiment(kind: str, width: int, made: Parametrization, **optimizer: Any) -
     )
 
 
+@pytest.mark.slow
 def test_measured_sizes_are_those_of_module_outputs() -> None:
     """Every module of the model, at each number of updates; embeddings against the parameters of a run by hand."""
     made = experiment("decoder", 32, Standard())
@@ -158,6 +159,7 @@ class Convolutional(Model, kw_only=True):
         return self.read(Encoded(x, segments, embed.embedding), Untied(), train)
 
 
+@pytest.mark.slow
 def test_kernels_whose_first_input_is_not_wide_are_hidden() -> None:
     """Taken as inputs, from fixed to wide, their changes would grow as width^0.8 here."""
 

@@ -45,6 +45,7 @@ def both_ways(function: Any) -> Any:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("image", "size", "fields"), CASES)
 def test_values_gradients_and_operations_are_the_convolution_s(image: Any, size: Any, fields: dict[str, Any]) -> None:
     def mine(x: jax.Array, kernel: jax.Array) -> jax.Array:

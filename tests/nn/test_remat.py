@@ -51,6 +51,7 @@ def program(remat: str) -> Any:
     return jax.jit(jax.grad(loss(remat)[1])).lower(params()).compile()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remat", [name for name in REMAT if name != "none"])
 def test_gradients_are_those_without(remat: str) -> None:
     wanted, got = program("none")(params()), program(remat)(params())

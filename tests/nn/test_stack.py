@@ -152,6 +152,7 @@ def test_dropout_differs_between_layers_and_stops_outside_training() -> None:
     np.testing.assert_array_equal(noisy, apply(params, X, LayerContext(train=True), rngs=rngs))
 
 
+@pytest.mark.slow
 def test_stochastic_depth_drops_whole_branches() -> None:
     """Layer i of n drops a branch of an example with probability rate * i / (n - 1), and scales kept branches."""
     examples = 1000
@@ -238,6 +239,7 @@ def window(size: int | None) -> Attention:
     return Attention(heads=2, window=size, initial=Init(), residual_scale=1.0, scaling=Scaling())
 
 
+@pytest.mark.slow
 def test_layers_of_kinds_have_their_own_cache_maps_and_dropout() -> None:
     blocks = tuple(PreNorm(**parts(attention=window(size), dropout=0.5)) for size in (2, None))
     stack = Stack(block=blocks, depth=4)

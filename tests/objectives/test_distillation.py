@@ -53,6 +53,7 @@ def total(terms: dict[str, Any]) -> Any:
     return sum(term.value for term in terms.values())
 
 
+@pytest.mark.slow
 def test_terms_are_those_of_the_formulas() -> None:
     student, given = bert(dropout=0.0), batch()
     goal = Distillation(teacher=TEACHER, objective=MASKED, temperature=3.0, soft_targets=5, hidden_states=7, labels=2)

@@ -77,6 +77,7 @@ def test_an_evaluation_and_a_chunk_see_the_same_cross_entropy() -> None:
         np.testing.assert_allclose([parts[name] for name in whole], list(whole.values()), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "term", "output"),
     [

@@ -45,6 +45,7 @@ def drawn(goal: MaskedVisualTokens = GOAL, model: Any = MODEL) -> Any:
     return filled(meta.unbox(jax.eval_shape(lambda: goal.init(model, rngs, BATCH))))
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_masked_tokens() -> None:
     made = drawn()
     assert set(made["params"]) >= {"embed", "layers", "tokenizer"}

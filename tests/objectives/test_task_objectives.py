@@ -79,6 +79,7 @@ def test_multiple_choice():
         )
 
 
+@pytest.mark.slow
 def test_the_next_token_with_a_task_is_the_sum_of_both_alone():
     heads = {"task": Classes(3, LastToken()), "text": Tied()}
     model = Decoder(vocab=11, width=8, depth=1, heads=2, head=Heads(heads))

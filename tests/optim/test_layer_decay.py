@@ -123,6 +123,7 @@ def test_layers_are_numbered_through_all_stacks_and_calls():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [AdamW, Lion, SGD, LARS, Adafactor, Muon], ids=lambda k: k.__name__)
 def test_layer_decay_is_exact_for_every_optimizer(kind):
     """The update with decay is the update without, times the factor: the moments are the same."""

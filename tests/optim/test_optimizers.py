@@ -147,6 +147,7 @@ def test_adafactor() -> None:
     assert not [path for path in sizes if path.endswith("full/layers/up/kernel")]
 
 
+@pytest.mark.slow
 def test_adafactor_is_that_of_optax_for_each_matrix() -> None:
     steps, _ = run(Adafactor(**RAW), GRADS)
     reference = optax.chain(

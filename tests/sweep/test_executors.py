@@ -135,6 +135,7 @@ def test_24_points_after_kills_of_the_process_tree(tmp_path):
     assert 24 < sum(len(starts(tmp_path, name)) for name in names) <= 24 + 3 * 6
 
 
+@pytest.mark.slow
 def test_two_sweeps_share_a_folder_and_start_no_point_twice(tmp_path):
     """The second one is its own process; each waits for the other's points, and both end with all points finished."""
     other = apart(tmp_path, "abcdef", 2)

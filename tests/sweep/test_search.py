@@ -58,6 +58,7 @@ def test_two_workers_draw_different_trials_and_stop_at_the_number(tmp_path):
     assert [take(other)[1] for _ in range(3)] == [x for _, x in taken]  # whichever worker has them
 
 
+@pytest.mark.slow
 def test_a_dead_workers_trial_is_repeated_once_in_its_folder(tmp_path):
     dead, alive = study(tmp_path, trials=1), study(tmp_path, trials=1)
     trial, x = take(dead)

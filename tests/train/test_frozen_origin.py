@@ -20,10 +20,11 @@ from txjax.types import flat_paths
 
 from helpers import runs
 
-pytestmark = pytest.mark.claim(
-    "Transfer",
-    "checkpoints without frozen parameters: size, exact resume, chains, refusals",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.turn("frozen origin"),
+    pytest.mark.claim("Transfer", "checkpoints without frozen parameters: size, exact resume, chains, refusals"),
+]
 
 SIZES = ("--config.model.width=64", "--config.model.depth=2", "--config.batch_size=4", "--config.num_steps=4")
 SIZES += ("--config.checkpoint.every_steps=2", "--config.evals.valid.every_steps=2")
@@ -70,7 +71,6 @@ def moved(folder, tmp_path) -> Path:
     return shutil.copytree(folder, tmp_path / "runs")
 
 
-@pytest.mark.slow
 def test_a_tenth_of_the_size_and_the_same_run(folder):
     assert runs.rows(folder / "small") == runs.rows(folder / "saved")
     assert size(folder / "small", 4) < 0.1 * size(folder / "saved", 4)
@@ -214,7 +214,6 @@ def test_folders_that_move_together_find_each_other(folder, moved):
     assert "got 'no folder /nowhere'" in refused("evaluate", f"--workdir={moved / 'small'}")
 
 
-@pytest.mark.slow
 def test_members_of_a_population_share_an_origin(config, folder, tmp_path):
     flags = [*SIZES, *NORMS, ORIGIN, f"--config.init_from={folder / 'base'}@2"]
     experiments = [configs.load(str(config), [*flags, f"--config.optimizer.peak_lr={lr}"]) for lr in (0.001, 0.01)]
@@ -228,7 +227,6 @@ def test_members_of_a_population_share_an_origin(config, folder, tmp_path):
         assert "norm" in path or x.tobytes() == found[2][path].tobytes(), path
 
 
-@pytest.mark.slow
 def test_kills_change_nothing(config, folder, tmp_path, capsys, monkeypatch):
     for variable, value in runs.environment().items():
         monkeypatch.setenv(variable, value)

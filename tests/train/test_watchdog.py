@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 CODE = """
 import sys, time
 from pathlib import Path
@@ -35,6 +37,7 @@ def test_a_stuck_run_reports_where(tmp_path):
     assert "waiting for data" in report and "slow_reader" in report and "Thread" in report
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_is_not_stuck(tmp_path):
     """SIGSTOP for longer than a step may take, then SIGCONT: only time that it was awake counts."""
     code = CODE.replace('watchdog.beat("waiting for data")\n    slow_reader()', 'time.sleep(0.2)\nprint("done")')
