@@ -83,13 +83,13 @@ def select(
     turns: int = TURNS,
     least: int = 0,
 ) -> Selection:
-    """The cover and the items whose turn it is; then, up to a budget, those that changed and the next ones.
+    """The cover and the items whose turn it is; up to a budget those that changed; and the next ones if it isn't spent.
 
     Args:
       cost: seconds of an item.
       changed: names of files.
       commit: its hash, which orders the items.
-      budget: seconds for items that are neither in the cover nor in their turn.
+      budget: seconds for those that changed, whatever else runs; for the next ones, seconds of all.
       turns: after so many commits of different turns every item has run. If 0, there are no turns.
       least: how many items run at least, whatever they cost.
     """
@@ -101,17 +101,24 @@ def select(
     users = Counter(file for _, file in {(item.family or item.name, file) for item in order for file in item.files})
     own_files = {file for file, count in users.items() if count == 1}
     touched = [item for item in rest if item.files & own_files & changed]
+    chosen: list[Item] = []
+    spent = 0.0
+    for item in touched:
+        if spent + cost(item) <= budget:
+            chosen.append(item)
+            spent += cost(item)
     more: list[Item] = []
-    for item in (*touched, *(item for item in rest if item not in touched)):
-        fits = sum(map(cost, more)) + cost(item) <= budget
-        if fits or len(cover) + len(turn) + len(more) < least:
+    spent += sum(map(cost, (*cover, *turn)))
+    for item in (item for item in rest if item not in chosen):
+        if spent + cost(item) <= budget or len(cover) + len(turn) + len(chosen) + len(more) < least:
             more.append(item)
+            spent += cost(item)
     return Selection(
         cover=tuple(cover),
         turn=tuple(turn),
-        changed=tuple(item for item in more if item in touched),
-        more=tuple(item for item in more if item not in touched),
-        left_out=tuple(item for item in rest if item not in more),
+        changed=tuple(chosen),
+        more=tuple(more),
+        left_out=tuple(item for item in rest if item not in chosen and item not in more),
     )
 
 

@@ -1,11 +1,17 @@
 """`benchmarks/accelerator.py`: finished cases are not run again, failures are recorded, and the others continue."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+PARTS = sorted(path.name.removesuffix("_part.py") for path in (BENCHMARKS / "parts").glob("*_part.py"))
 
 
 @pytest.fixture
@@ -92,3 +98,15 @@ def test_every_choice_of_the_search_is_a_config(accelerator):
     for name, axes in SEARCH.items():
         for choice in [FP8, *(choice for axis in axes for choice in axis)]:
             load(name, choice, tiny=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_runs(part, tmp_path):
+    """At tiny sizes, optimised as for a user. The plan is compared with what the steps measured."""
+    parts = "train,plan" if part == "plan" else part
+    words = [sys.executable, BENCHMARKS / "accelerator.py", "--tiny", f"--parts={parts}", f"--out={tmp_path}"]
+    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(words, env=plain, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / f"{part}.jsonl").read_text()

@@ -229,7 +229,7 @@ def test_resume_microbatches_and_transfer(family: str, tmp_path: Path, data: Non
 
 
 @pytest.mark.slow
-@per_family("family", describe, seconds=20, cover=False, least=4)
+@per_family("family", describe, seconds=20, cover=False, least=2)
 @every_family
 def test_a_population_in_microbatches(family: str, tmp_path: Path, data: None) -> None:
     """A member has the losses of its run alone."""

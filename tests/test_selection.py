@@ -67,14 +67,18 @@ def test_own_files_that_changed_run_within_the_budget():
     assert names(choose({"a.py"}, budget=1).changed) == set()  # in the cover
     many = choose({"d.py"}, budget=3)
     assert len(many.changed) == 3 and not many.more and len(many.items) + len(many.left_out) == len(ITEMS)
-    assert len(choose({"c.py"}, budget=3).more) == 2
+    others = len(choose().items)
+    assert not choose({"c.py"}, budget=others + 1).more
+    assert len(choose({"c.py"}, budget=others + 3).more) == 2
 
 
 def test_a_new_family_does_not_add_to_what_runs_but_by_its_turn():
     before = choose({"c.py"}, budget=3)
     new = Item("new", "new", frozenset({"new.py", "base.py"}), frozenset({"Conv", "Unshared"}))
-    after = select([*ITEMS, new], lambda item: 1.0, {"c.py", "new.py"}, HASHES[0], 3)
+    after = select([*ITEMS, new], lambda item: 1.0, {"c.py"}, HASHES[0], 3)
     assert len(after.items) - len(before.items) == (new in after.turn)
+    landing = select([*ITEMS, new], lambda item: 1.0, {"c.py", "new.py"}, HASHES[0], 3)
+    assert new in (*landing.turn, *landing.changed)
 
 
 def test_at_least_so_many_run():
