@@ -196,7 +196,7 @@ FAULTS = (
         "an example of a family that is not in the cover depends on the others of its batch",
         "features = self.features(image, train)\n        tokens =",
         "features = self.features(image, train)\n        features -= features.mean(0, keepdims=True)\n        tokens =",
-        "tests/test_contracts.py -k test_model",
+        "tests/test_contracts.py -k test_pair",
         one_family=True,
     ),
     Fault(

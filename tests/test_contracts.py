@@ -203,6 +203,7 @@ def takes(*models: Any) -> set[str]:
 BY_EXAMPLE = {"label", "value", "start"}  # targets of which a text has one, and so one weight
 MODELS = [kind for kind in subclasses(txjax.models, Model) if not (issubclass(kind, Part) or kind is Hierarchical)]
 OBJECTIVES = subclasses(txjax.objectives, Objective)
+BY_NAME: dict[str, Any] = {kind.__name__: kind for kind in (*MODELS, *OBJECTIVES)}
 
 
 @dataclasses.dataclass
@@ -243,15 +244,18 @@ def test_a_bug_is_no_unsuited_pair() -> None:
     assert paired(build(Bert), build(NextToken)) is None
 
 
-def pairs(kind: type) -> Iterator[Pair]:
-    """A model with every objective that it suits, with the head that the objective needs, or else its own.
-
-    Each is traced when it is taken.
-    """
+def pair_of(kind: type, goal: type[Objective]) -> Pair | None:
+    """A model and an objective, with the head that the objective needs, or else the model's own. None if they don't
+    suit each other."""
     has_head = "head" in {field.name for field in dataclasses.fields(kind)}
+    head = {"head": HEADS[goal.__name__]} if has_head and goal.__name__ in HEADS else {}
+    return paired(build(kind, **head), build(goal))
+
+
+def pairs(kind: type) -> Iterator[Pair]:
+    """A model with every objective that it suits. Each is traced when it is taken."""
     for goal in OBJECTIVES:
-        model = build(kind, head=HEADS[goal.__name__]) if has_head and goal.__name__ in HEADS else build(kind)
-        if pair := paired(model, build(goal)):
+        if pair := pair_of(kind, goal):
             yield pair
 
 
@@ -339,6 +343,12 @@ def describe(kind: type) -> Item:
     return describe_tree(build(kind))
 
 
+def describe_pair(pair: str) -> Item:
+    """The item of a pair in SUITED."""
+    kind, goal = (BY_NAME[name] for name in pair.split())
+    return describe_tree(build(kind), inspect.getfile(goal))
+
+
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_objective_states_its_needs(kind: type[Objective]) -> None:
     objective = build(kind)
@@ -351,23 +361,28 @@ def test_objective_states_its_needs(kind: type[Objective]) -> None:
             assert objective.inputs({key: given.get(key, jnp.zeros((1, 8))) for key in keys})
 
 
-@per_family("kind", describe, seconds=5)
-@pytest.mark.parametrize("kind", MODELS)
-def test_model(kind: type) -> None:
-    """It has its partners in SUITED. With each of them:
-
-    Its parameters are float32 and have named axes, whatever its dtype. Neither order, nor padding, nor the split into
-    microbatches changes the sums; only padding gives zeros. Gradients are finite, and zeros of padding alone.
+@per_family("name", describe_pair, seconds=2)
+@pytest.mark.parametrize("name", sorted(SUITED))
+def test_pair(name: str) -> None:
+    """Its parameters are float32 and have named axes, whatever its dtype. Neither order, nor padding, nor the split
+    into microbatches changes the sums; only padding gives zeros. Gradients are finite, and zeros of padding alone.
     """
-    partners = list(pairs(kind))  # not a parameter a pair: tracing takes seconds, whichever tests are run
-    assert {str(pair) for pair in partners} == {pair for pair in SUITED if pair.split()[0] == kind.__name__}
-    for pair in partners:
-        check_parameters(pair.boxed)
-        check_sums(pair)
-    pair = partners[0]
-    check_parameters(
-        drawn(pair.model.clone(dtype="bfloat16"), pair.objective, fitted(pair.model, pair.objective, 1, 2, 3))
-    )
+    kind, goal = (BY_NAME[word] for word in name.split())
+    pair = pair_of(kind, goal)
+    assert pair, f"{name} is in SUITED"
+    check_parameters(pair.boxed)
+    check_sums(pair)
+    if name == min(other for other in SUITED if other.split()[0] == kind.__name__):
+        inputs = fitted(pair.model, pair.objective, 1, 2, 3)
+        check_parameters(drawn(pair.model.clone(dtype="bfloat16"), pair.objective, inputs))
+
+
+@per_family("kind", describe, seconds=2, cover=False)
+@pytest.mark.parametrize("kind", MODELS)
+def test_no_other_pair_suits(kind: type) -> None:
+    """What else a model suits is in SUITED, too."""
+    others = [goal for goal in OBJECTIVES if f"{kind.__name__} {goal.__name__}" not in SUITED]
+    assert not [goal.__name__ for goal in others if pair_of(kind, goal)]
 
 
 def check_parameters(boxed: Any) -> None:

@@ -359,6 +359,7 @@ def test_forward_takes_and_returns_reference_names():
         huggingface.forward(model, original, {"attention_mask": TOKENS})
 
 
+@per_family("kind", lambda kind: describe_tree(MODELS[kind][0]), seconds=0.2, budget=4, cover=False)
 @pytest.mark.parametrize(
     ("kind", "values", "said"),
     [
