@@ -121,7 +121,7 @@ def tiny(family: str) -> Experiment:
 
     Without dropout, whose draws depend on the microbatch, and without buckets, of which a population has one. Updates
     are proportional to gradients, so rounding stays as small as it is in them; AdamW's are not, and its program is
-    longer. (Every optimizer resumes in `train/test_population.py` and `optim/`.)
+    longer. (Every optimizer trains in `train/test_population.py`; kills of AdamW's runs are in `commands/`.)
     """
     experiment = config.load(str(ROOT / families()[family]), [])
     model = experiment.model
