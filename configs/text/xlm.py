@@ -7,7 +7,7 @@ Streams of 256 tokens; languages are drawn in proportion to size^0.7, and as man
 them that TFDS's `para_crawl` has: bg, de, el, es, fr. The paper's batches have one language each, these have all. The
 optimizer is that of the authors' command for these languages; the number of updates is a choice of ours. The
 vocabulary is trained on English alone here, all that `Trained` can read: for a run that counts, train one on all the
-languages (shares of size^0.5) and give it as a `TokenizerFile`.
+languages (shares of size^0.5) and give it as a `TokenizerFolder`.
 
 Cost: 3.2e20 FLOPs (`flops_per_step` of manifest.json, times num_steps), 228 hours of one H100 at 40% of its 989.5
 TFLOP/s.

@@ -143,7 +143,7 @@ def get_config():
 def start(workdir) -> list[str]:
     """Flags of a run that starts from an import, with its tokenizer."""
     path = str(workdir / "huggingface" / "tokenizer.json")
-    return [f"--config.init_from={workdir}", f"--config.data.tokenizer=TokenizerFile(path={path!r})"]
+    return [f"--config.init_from={workdir}", f"--config.data.tokenizer=TokenizerFolder(path={path!r})"]
 
 
 @pytest.mark.slow

@@ -65,7 +65,8 @@ def test_parts_of_a_mixture(completions):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"tokenizer": Bytes()}, "END"),
+        ({"tokenizer": Bytes()}, "data.end: expected the name of a special token, since the tokenizer names none"),
+        ({"end": "[STOP]"}, r"the token \[STOP\] among them"),
         ({"prompt": "{frist}"}, "data.prompt: .* did you mean first"),
         ({"answer": "yes"}, "data.answer: expected a format string with a feature"),
     ],

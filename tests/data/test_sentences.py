@@ -93,7 +93,7 @@ def test_ids_and_types_are_those_of_the_tokenizers_library(data_dir):
     from tokenizers import processors
 
     trained = Trained(WordPiece(), 200, "made_sentences", "train", data_dir, ("first", "second"))
-    library = type(trained.load()).from_str(trained.load().to_str())
+    library = type(trained.load().whole).from_str(trained.load().whole.to_str())
     marks = [(name, trained.special(name)) for name in ("[CLS]", "[SEP]")]
     library.post_processor = processors.BertProcessing(marks[1], marks[0])
     source = pairs(data_dir, tokenizer=trained).open()

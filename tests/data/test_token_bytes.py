@@ -5,12 +5,12 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from txjax.data import Bytes, Characters, TokenizerFile
+from txjax.data import Bytes, Characters, TokenizerFolder
 
 TEXTS = ["The naïve café costs 5 €.", "  two  spaces,\n\tand a tab 🙂", "the the the end"]
 
 
-def trained(path, model, trainer, pre_tokenizer, decoder, normalizer=None) -> TokenizerFile:
+def trained(path, model, trainer, pre_tokenizer, decoder, normalizer=None) -> TokenizerFolder:
     built = tokenizers.Tokenizer(model)
     built.pre_tokenizer, built.decoder = pre_tokenizer, decoder
     if normalizer is not None:
@@ -18,7 +18,7 @@ def trained(path, model, trainer, pre_tokenizer, decoder, normalizer=None) -> To
     built.train_from_iterator(TEXTS, trainer)
     built.add_tokens(["naïve"])
     built.save(str(path))
-    return TokenizerFile(path=str(path))
+    return TokenizerFolder(path=str(path))
 
 
 def total(tokenizer, text: str) -> int:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from txjax.data import Answers, Bytes, Characters, TokenLabels, Trained, WordPiece
+from txjax.data import Answers, Bytes, Characters, TokenizerFolder, TokenLabels, Trained, WordPiece
 from txjax.types import UserError
 
+from helpers import published_tokenizers as published
 from helpers import word_set
 
 pytestmark = pytest.mark.claim(
@@ -59,9 +60,28 @@ def test_the_class_of_a_word_is_at_one_of_its_tokens(data_dir, piece):
 
 
 def test_words_that_are_cut_away_have_no_target(data_dir):
-    example = read(words(data_dir, tokenizer=Bytes(SPECIALS), length=6))
-    assert example["tokens"].tolist() == [256, *b"AdaL", 257]
-    assert example["targets"].tolist() == [0, 2, 0, 0, 1, 0] and example["weights"].tolist() == [0, 1, 0, 0, 1, 0]
+    example = read(words(data_dir, tokenizer=Bytes(SPECIALS), length=7))
+    assert example["tokens"].tolist() == [256, *b"Ada L", 257]
+    assert example["targets"].tolist() == [0, 2, 0, 0, 0, 1, 0]
+    assert example["weights"].tolist() == [0, 1, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("form", ["gpt2", "roberta", "t5", "bert"])
+@pytest.mark.parametrize("piece", ["first", "last"])
+def test_words_are_encoded_as_the_text_that_they_are_in(data_dir, tmp_path, form, piece):
+    data = words(data_dir, tokenizer=TokenizerFolder(str(getattr(published, form)(tmp_path))), piece=piece)
+    before = len(data.frame().before)
+    for index, record in enumerate(word_set.records(9)):
+        example, text = read(data, index), " ".join(record["words"])
+        ids, offsets = data.tokenizer.encode(text).tolist(), data.tokenizer.offsets(text).tolist()
+        assert example["tokens"][before : before + len(ids)].tolist() == ids
+        labels, position = [], 0
+        for word, tag in zip(record["words"], record["tags"], strict=True):
+            end = position + len(word)
+            inside = [i for i, (begin, stop) in enumerate(offsets) if begin < end and stop > position]
+            labels += [(before + inside[0 if piece == "first" else -1], tag)] if tag >= 0 else []
+            position = end + 1
+        assert [(i, int(example["targets"][i])) for i in example["weights"].nonzero()[0]] == labels
 
 
 @pytest.mark.parametrize("kind", ["bytes", "characters", "wordpiece"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from txjax.data import Bytes, Characters, TokenizerFile
+from txjax.data import Bytes, Characters, TokenizerFolder
 from txjax.types import UserError
 
 
@@ -63,7 +63,7 @@ def test_alphabet_with_a_character_twice_is_refused():
 
 
 def test_file_gives_the_ids_of_the_words_and_nothing_else(path):
-    tokenizer = TokenizerFile(path)
+    tokenizer = TokenizerFolder(path)
     batch = tokenizer.encode_batch(["red green blue red", b"blue", ""])
     assert [ids.tolist() for ids in batch] == [[2, 3, 4, 2], [4], []]
     assert tokenizer.decode([2, 1]) == "red [CLS]"
@@ -72,13 +72,13 @@ def test_file_gives_the_ids_of_the_words_and_nothing_else(path):
 
 def test_missing_and_broken_files_are_user_errors(path, tmp_path):
     with pytest.raises(UserError, match=r"expected a tokenizer.json.*did you mean tokenizer.json"):
-        TokenizerFile(path.replace(".json", ".jsn")).check()
+        TokenizerFolder(path.replace(".json", ".jsn")).check()
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     with pytest.raises(UserError, match="it cannot be read"):
-        TokenizerFile(str(broken)).check()
+        TokenizerFolder(str(broken)).check()
     with pytest.raises(UserError, match=r"a tokenizer with the token \[CLZ\].*did you mean \[CLS\]"):
-        TokenizerFile(path).special("[CLZ]")
+        TokenizerFolder(path).special("[CLZ]")
     with pytest.raises(UserError, match=r"the token \[MSK\] among them.*did you mean \[MASK\]"):
         Bytes(("[MASK]",)).special("[MSK]")
 
@@ -86,13 +86,13 @@ def test_missing_and_broken_files_are_user_errors(path, tmp_path):
 def test_fingerprints_differ_between_tokenizers(path, tmp_path):
     copy = tmp_path / "copy.json"
     copy.write_bytes(Path(path).read_bytes())
-    tokenizers = [Bytes(), Bytes(("[A]",)), Characters(), Characters("ab"), TokenizerFile(path)]
+    tokenizers = [Bytes(), Bytes(("[A]",)), Characters(), Characters("ab"), TokenizerFolder(path)]
     prints = [t.fingerprint() for t in tokenizers]
     assert len(set(prints)) == len(prints)
     assert [dataclasses.replace(t).fingerprint() for t in tokenizers] == prints
-    assert TokenizerFile(str(copy)).fingerprint() == prints[-1]  # of the content, not the path
+    assert TokenizerFolder(str(copy)).fingerprint() == prints[-1]  # of the content, not the path
     copy.write_text(copy.read_text().replace("green", "grean"))
-    assert TokenizerFile(str(copy)).fingerprint() != prints[-1]
+    assert TokenizerFolder(str(copy)).fingerprint() != prints[-1]
 
 
 def test_text_is_never_encoded_to_special_tokens(path):
@@ -101,4 +101,4 @@ def test_text_is_never_encoded_to_special_tokens(path):
     made = ((Bytes(("[MASK]", "[CLS]")), {256, 257}), (Characters(letters, ("[A]",)), {len(letters)}))
     for tokenizer, expected in made:
         assert tokenizer.special_ids() == expected and not expected & set(tokenizer.encode(text).tolist())
-    assert TokenizerFile(path).special_ids() == {1}
+    assert TokenizerFolder(path).special_ids() == {1}

@@ -43,7 +43,7 @@ def texts():
 
 
 def vocabulary(found):
-    return sorted(found.load().get_vocab().items(), key=lambda item: item[1])
+    return sorted(found.load().whole.get_vocab().items(), key=lambda item: item[1])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,7 +78,7 @@ def test_byte_pairs_are_the_librarys_and_give_every_text_back(texts):
 
 def test_word_pieces_are_the_longest_that_fit(texts):
     found = tokenizer("wordpiece")
-    library = found.load()
+    library = found.load().whole
     pieces, expected = library.get_vocab(), []
     for text in (TEXT, texts[0]):
         for word, _ in library.pre_tokenizer.pre_tokenize_str(library.normalizer.normalize_str(text)):
@@ -104,7 +104,7 @@ def test_word_pieces_of_rare_characters_are_unknown():
 
 def test_unigram_cuts_are_the_likeliest(texts):
     found = tokenizer("unigram")
-    library = found.load()
+    library = found.load().whole
     scores = dict(map(tuple, json.loads(library.to_str())["model"]["vocab"]))
     for text in texts[0].split()[:300]:
         ids = found.encode(text)

@@ -61,7 +61,8 @@ def exhaustive(chances, end, alpha, count, size):
     ],
 )
 def test_a_beam_of_all_texts_finds_the_best(params, chances, generator, end, kind, size):
-    program = jax.jit(lambda v, p, alpha: kind(V**3, alpha, end=end).hypotheses(generator, v, {"tokens": p}, LENGTH))
+    ends = () if end is None else (end,)
+    program = jax.jit(lambda v, p, alpha: kind(V**3, alpha, end=ends).hypotheses(generator, v, {"tokens": p}, LENGTH))
     texts = set()
     for alpha in (0.0, 1.0, 2.0):
         found = jax.device_get(program(params, PROMPT, alpha))
@@ -75,7 +76,7 @@ def test_a_beam_of_all_texts_finds_the_best(params, chances, generator, end, kin
 
 def test_a_beam_of_one_is_greedy(params):
     generator, inputs, texts = Cached(MODEL), {"tokens": np.concatenate([PROMPT, PROMPT[:, ::-1]])}, []
-    for search in (Beam(1, end=END), Sampling(temperature=0, end=END)):
+    for search in (Beam(1, end=(END,)), Sampling(temperature=0, end=(END,))):
         program = jax.jit(lambda v, i, search=search: search(generator, v, i, 9, jax.random.key(0)))
         texts.append(np.asarray(program(params, inputs)))
     np.testing.assert_array_equal(*texts)
@@ -91,7 +92,7 @@ def test_a_row_does_not_depend_on_the_others_and_the_loop_stops(params):
             return super().step(*args)
 
     prompt = np.concatenate([PROMPT, PROMPT[:, ::-1]])
-    program = jax.jit(lambda v, p: Beam(3, end=6).hypotheses(Counting(MODEL), v, {"tokens": p}, 60))
+    program = jax.jit(lambda v, p: Beam(3, end=(6,)).hypotheses(Counting(MODEL), v, {"tokens": p}, 60))
     together = jax.device_get(program(params, prompt))
     jax.effects_barrier()
     assert len(calls) < 59 and (together.tokens == 6).any(-1).all() and (np.diff(together.scores) <= 0).all()

@@ -53,7 +53,7 @@ def test_other_inputs_are_in_the_first_call_only() -> None:
     model = Captions()
     params = variables(model, **inputs())
     assert isinstance(generator_for(model, params, inputs(), 9), Cached)
-    beam = Beam(3, end=5)
+    beam = Beam(3, end=(5,))
 
     def found(generator, given):
         return jax.device_get(jax.jit(lambda v, i: beam.hypotheses(generator, v, i, 6))(params, given))
@@ -107,7 +107,7 @@ def test_eight_devices_give_the_tokens_of_one_with_a_sharded_cache() -> None:
 
     def decode(variables, inputs):
         sampled = Sampling(temperature=0.7)(generator, variables, inputs, 6, KEY)
-        return sampled, Beam(3, end=5).hypotheses(generator, variables, inputs, 6)
+        return sampled, Beam(3, end=(5,)).hypotheses(generator, variables, inputs, 6)
 
     alone = jax.jit(decode)(params, given)
     mesh = sharding.Mesh(data=2, fsdp=2, tensor=2)

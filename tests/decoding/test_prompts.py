@@ -37,7 +37,7 @@ def test_a_source_is_put_into_the_format_of_one_feature() -> None:
 def test_the_target_of_a_source_begins_with_the_start_token() -> None:
     form = prompts_for(PAIRS, "data")
     given = form.inputs(["one", "four"], "prompts")
-    assert isinstance(form, Sources) and form.end == END
+    assert isinstance(form, Sources) and form.end == (END,)
     assert np.asarray(given["tokens"]).tolist() == [[START], [START]]
     assert np.asarray(given["source_segments"]).tolist() == [[1] * 9 + [0], [1] * 10]
     assert "source_segments" not in form.inputs(["one", "two"], "prompts")
@@ -46,9 +46,9 @@ def test_the_target_of_a_source_begins_with_the_start_token() -> None:
 def test_an_answer_ends_at_the_end_token_of_its_data() -> None:
     one, other = (Completions(name="made", tokenizer=Bytes(specials=("a", "b")), end=end) for end in "ab")
     of_one = prompts_for(Mixture(parts={"1": one, "2": one}), "data")
-    assert isinstance(of_one, Beginnings) and of_one.end == 256
-    assert prompts_for(other, "data").end == 257
-    assert prompts_for(Mixture(parts={"1": one, "2": other}), "data").end is None
+    assert isinstance(of_one, Beginnings) and of_one.end == (256,)
+    assert prompts_for(other, "data").end == (257,)
+    assert prompts_for(Mixture(parts={"1": one, "2": other}), "data").end == ()
 
 
 def test_long_sources_are_cut_with_a_count_or_refused(caplog: pytest.LogCaptureFixture) -> None:

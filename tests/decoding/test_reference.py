@@ -99,7 +99,7 @@ def test_beams_are_the_references(case: Any, stop: str) -> None:
 
     @jax.jit
     def search(variables: Any, inputs: Any, alpha: Any) -> Any:
-        return NormalizedBeam(size, alpha, end=end, stop=stop).hypotheses(Cached(model), variables, inputs, LENGTH)
+        return NormalizedBeam(size, alpha, end=(end,), stop=stop).hypotheses(Cached(model), variables, inputs, LENGTH)
 
     for alpha in (0.0, 1.0, 2.0):
         want = generate(

@@ -107,7 +107,7 @@ def test_prompts_of_different_lengths_are_continued_as_alone(window):
 
 def test_after_its_end_a_row_has_nothing_else_and_the_loop_stops():
     model = decoder(depth=2, kv_heads=1, positions=Learned(max_length=44))
-    params, sampling = variables(model, PROMPT), Sampling(temperature=0.7, top_k=9, end=8)
+    params, sampling = variables(model, PROMPT), Sampling(temperature=0.7, top_k=9, end=(8,))
     calls = []
 
     class Counting(Cached):
@@ -121,7 +121,7 @@ def test_after_its_end_a_row_has_nothing_else_and_the_loop_stops():
     assert len(calls) == max(ends) + 1
     for row, drawn, end in zip(written, CACHED, ends, strict=True):
         assert row.tolist() == drawn[:end] + [8] * (41 - end)
-        assert until(row, 8).tolist() == drawn[:end] and len(until(row, None)) == 41
+        assert until(row, (8,)).tolist() == drawn[:end] and len(until(row, ())) == 41
     streamed = parts(Cached(model), params, {"tokens": PROMPT}, 41, sampling)
     assert len(streamed) == 1 and (streamed[0] == written[:, :21]).all()
 

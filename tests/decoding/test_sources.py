@@ -55,7 +55,7 @@ def test_a_stream_of_padded_sources_gives_what_the_whole_forward_pass_gives_for_
 def test_beams_with_a_cache_are_those_without(params) -> None:
     found = []
     for generator in (Cached(MODEL), Recomputed(MODEL, 9)):
-        search = Beam(3, end=END)
+        search = Beam(3, end=(END,))
         program = jax.jit(lambda v, i, g=generator, s=search: s.hypotheses(g, v, i, 8))
         found.append(jax.device_get(program(params, batch())))
     np.testing.assert_array_equal(found[0].tokens, found[1].tokens)

@@ -101,7 +101,7 @@ def test_one_of_several_tasks_and_the_first_batches(pairs):
     [
         (dict(metrics=("belu",)), "config.evals.x.metrics: expected some of bleu, chrf, .*; did you mean bleu"),
         (dict(metrics=()), "config.evals.x.metrics: expected some of bleu"),
-        (dict(search=Beam(end=258)), "config.evals.x.search.end: expected a token below 258, got 258"),
+        (dict(search=Beam(end=(258,))), "config.evals.x.search.end: expected tokens below 258, got 258"),
         (dict(model=Bigrams(vocab=258)), "config.model: expected a model with source_tokens, .*got 'Bigrams'"),
         (dict(length=40), "positions"),
         (

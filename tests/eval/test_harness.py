@@ -14,9 +14,10 @@ import scipy.special
 
 from txjax import tree
 from txjax.data import Bytes, Characters, NextTokenWindows, Pairs
+from txjax.data.special_tokens import Roles
 from txjax.eval import Harness
 from txjax.eval.harness_library import OWN
-from txjax.eval.harness_texts import borders, first_of
+from txjax.eval.harness_texts import first_of
 from txjax.eval.local_documents import read
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
@@ -144,12 +145,12 @@ def test_a_continuation_longer_than_the_window_is_refused():
 
 
 def test_where_a_text_begins_and_ends():
-    assert borders(Bytes()) == (None, None)
-    assert borders(Bytes(("<|endoftext|>",))) == (256, 256)
-    assert borders(Characters("ab", specials=("</s>", "<s>"))) == (3, 2)
+    assert Bytes().roles() == Roles() and Roles().beginning is None
+    assert Bytes(("<|endoftext|>",)).roles().beginning == 256
+    assert Characters("ab", specials=("</s>", "<s>")).roles() == Roles(bos=3, eos=(2,))
     learned = Decoder(vocab=256, width=8, depth=1, heads=2, positions=Learned(max_length=7))
     with answering(learned, {}, Harness(TEXT)) as answers:
-        assert (answers.texts.window, answers.texts.prefix, answers.texts.end) == (7, 10, None)
+        assert (answers.texts.window, answers.texts.prefix, answers.texts.end) == (7, 10, ())
     with pytest.raises(
         UserError, match=r"eval.data: expected a tokenizer with one of the tokens .* or with the line feed"
     ):

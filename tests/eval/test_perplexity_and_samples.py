@@ -82,7 +82,7 @@ def test_greedy_samples_follow_the_table_until_their_end(tmp_path):
     ids = [ord("a")]
     for _ in range(5):
         ids.append(int(TABLE[ids[-1]].argmax()))
-    for search, tokens in ((Sampling(temperature=0), ids[1:]), (Beam(1, end=ids[4]), ids[1:4])):
+    for search, tokens in ((Sampling(temperature=0), ids[1:]), (Beam(1, end=(ids[4],)), ids[1:4])):
         evaluation = Samples(data=TEXT, prompts=("a",), texts=1, length=5, search=search)
         measure(Bigrams(), NextToken(), evaluation, HELD, folder=tmp_path)
         text = "a" + TEXT.tokenizer.decode(tokens)
@@ -96,8 +96,8 @@ def test_user_errors_before_compilation():
 
     hidden = MaskedToken(mask_id=256, vocab=256)
     refuse("config.evals.x: expected a run that predicts the next token", Samples(data=TEXT), hidden)
-    beyond = Samples(data=TEXT, search=Beam(end=257))
-    refuse("config.evals.x.search.end: expected a token below 257, got 257", beyond, NextToken())
+    beyond = Samples(data=TEXT, search=Beam(end=(257,)))
+    refuse("config.evals.x.search.end: expected tokens below 257, got 257", beyond, NextToken())
     refuse("config.evals.x.data: expected examples with id, tokens, targets", Perplexity(data=Pictures()), NextToken())
     with pytest.raises(UserError, match="config.evals.x.prompts: expected at least one token"):
         measure(Bigrams(), NextToken(), Samples(data=TEXT, prompts=("",)), {})

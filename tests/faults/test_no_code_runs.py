@@ -16,7 +16,7 @@ from txjax import config as configs
 from txjax import sharding
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import SentencePieceFile, TokenizerFile, disk_cache, records
+from txjax.data import SentencePieceFile, TokenizerFolder, disk_cache, records
 from txjax.data.records import Records
 from txjax.interop import huggingface
 from txjax.io import digest
@@ -236,7 +236,7 @@ def test_in_the_data_that_a_config_names(evil, squiggles, straight_run, tmp_path
 
 
 def test_in_tokenizer_files(marker, tmp_path):
-    for kind, name in ((TokenizerFile, "tokenizer.json"), (SentencePieceFile, "pieces.model")):
+    for kind, name in ((TokenizerFolder, "tokenizer.json"), (SentencePieceFile, "pieces.model")):
         (tmp_path / name).write_bytes(pickle.dumps(Payload(marker)))
         with pytest.raises(UserError):
             kind(path=str(tmp_path / name)).check()

@@ -92,8 +92,8 @@ def test_greedy_texts_and_beams_are_those_of_the_reference(models) -> None:
 
     @jax.jit
     def write(variables: Any, given: Any) -> Any:
-        greedy = Sampling(temperature=0, end=END)(Cached(ours), variables, given, NEW, jax.random.key(0))
-        beam = Beam(size=size, length_penalty=0.0, end=END)
+        greedy = Sampling(temperature=0, end=(END,))(Cached(ours), variables, given, NEW, jax.random.key(0))
+        beam = Beam(size=size, length_penalty=0.0, end=(END,))
         return greedy, beam.hypotheses(Cached(ours), variables, given, NEW)
 
     greedy, found = jax.device_get(write(variables, inputs()))

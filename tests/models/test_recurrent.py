@@ -136,7 +136,7 @@ def test_beam_search_reorders_the_state() -> None:
     """The texts and scores of a search that computes every token from the whole text."""
     params, model = jax.tree.map(lambda x: 2 * x, drawn("bahdanau")), MODELS["bahdanau"]
     inputs = {"tokens": TOKENS[:, :1], **GIVEN}
-    search = Beam(size=3, end=2)
+    search = Beam(size=3, end=(2,))
     found = [
         jax.jit(lambda v, i, g=generator: search.hypotheses(g, v, i, 4))(params, inputs)
         for generator in (Cached(model), Recomputed(model, 5))

@@ -7,7 +7,7 @@ import pytest
 
 from txjax import sharding, tree
 from txjax.checkpoint import Store
-from txjax.data import Bytes, Pairs, TokenizerFile
+from txjax.data import Bytes, Pairs, TokenizerFolder
 from txjax.experiment import Experiment
 from txjax.models import EncoderDecoder
 from txjax.nn.adapters import Prompt
@@ -92,16 +92,16 @@ def test_another_tokenizer_of_the_source(start):
 def test_files_are_compared_by_their_content(start, tmp_path, caplog):
     from tokenizers import Tokenizer, models
 
-    def saved(name: str, *words: str) -> TokenizerFile:
+    def saved(name: str, *words: str) -> TokenizerFolder:
         Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[END]")).save(str(tmp_path / name))
-        return TokenizerFile(str(tmp_path / name))
+        return TokenizerFolder(str(tmp_path / name))
 
     one, same, another = (saved(f"{i}.json", "[END]", *words) for i, words in enumerate(("ab", "ab", "ba")))
     caplog.set_level(logging.WARNING)
     assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=same)).rows and not caplog.messages
     with pytest.raises(UserError, match=r"^config\.data\.source_tokenizer"):
         start(experiment(source_tokenizer=one), experiment(source_tokenizer=another))
-    with pytest.raises(UserError, match=r"got .class tokenizers\.Bytes \(there tokenizers\.TokenizerFile\)"):
+    with pytest.raises(UserError, match=r"got .class tokenizers\.Bytes \(there tokenizer_folder\.TokenizerFolder\)"):
         start(experiment(), experiment(source_tokenizer=one))
-    assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=TokenizerFile("lost.json"))).rows
+    assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=TokenizerFolder("lost.json"))).rows
     assert len(caplog.messages) == 1 and "can't be compared: data.tokenizer.path" in caplog.messages[0]

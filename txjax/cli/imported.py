@@ -1,12 +1,9 @@
 """Hugging Face folders as what a workdir has: for `import`, with and without an adapter."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from txjax.types import UserError
-
-KEPT = "huggingface"  # subfolder with the files that an export copies back
 
 
 def is_folder(path: Path) -> bool:
@@ -24,12 +21,10 @@ def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:
       An experiment with the model, or the model if there can be none; and what is missing then, in a line.
     """
     from txjax.interop.huggingface.start import experiment
+    from txjax.io.kept_files import keep_files
 
-    (workdir / KEPT).mkdir(exist_ok=True)
-    for path in sorted(source.iterdir()):
-        if path.suffix in (".json", ".txt", ".model") and not path.name.endswith(".index.json"):
-            shutil.copy(path, workdir / KEPT / path.name)
+    kept = keep_files(source, workdir)
     try:
-        return experiment(model, workdir / KEPT / "tokenizer.json") or model, ""
+        return experiment(model, kept) or model, ""
     except UserError as error:  # the weights are still usable
         return model, f"\nnot for evaluate and generate: {error}"

@@ -1,10 +1,8 @@
 """A workdir that a command makes of a step of another run: `merge` and `quantize`."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.imported import KEPT
 from txjax.types import PyTree, UserError
 
 
@@ -28,6 +26,7 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
     from txjax.checkpoint import Store
     from txjax.experiment import Experiment
     from txjax.io import digest
+    from txjax.io.kept_files import inherit_files
     from txjax.nn import parameter_sizes
     from txjax.train.subtrees import pick
     from txjax.train.workdir import lock_workdir, write_config, write_manifest
@@ -39,8 +38,7 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
     parts = {"params": pick(params, trained), "frozen": pick(params, lambda path: not trained(path))}
     parts["model_state"] = {name: tree for name, tree in variables.items() if name != "params"}
     with lock_workdir(to) as workdir:
-        if (run / KEPT).is_dir():
-            shutil.copytree(run / KEPT, workdir / KEPT, dirs_exist_ok=True)
+        inherit_files(workdir, [run])
         new = Store(workdir)
         new.save_parts(step, {"weights": jax.tree.map(jax.numpy.asarray, parts)}, {made: origins, "metrics": {}})
         new.wait()

@@ -1,12 +1,11 @@
 """Folders of Hugging Face's peft as workdirs and back: for `import --base` and `export --adapter`."""
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.imported import KEPT, is_folder, keep
+from txjax.cli.imported import is_folder, keep
 from txjax.cli.merging import without_storage
 from txjax.types import PyTree, UserError
 
@@ -25,6 +24,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.interop.huggingface import peft
+    from txjax.io.kept_files import inherit_files
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
@@ -49,8 +49,8 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
         missing = ""
         if theirs:
             found, missing = keep(base, workdir, model)
-        elif (base / KEPT).is_dir():
-            shutil.copytree(base / KEPT, workdir / KEPT, dirs_exist_ok=True)
+        else:
+            inherit_files(workdir, [base])
         adapted = model.clone(adapter=adapter)
         if isinstance(found, Experiment):
             replaced = [re.escape(path) for path in new if path in params]

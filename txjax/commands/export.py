@@ -1,10 +1,8 @@
 """txjax export: writes a step of a run as a folder that Hugging Face's transformers loads."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.imported import KEPT
 from txjax.cli.parser import Parser
 from txjax.cli.peft_folders import export_adapter
 from txjax.types import PyTree, UserError
@@ -27,18 +25,19 @@ def run(argv: list[str]) -> int:
     from txjax.cli.merging import weights, without_adapter, without_storage
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
+    from txjax.interop.huggingface.companions import described, write_companions
+    from txjax.io.kept_files import KEPT
     from txjax.modules import trusted
     from txjax.train.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
     prepare()
     found = read_config(flags.workdir, trusted(flags.trust))
-    model, facts = described(found) if isinstance(found, Experiment) else (found, {})
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
-    kept = flags.workdir / KEPT  # written by `txjax import`
-    if (kept / "config.json").is_file():
-        facts = read_json(kept / "config.json") | facts
+    kept = flags.workdir / KEPT  # of the import that this run, or one that it starts from, is of
+    facts = read_json(kept / "config.json") if (kept / "config.json").is_file() else {}
+    model, facts = described(found, facts) if isinstance(found, Experiment) else (found, facts)
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
         export_adapter(found, kernels, flags.to)
@@ -51,30 +50,9 @@ def run(argv: list[str]) -> int:
             raise UserError("--workdir", expected, type(found.model.adapter).__name__)
     model, kernels = chosen(model, kernels, flags.part)
     huggingface.save(model, kernels, flags.to, facts)
-    for path in sorted(kept.glob("*")) or tokenizer(found):
-        if path.name != "config.json":
-            shutil.copy(path, flags.to / path.name)
+    write_companions(found, kept, flags.to, facts)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0
-
-
-def described(experiment: Any) -> tuple[Any, dict[str, Any]]:
-    """A run's model with the image size of its data, and the entries of config.json that objective and data imply."""
-    from txjax.data import Pairs
-    from txjax.objectives import MaskedPatch, SpanCorruption
-
-    model, spec = experiment.model, experiment.data.spec()
-    if getattr(model, "image_size", None) == () and "image" in spec:
-        model = model.clone(image_size=spec["image"].shape[:2])
-    match experiment.objective, experiment.data:
-        case MaskedPatch(rate=rate, target=target), _:
-            return model, {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
-        case SpanCorruption(start_id=start, end_id=end), _:
-            return model, {"decoder_start_token_id": start, "eos_token_id": end}
-        case _, Pairs(tokenizer=tokenizer) as pairs:
-            start, end = (tokenizer.special(name) for name in (pairs.start, pairs.end))
-            return model, {"decoder_start_token_id": start, "eos_token_id": end}
-    return model, {}
 
 
 def chosen(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree]:
@@ -91,9 +69,3 @@ def chosen(model: Any, variables: PyTree, part: str | None) -> tuple[Any, PyTree
         return model, variables
     model, params = model.alone(part, variables["params"])
     return model, variables | {"params": params}
-
-
-def tokenizer(experiment: Any) -> list[Path]:
-    """The path of the tokenizer.json that a run's data reads, if any."""
-    path = Path(getattr(getattr(getattr(experiment, "data", None), "tokenizer", None), "path", ""))
-    return [path] if path.name == "tokenizer.json" and path.is_file() else []

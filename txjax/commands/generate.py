@@ -1,5 +1,6 @@
 """txjax generate: text from a trained decoder or encoder-decoder, sampled or by beam search, from its workdir alone."""
 
+import functools
 import json
 import os
 import sys
@@ -31,10 +32,10 @@ def run(argv: list[str]) -> int:
     prompts = prompts_of(flags, form.default)
     copies = 1 if isinstance(search, Beam) else flags.samples
     inputs = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, "--prompt").items()}
-    search.end = form.end if flags.end is None else token(form.tokenizer, flags.end)
+    search.end = form.end if flags.end is None else (token(form.tokenizer, flags.end),)
 
-    def text(row: Any) -> str:
-        return str(form.tokenizer.decode(until(np.asarray(row), search.end)))
+    def text(prompt: str, row: Any) -> str:
+        return form.text(prompt, until(np.asarray(row), search.end))
 
     with opened(flags, experiment) as found:
         (window,) = experiment.data.spec()["tokens"].shape
@@ -45,7 +46,8 @@ def run(argv: list[str]) -> int:
         key = jax.random.key(flags.seed)
         several = len(prompts) > 1 or flags.samples > 1 or flags.adapters
         if isinstance(search, Sampling) and not several and not flags.json:
-            show(form.before(prompts[0]), text, stream(generator, found.variables, inputs, flags.length, key, search))
+            parts = stream(generator, found.variables, inputs, flags.length, key, search)
+            show(form.before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
         program = backend.jit(written(generator, search, flags.length))
         for side in sides(flags, experiment, found):
@@ -58,7 +60,7 @@ def run(argv: list[str]) -> int:
                     more = {"scores": answers.scores[i][answers.exist[i]][: flags.samples].tolist()}
                 else:
                     tokens, more = answers.reshape(len(prompts), flags.samples, -1)[i], {}
-                texts = [text(row) for row in tokens[: flags.samples]]
+                texts = [text(prompt, row) for row in tokens[: flags.samples]]
                 run = {"run": str(side.workdir)} if flags.adapters else {}
                 record = {**run, "step": side.step, "prompt": prompt, "texts": texts, **more}
                 shown = printable(("\n" if i else "") + "\n\n".join(form.before(prompt) + text for text in texts))

@@ -28,7 +28,8 @@ from txjax.data.tasks import Tasks
 from txjax.data.temperature import Temperature
 from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
 from txjax.data.token_labels import TokenLabels
-from txjax.data.tokenizers import Bytes, Characters, Tokenizer, TokenizerFile
+from txjax.data.tokenizer_folder import TokenizerFolder
+from txjax.data.tokenizers import Bytes, Characters, Tokenizer
 from txjax.data.trained import BPE, Trained, Unigram, WordPiece
 from txjax.data.transforms import Channels, Either, Multiply, RandomErasing, Transform
 
@@ -87,7 +88,7 @@ __all__ = [
     "Tasks",
     "TextWindows",
     "Tokenizer",
-    "TokenizerFile",
+    "TokenizerFolder",
     "Trained",
     "Transform",
     "Unigram",

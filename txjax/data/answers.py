@@ -21,17 +21,18 @@ ABSENT = -1  # the token of the end of an answer that there is not
 
 @dataclasses.dataclass
 class Answers(Sentences):
-    """`[CLS] question [SEP] context [SEP]` of each record, and the tokens of its first answer, as in SQuAD.
+    """A question and its context, as a pair of `Sentences`, of each record, and the tokens of its first answer, as in
+    SQuAD.
 
     (Rajpurkar et al. 2016; Devlin et al. 2019, 4.2.) The answer's tokens are those that its characters overlap. The
-    [CLS] is both ends of a question without an answer (Devlin et al. 2019, 4.3). A long pair loses tokens as in
-    `Sentences`; if its answer is among them, its weight is 0.
+    first token, the [CLS], is both ends of a question without an answer (Devlin et al. 2019, 4.3). A long pair loses
+    tokens as in `Sentences`; if its answer is among them, its weight is 0.
 
     With `stride` a long context is read in windows that overlap, each an example with the whole question; in a window
     without the answer, or with a part of it, both ends are the [CLS]. `eval.ExtractedAnswers` joins them again.
 
     An example: as in `Sentences`, but weights float32 [], 1 or 0; start, end int32 [], the first and the last token of
-    the answer.
+    the answer; context int32 [L], 1 for the tokens of the context.
 
     Attributes:
       features: the set's features of the question and of the context.
@@ -48,7 +49,7 @@ class Answers(Sentences):
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         single = {"weights": spec((), "float32"), "start": spec((), "int32"), "end": spec((), "int32")}
-        return super().spec() | single
+        return super().spec() | single | {"context": spec((self.length,), "int32")}
 
     def check(self) -> None:
         super().check()
@@ -59,6 +60,8 @@ class Answers(Sentences):
         if missing := {"text", "answer_start"} - set(getattr(answers, "keys", dict)()):
             raise UserError("data.answer_feature", "a sequence of text and answer_start", f"no {min(missing)}")
         self.tokenizer.offsets("")
+        if not self.frame().before:
+            raise UserError("data.tokenizer", "a token before a question, where none is the answer", self.tokenizer)
         shortest = self.length - self.markers() - self.question_length
         if self.stride is not None and shortest < 1:
             most = self.question_length + shortest - 1
@@ -104,10 +107,16 @@ class AnswerSource(SentenceSource):
         room = self._answers.length - self._answers.markers() - len(question)
         return [question, self._tokens[1].text(record)[start : start + room]]
 
+    def row(self, sentences: list[np.ndarray]) -> Example:
+        first = self._frame.start(1, sentences)
+        context = np.zeros(self._answers.length, np.int32)
+        context[first : first + len(sentences[1])] = 1
+        return super().row(sentences) | {"context": context}
+
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example = super().example(index, epoch, rng)
         record, begin = self._windows[index].tolist()
-        context = np.flatnonzero(example["types"])[:-1]  # without the last [SEP]
+        context = np.flatnonzero(example["context"])
         start, end = (self._ends[record] - begin).tolist()
         answered = self._ends[record, 1] != ABSENT
         known = answered and start >= 0 and end < len(context)

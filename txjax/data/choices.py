@@ -23,7 +23,7 @@ def _bytes() -> Bytes:
 
 @dataclasses.dataclass
 class Choices(TFDSDataset):
-    """`[CLS] context [SEP] choice [SEP]` for each choice of a record, one of which is right, as in SWAG or COPA.
+    """A context and a choice, as a pair of `Sentences`, for each choice of a record; one is right, as in SWAG or COPA.
 
     (Devlin et al. 2019, 4.4.) A row longer than `length` loses its last tokens, as in `Sentences`.
 
@@ -35,7 +35,7 @@ class Choices(TFDSDataset):
       choices: format strings, one a choice: `("{ending0}", "{ending1}")`.
       label_feature: the set's feature with the number of the right choice, a class.
       length: positions in a row.
-      tokenizer: the tokenizer; it must have [CLS] and [SEP].
+      tokenizer: the tokenizer, as in `Sentences`.
       unlabelled: the label of examples without a label. If None, all examples have one.
     """
 
@@ -57,8 +57,8 @@ class Choices(TFDSDataset):
         if len(self.choices) < 2:
             raise UserError("data.choices", "at least two format strings", self.choices)
         self.tokenizer.check()
-        for name in ("[CLS]", "[SEP]"):
-            self.tokenizer.special(name)
+        if self.length < (least := self.tokenizer.frame(2).size + 2):
+            raise UserError("data.length", f"at least {least}, for the markers and a token of each text", self.length)
         features = records.check(self.name, self.split, self.data_dir)
         label = records.check_feature("data.label_feature", self.label_feature, features, ("ClassLabel",))
         if label.num_classes != len(self.choices):
@@ -94,9 +94,11 @@ class ChoiceSource:
         )
         self._labels = open_labels(labelled).astype(np.int32)
         self._known = (self._labels != text.unlabelled).astype(np.float32)
-        made_from = repr([each.fingerprint for each in (self._context, *self._choices)] + [text.label_feature])
+        self._frame = text.tokenizer.frame(2)
+        made_from = repr(
+            [each.fingerprint for each in (self._context, *self._choices)] + [text.label_feature, repr(self._frame)]
+        )
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
-        self._start, self._separator = (text.tokenizer.special(name) for name in ("[CLS]", "[SEP]"))
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -106,10 +108,9 @@ class ChoiceSource:
         rows = {key: np.zeros(size, np.int32) for key in _ROWS}
         context = self._context.text(index)
         for number, choice in enumerate(self._choices):
-            first, second = truncated([context, choice.text(index)], self._text.length - 3)
-            whole = [self._start, *first, self._separator, *second, self._separator]
-            rows["tokens"][number, : len(whole)] = whole
-            rows["segments"][number, : len(whole)] = 1
-            rows["types"][number, len(first) + 2 : len(whole)] = 1
+            texts = truncated([context, choice.text(index)], self._text.length - self._frame.size)
+            row = self._frame.row(texts)
+            here = number, slice(len(row.ids))
+            rows["tokens"][here], rows["types"][here], rows["segments"][here] = row.ids, row.types, 1
         answer = {"label": np.asarray(self._labels[index]), "weights": np.asarray(self._known[index])}
         return {f"choice_{key}": x for key, x in rows.items()} | answer

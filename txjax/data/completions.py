@@ -10,7 +10,7 @@ import numpy as np
 from txjax.data import records
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.templates import Template
-from txjax.data.tokenizers import Bytes, Tokenizer
+from txjax.data.tokenizers import Bytes, Tokenizer, special_or_none
 from txjax.data.tokens import open_tokens
 from txjax.types import UserError, config_field, spec
 
@@ -34,8 +34,8 @@ class Completions(TFDSDataset):
     Attributes:
       prompt, answer: format strings over the set's features, as in `Pairs`. They are encoded separately.
       length: positions L.
-      tokenizer: the tokenizer; it must have the end token.
-      end: name of the special token.
+      tokenizer: the tokenizer. What it puts before a text stands before a prompt, as where the model generates.
+      end: name of the special token that ends an answer. If None, the tokenizer's own (`Tokenizer.roles`).
       too_long: what happens to a record with more tokens: "drop" (it is left out, with a count in the log), "refuse"
         (an error).
     """
@@ -44,7 +44,7 @@ class Completions(TFDSDataset):
     answer: str = "{answer}"
     length: int = config_field(128, at_least=2)
     tokenizer: Tokenizer = config_field(factory=_bytes)
-    end: str = "[END]"
+    end: str | None = None
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -56,8 +56,20 @@ class Completions(TFDSDataset):
 
     def check(self) -> None:
         self.tokenizer.check()
-        self.tokenizer.special(self.end)
+        self.ends()
         self.templates()
+
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end an answer: of data the first one, of generated texts any.
+
+        Raises:
+          UserError: the tokenizer has none, or not that of the name.
+        """
+        ends = special_or_none(self.tokenizer, self.end) or self.tokenizer.roles().eos
+        if not ends:
+            expected = "the name of a special token, since the tokenizer names none that ends a text"
+            raise UserError("data.end", expected, None)
+        return ends
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the prompt and of the answer. Raises UserError if the set has no such features."""
@@ -73,12 +85,15 @@ class CompletionSource:
     """The prompts and answers of a split, in the order of its records."""
 
     def __init__(self, data: Completions):
-        self._data, self._end = data, np.int32(data.tokenizer.special(data.end))
+        self._data, self._end, start = data, data.ends()[0], data.tokenizer.opening()
         self._prompts, self._answers = (
-            open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer) for template in data.templates()
+            open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
+            for template, before in zip(data.templates(), (start, ()), strict=True)
         )
         self._kept = _kept(data, *(np.diff(each.documents) for each in (self._prompts, self._answers)))
-        made_from = repr([self._prompts.fingerprint, self._answers.fingerprint]).encode() + self._kept.tobytes()
+        made_from = (
+            repr([self._prompts.fingerprint, self._answers.fingerprint, self._end]).encode() + self._kept.tobytes()
+        )
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ BATCH_KEYS: dict[str, Key] = {
     "segments": ("B L", "int32", "document number inside the window, from 1; 0 = padding; attention stays inside"),
     "positions": ("B L", "int32", "position of each token inside its document"),
     "types": ("B L", "int32", "0 for the first, 1 for the second sentence of a pair"),
+    "context": ("B L", "int32", "1 for the tokens of the context of a question, which its answer is a part of"),
     "languages": ("B L", "int32", "id of each token's language; any where there is padding"),
     "choice_tokens": ("B O L", "int32", "token ids of each of O choices, in its context"),
     "choice_segments": ("B O L", "int32", "segments of the choices; 0 = padding"),

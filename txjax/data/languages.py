@@ -10,6 +10,7 @@ from txjax.data.buckets import Bucketed, Lengths
 from txjax.data.dataset import Dataset, Example, Source
 from txjax.data.keys import Key
 from txjax.data.sentences import Sentences, SentenceSource
+from txjax.data.special_tokens import Frame
 from txjax.types import UserError, near_misses, spec
 
 KEY = "languages"
@@ -156,8 +157,11 @@ class Bitext(Sentences):
         """The id of each feature's language. Raises UserError if one has none."""
         return [language_id("data.spoken", name, self.languages) for name in self.spoken]
 
+    def frame(self) -> Frame:
+        return self.tokenizer.frame(1)
+
     def markers(self) -> int:
-        return 2 * len(self.features)
+        return len(self.features) * self.frame().size
 
     def open(self) -> Source:
         self.check()
@@ -177,10 +181,11 @@ class _BitextSource(SentenceSource):
         example = {key: np.zeros(length, x.dtype) for key, x in self._text.spec().items() if key != "id"}
         begin = 0
         for number, (ids, language) in enumerate(zip(self.sentences(index), self._ids, strict=True)):
-            end = begin + len(ids) + 2
-            example["tokens"][begin:end] = [self._start, *ids, self._separator]
+            row = self._frame.row([ids])
+            end = begin + len(row.ids)
+            example["tokens"][begin:end] = row.ids
             example["positions"][begin:end] = np.arange(end - begin)
-            example["weights"][begin + 1 : end - 1] = 1
+            example["weights"][begin:end] = row.texts > 0
             for key, value in {"types": number, KEY: language, "segments": 1}.items():
                 example[key][begin:end] = value
             begin = end

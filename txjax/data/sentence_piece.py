@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from txjax.data.tokenizers import Text, Tokenizer, as_string, find_file, known_parts
+from txjax.data.library_tokenizer import known_parts
+from txjax.data.tokenizers import Text, Tokenizer, as_string, find_file
 from txjax.types import UserError, near_misses, require
 
 
@@ -38,6 +39,11 @@ class SentencePieceFile(Tokenizer):
         ids = self._load().encode([as_string(text) for text in texts], out_type=int)
         return [np.asarray(one, np.uint32) for one in ids]
 
+    def offsets(self, text: Text) -> np.ndarray:
+        """As in `Tokenizer`. A token `▁one` stands for the space before the word, too."""
+        pieces = self._load().encode(as_string(text), out_type="immutable_proto").pieces
+        return np.array([(piece.begin, piece.end) for piece in pieces], np.int64).reshape(-1, 2)
+
     def decode(self, ids: Iterable[int]) -> str:
         """As in `Tokenizer`; control symbols are decoded to nothing, as by SentencePiece itself."""
         model = self._load()
@@ -47,7 +53,7 @@ class SentencePieceFile(Tokenizer):
             if special:
                 parts += [names[number] for number in run]
             else:
-                parts.append("\ufffd".join(model.decode(known_parts(run, model.vocab_size()))))
+                parts.append("\ufffd".join(model.decode(known_parts(run, np.arange(model.vocab_size())))))
         return "".join(parts)
 
     def vocab(self) -> int:
@@ -68,6 +74,11 @@ class SentencePieceFile(Tokenizer):
         kinds = (model.is_control, model.is_unknown, model.is_unused)
         own = range(model.vocab_size(), self.vocab())
         return frozenset([*(number for number in range(own.start) if any(of(number) for of in kinds)), *own])
+
+    def special_names(self) -> dict[str, int]:
+        model = self._load()
+        control = {model.id_to_piece(i): i for i in range(model.vocab_size()) if model.is_control(i)}
+        return control | {name: number for number, name in enumerate(self.specials, model.vocab_size())}
 
     def token_bytes(self) -> np.ndarray | None:
         """As in `Tokenizer`. What SentencePiece adds to a text (its dummy prefix, one space) counts as text; the

@@ -11,6 +11,7 @@ import numpy as np
 from txjax.data import disk_cache, records
 from txjax.data.buckets import Bucketed, Lengths, check_buckets
 from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.special_tokens import Frame
 from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import BATCH, Tokens, open_tokens
@@ -23,17 +24,20 @@ def _bytes() -> Bytes:
 
 @dataclasses.dataclass
 class Sentences(TFDSDataset):
-    """BERT's `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` of each record (Devlin et al. 2019, 3).
+    """A sentence or a pair of each record, with the tokens that the tokenizer puts around it.
+
+    Of most tokenizers these are BERT's, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` (Devlin et al. 2019, 3). A
+    `TokenizerFolder` has its file's own, such as RoBERTa's `<s> A </s></s> B </s>`.
 
     An example longer than `length` loses its last tokens, one by one from the longer sentence, from B if both are
     equally long.
 
     An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
-    the [SEP] after it, else 0; weights float32 [L], 1 for tokens of the text.
+    the [SEP] after it, else 0, or as the tokenizer's file says; weights float32 [L], 1 for tokens of the text.
 
     Attributes:
       length: positions in an example.
-      tokenizer: the tokenizer; it must have [CLS] and [SEP].
+      tokenizer: the tokenizer; it must have [CLS] and [SEP], or say itself what stands around texts.
       features: one text feature of the set, or two for pairs.
       buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
         example. The step is compiled once for each. () always pads to `length`.
@@ -59,13 +63,12 @@ class Sentences(TFDSDataset):
     def check(self) -> None:
         if len(self.features) not in (1, 2):
             raise UserError("data.features", "one text feature, or two for pairs", self.features)
+        self.tokenizer.check()
+        self.frame()
         if self.length < self.markers() + len(self.features):
             expected = f"at least {self.markers() + len(self.features)}, for the markers and a token of each sentence"
             raise UserError("data.length", expected, self.length)
         check_buckets(self.buckets, self.length, self.sort_batches)
-        self.tokenizer.check()
-        for name in ("[CLS]", "[SEP]"):
-            self.tokenizer.special(name)
         features = records.check(self.name, self.split, self.data_dir)
         for feature in self.features:
             records.check_feature("data.features", feature, features, self.feature_kinds)
@@ -74,9 +77,13 @@ class Sentences(TFDSDataset):
         self.check()
         return SentenceSource(self)
 
+    def frame(self) -> Frame:
+        """The special tokens around the sentences."""
+        return self.tokenizer.frame(len(self.features))
+
     def markers(self) -> int:
-        """The number of positions of [CLS] and [SEP]."""
-        return 1 + len(self.features)
+        """The number of these tokens."""
+        return self.frame().size
 
 
 @dataclasses.dataclass
@@ -133,13 +140,13 @@ class SentenceSource(Bucketed):
         self._tokens = tokens or [
             open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
         ]
-        self.fingerprint = _hash([tokens.fingerprint for tokens in self._tokens])
+        self.fingerprint = _hash([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
         sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
         cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
         self.lengths = (Lengths(np.minimum(sizes, text.length).astype(np.int32), cut),)
         self.buckets = tuple((length,) for length in (*text.buckets, text.length))
         self.sort_batches = text.sort_batches
-        self._start, self._separator = (text.tokenizer.special(name) for name in ("[CLS]", "[SEP]"))
+        self._frame = text.frame()
 
     def __len__(self) -> int:
         return len(self.lengths[0].of)
@@ -157,19 +164,14 @@ class SentenceSource(Bucketed):
 
     def row(self, sentences: list[np.ndarray]) -> Example:
         """The example of sentences that fit."""
-        length = self._text.length
+        length, row = self._text.length, self._frame.row(sentences)
+        size = len(row.ids)
         example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(length, np.float32)
-        example["tokens"][0] = self._start
-        begin = 1
-        for number, ids in enumerate(sentences):
-            end = begin + len(ids)
-            example["tokens"][begin:end] = ids
-            example["tokens"][end] = self._separator
-            example["weights"][begin:end] = 1
-            example["types"][begin : end + 1] = number
-            begin = end + 1
-        example["segments"][:begin] = 1
+        example["tokens"][:size] = row.ids
+        example["types"][:size] = row.types
+        example["weights"][:size] = row.texts > 0
+        example["segments"][:size] = 1
         return example
 
 

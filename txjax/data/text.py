@@ -1,6 +1,7 @@
 """Text as windows of a fixed length, cut from the token cache."""
 
 import dataclasses
+import itertools
 
 import jax
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from txjax.data import records
 from txjax.data.dataset import Example, Source, TFDSDataset
 from txjax.data.rng import hash32
-from txjax.data.tokenizers import Bytes, Tokenizer
+from txjax.data.tokenizers import Bytes, Tokenizer, special_or_none
 from txjax.data.tokens import Tokens, open_tokens
 from txjax.types import UserError, config_field, spec
 
@@ -21,23 +22,31 @@ class Text(TFDSDataset):
       length: tokens in an example.
       tokenizer: the tokenizer.
       feature: the data set's text feature.
+      start, end: names of special tokens before and after each document. If None, there are none.
     """
 
     length: int = config_field(256, at_least=1)
     tokenizer: Tokenizer = config_field(factory=Bytes)
     feature: str = "text"
+    start: str | None = None
+    end: str | None = None
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
 
     def check(self) -> None:
         self.tokenizer.check()
+        self.marks()
         features = records.check(self.name, self.split, self.data_dir)
         records.check_feature("data.feature", self.feature, features, ("Text",))
 
+    def marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens before and after each document. Raises UserError if the tokenizer doesn't have them."""
+        return special_or_none(self.tokenizer, self.start), special_or_none(self.tokenizer, self.end)
+
     def tokens(self) -> Tokens:
         """The tokens of the split, from their cache."""
-        return open_tokens(self.name, self.split, self.data_dir, self.feature, self.tokenizer)
+        return open_tokens(self.name, self.split, self.data_dir, self.feature, self.tokenizer, *self.marks())
 
 
 @dataclasses.dataclass
@@ -48,9 +57,9 @@ class TextWindows(Text):
     epoch from [0, length), so that the text is cut at other positions. For this, less than two windows at the end of
     the text are not read.
 
-    An example: tokens int32 [L], weights float32 [L] (ones); with `boundaries` also segments int32 [L] (the
-    document's number inside the window, from 1) and positions int32 [L] (from 0 at the window's start and at each
-    document's).
+    An example: tokens int32 [L], weights float32 [L] (1, and 0 for the tokens `start` and `end`); with `boundaries`
+    also segments int32 [L] (the document's number inside the window, from 1) and positions int32 [L] (from 0 at the
+    window's start and at each document's).
 
     Attributes:
       boundaries: whether documents are separate; if not, a window is one contiguous text.
@@ -78,7 +87,8 @@ class TextWindows(Text):
 
     def window(self, tokens: Tokens, start: int, rng: np.random.Generator) -> Example:
         """The example whose window starts at token `start`."""
-        example = {"tokens": tokens.read(start, self.length), "weights": np.ones(self.length, np.float32)}
+        read, marks = tokens.read(start, self.length), [*itertools.chain(*self.marks())]
+        example = {"tokens": read, "weights": np.isin(read, marks, invert=True).astype(np.float32)}
         if self.boundaries:
             segments, positions = _documents(tokens, start, self.length)
             example |= {"segments": segments, "positions": positions}
@@ -113,12 +123,13 @@ class NextTokenWindows(TextWindows):
 class SentencePairs(TextWindows):
     """BERT's pairs, [CLS] A [SEP] B [SEP] (Devlin et al. 2019, section 3.1 and appendix A.2).
 
-    A is the first half of those tokens, of a window's length - 3, that are in the document of its first token. With
-    probability 1/2 B is the second half; else see `other`. The tokenizer must have [CLS] and [SEP]. `boundaries`
-    changes nothing here.
+    The special tokens are those of `Sentences`. A is the first half of those tokens that fit between them, that are in
+    the document of its first token. With probability 1/2 B is the second half; else see `other`. `boundaries` changes
+    nothing here; `start` and `end` must be None.
 
-    An example: tokens int32 [L]; types int32 [L], 1 for B and the [SEP] after it, else 0; next_sentence int32 [], 1 if
-    B follows A; weights float32 [L], 1 for tokens of the text; segments int32 [L], 1, and 0 for the padding at the end.
+    An example: tokens int32 [L]; types int32 [L], 1 for B and the [SEP] after it, else 0 (as in `Sentences`);
+    next_sentence int32 [], 1 if B follows A; weights float32 [L], 1 for tokens of the text; segments int32 [L], 1, and
+    0 for the padding at the end.
 
     Attributes:
       other: the pairs that are not in order. "elsewhere": B is as many tokens from a random position of another
@@ -134,21 +145,22 @@ class SentencePairs(TextWindows):
 
     def check(self) -> None:
         super().check()
-        for name in ("[CLS]", "[SEP]"):
-            self.tokenizer.special(name)
-        if self.length < 5:
-            raise UserError("data.length", "at least 5, for [CLS] A [SEP] B [SEP]", self.length)
+        for field in ("start", "end"):
+            if getattr(self, field) is not None:
+                raise UserError(f"data.{field}", "None: a pair has its own special tokens", getattr(self, field))
+        if self.length < (least := self.tokenizer.frame(2).size + 2):
+            raise UserError("data.length", f"at least {least}, for [CLS] A [SEP] B [SEP]", self.length)
 
     def stride(self) -> int:
-        return self.length - 3
+        return self.length - self.tokenizer.frame(2).size
 
     def reach(self) -> int:
-        return self.length - 3
+        return self.stride()
 
     def window(self, tokens: Tokens, start: int, rng: np.random.Generator) -> Example:
         first, end = tokens.document(start)
         start = min(start, max(first, end - 2))  # a document's last token alone can't form a pair
-        size = min(self.length - 3, end - start)
+        size = min(self.stride(), end - start)
         middle = start + size - size // 2
         first_half = tokens.read(start, middle - start)
         follows = size > 1 and rng.random() < 0.5
@@ -158,16 +170,14 @@ class SentencePairs(TextWindows):
             second_half = _elsewhere(tokens, first, end, max(size // 2, 1), rng)
         if not follows and self.other == "swapped":
             first_half, second_half = second_half, first_half
-        start_token, separator = [self.tokenizer.special("[CLS]")], [self.tokenizer.special("[SEP]")]
-        pair = np.concatenate([start_token, first_half, separator, second_half, separator])
-        second = len(first_half) + 2
+        row = self.tokenizer.frame(2).row([first_half, second_half])
+        pair = len(row.ids)
         example = {key: np.zeros(self.length, np.int32) for key in ("tokens", "segments", "types")}
         example["weights"] = np.zeros(self.length, np.float32)
-        example["tokens"][: len(pair)] = pair
-        example["segments"][: len(pair)] = 1
-        example["types"][second : len(pair)] = 1
-        example["weights"][1 : second - 1] = 1
-        example["weights"][second : len(pair) - 1] = 1
+        example["tokens"][:pair] = row.ids
+        example["segments"][:pair] = 1
+        example["types"][:pair] = row.types
+        example["weights"][:pair] = row.texts > 0
         return example | {"next_sentence": np.array(follows, np.int32)}
 
 

@@ -1,6 +1,7 @@
 """Texts with a class for each word, as in tagging and named-entity recognition."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -10,16 +11,20 @@ import numpy as np
 from txjax.data import disk_cache, records
 from txjax.data.dataset import Example, Source
 from txjax.data.sentences import Sentences, SentenceSource
+from txjax.data.tokenizers import as_string
 from txjax.data.tokens import BATCH, Tokens
 from txjax.types import UserError, config_field, spec
+
+LAYOUT = 2  # version of the files; caches of other versions are not used
 
 
 @dataclasses.dataclass
 class TokenLabels(Sentences):
-    """`[CLS] words [SEP]` of each record, and the class of each word, as in `ud_pos/en` and `wnut17`.
+    """The words of each record as a sentence of `Sentences`, and the class of each word, as in `ud_pos/en`, `wnut17`.
 
-    Each word is encoded by itself. Its class is the target of one of its tokens; the others have weight 0, like the
-    words with a negative class. A text longer than `length` loses its last tokens, and targets with them.
+    The words are encoded as one text, with a space between them. A word's class is the target of one of its tokens; the
+    others have weight 0, like the words with a negative class. A text longer than `length` loses its last tokens, and
+    targets with them.
 
     An example: as in `Sentences`, with targets int32 [L], 0 where there is none; weights float32 [L], 1 for targets.
 
@@ -43,6 +48,7 @@ class TokenLabels(Sentences):
 
     def check(self) -> None:
         super().check()
+        self.tokenizer.offsets("")
         if len(self.features) != 1:
             raise UserError("data.features", "one feature of words", self.features)
         features = records.check(self.name, self.split, self.data_dir)
@@ -82,9 +88,9 @@ class TokenLabelSource(SentenceSource):
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         example = super().example(index, epoch, rng)
         start, end = self._words.tokens.documents[index : index + 2].tolist()
-        labels = self._words.labels[start:end][: self._text.length - self._text.markers()]
+        labels, first = self._words.labels[start:end][: self._text.length - self._frame.size], len(self._frame.before)
         targets = np.full(self._text.length, -1, np.int32)
-        targets[1 : 1 + len(labels)] = labels
+        targets[first : first + len(labels)] = labels
         return example | {"targets": np.maximum(targets, 0), "weights": (targets >= 0).astype(np.float32)}
 
 
@@ -99,6 +105,7 @@ def open_words(text: TokenLabels) -> Words:
         "data": source.name,
         "split": text.split,
         "features": [text.features[0], text.label_feature],
+        "layout": LAYOUT,
         "piece": text.piece,
         "records": source.fingerprint,
         "tokenizer": text.tokenizer.fingerprint(),
@@ -117,12 +124,12 @@ def open_words(text: TokenLabels) -> Words:
                         expected = f"a class below {text.classes} for each word in {source.name}"
                         got = f"{len(words)} words with the classes {classes.tolist()[:20]} in {source.place(number)}"
                         raise UserError("data.label_feature", expected, got)
-                    pieces = text.tokenizer.encode_batch(list(words))
-                    lengths.append(sum(map(len, pieces)))
-                    tokens += [piece.astype(np.int32) for piece in pieces]
-                    labels += [
-                        _by_piece(len(piece), label, text.piece) for piece, label in zip(pieces, classes, strict=True)
-                    ]
+                    written = [as_string(word) for word in words]
+                    joined = " ".join(written)
+                    ids, numbers = text.tokenizer.encode(joined), words_of(text.tokenizer.offsets(joined), written)
+                    lengths.append(len(ids))
+                    tokens.append(ids.astype(np.int32))
+                    labels.append(by_piece(numbers, classes, text.piece))
                 advance(len(read))
         empty = np.zeros(0, np.int32)
         np.save(folder / "tokens.npy", np.concatenate([empty, *tokens]))
@@ -136,9 +143,30 @@ def open_words(text: TokenLabels) -> Words:
     return disk_cache.get_or_build("words", made_from, build, load)
 
 
-def _by_piece(count: int, label: int, piece: str) -> np.ndarray:
-    """The class at the first or last of a word's tokens, -1 at the others."""
-    labels = np.full(count, -1, np.int32)
-    if count:
-        labels[0 if piece == "first" else -1] = label
-    return labels
+def words_of(offsets: np.ndarray, words: Sequence[str]) -> np.ndarray:
+    """The number of the word that each token is of, int [N]: the first one that it has a character of; -1 for none.
+
+    Args:
+      offsets: int [N 2], the characters of each token in the words' text, in which a space is between them.
+    """
+    sizes = np.array([len(word) for word in words], np.int64)
+    ends = np.cumsum(sizes + 1) - 1
+    numbers = np.searchsorted(ends, offsets[:, 0], side="right")  # the first word that ends after a token's begin
+    inside = np.minimum(numbers, max(len(words) - 1, 0))
+    overlap = (numbers < len(words)) & (len(words) > 0)
+    if len(words):
+        overlap &= (offsets[:, 1] > (ends - sizes)[inside]) & (offsets[:, 1] > offsets[:, 0])
+    return np.where(overlap, numbers, -1)
+
+
+def by_piece(numbers: np.ndarray, classes: np.ndarray, piece: str) -> np.ndarray:
+    """The class of each word at the first or last of its tokens, -1 at the others, int32 [N].
+
+    Args:
+      numbers: of each token's word; -1 for none.
+      classes: of each word.
+    """
+    before, after = np.roll(numbers, 1), np.roll(numbers, -1)
+    before[:1], after[-1:] = -1, -1
+    chosen = (numbers >= 0) & (numbers != (before if piece == "first" else after))
+    return np.where(chosen, classes[numbers] if len(classes) else -1, -1).astype(np.int32)

@@ -1,16 +1,15 @@
-"""Tokenizers as config values: bytes, characters, any `tokenizer.json`. Encoding never loops over tokens in Python."""
+"""Tokenizers as config values: bytes, characters. Encoding never loops over tokens in Python."""
 
 import dataclasses
-import functools
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from txjax.data.token_bytes import token_bytes
+from txjax.data.special_tokens import Frame, Roles, roles_by_name, sentence_frame
 from txjax.types import UserError, near_misses
 
 Text = str | bytes  # bytes are UTF-8
@@ -31,6 +30,25 @@ class Tokenizer:
         """`encode` of each text."""
         return [self.encode(text) for text in texts]
 
+    def parse_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """`encode` of texts that people write for a model: names of special tokens in them are these tokens."""
+        names = self.special_names()
+        if not names:
+            return self.encode_batch(texts)
+        pattern = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+        return [self._parse(text, pattern, names) for text in texts]
+
+    def _parse(self, text: str, pattern: re.Pattern[str], names: Mapping[str, int]) -> np.ndarray:
+        parts, start = [], 0
+        for match in pattern.finditer(text):
+            parts += [self.encode(text[start : match.start()]), np.array([names[match.group()]])]
+            start = match.end()
+        return np.concatenate([*parts, self.encode(text[start:])])
+
+    def encode_prompts(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of texts that a model continues, with the special tokens that the tokenizer adds to a text."""
+        return self.parse_batch(texts)
+
     def offsets(self, text: Text) -> np.ndarray:
         """The characters of a text that each token of `encode` stands for: int [length 2], the first and the next one.
 
@@ -43,6 +61,11 @@ class Tokenizer:
         """The text of some ids; invalid UTF-8 and invalid ids become U+FFFD."""
         raise NotImplementedError
 
+    def continuation(self, before: Sequence[int], ids: Sequence[int]) -> str:
+        """The text that `ids` add to that of the ids `before`: `decode(before) + text == decode([*before, *ids])`."""
+        start, whole = self.decode(before), self.decode([*before, *ids])
+        return whole[len(os.path.commonprefix([start, whole])) :]
+
     def vocab(self) -> int:
         """The largest id plus 1."""
         raise NotImplementedError
@@ -54,6 +77,26 @@ class Tokenizer:
     def special_ids(self) -> frozenset[int] | None:
         """The ids of special tokens, which text is never encoded to (but for unknown text); None if not known."""
         return None
+
+    def special_names(self) -> dict[str, int]:
+        """The ids of special tokens by name; empty if they are not known."""
+        return {}
+
+    def opening(self) -> tuple[int, ...]:
+        """The special tokens before a text that a model continues."""
+        return ()
+
+    def roles(self) -> Roles:
+        """The parts that special tokens play."""
+        return roles_by_name(self.special_names().get)
+
+    def frame(self, texts: int) -> Frame:
+        """The special tokens around one text, or around two.
+
+        Raises:
+          UserError: the tokenizer has none.
+        """
+        return sentence_frame(self.special("[CLS]"), self.special("[SEP]"), texts)
 
     def token_bytes(self) -> np.ndarray | None:
         """The number of UTF-8 bytes of each id, int32 [vocab], 0 for special tokens; None if unknown.
@@ -101,6 +144,9 @@ class Bytes(Tokenizer):
 
     def special_ids(self) -> frozenset[int] | None:
         return frozenset(range(256, self.vocab()))
+
+    def special_names(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.specials, 256)}
 
 
 @dataclasses.dataclass
@@ -150,84 +196,8 @@ class Characters(Tokenizer):
     def special_ids(self) -> frozenset[int] | None:
         return frozenset(range(len(self.alphabet), self.vocab()))
 
-
-@dataclasses.dataclass
-class LibraryTokenizer(Tokenizer):
-    """Base class of tokenizers of the `tokenizers` library; `encode` doesn't add special tokens."""
-
-    def encode(self, text: Text) -> np.ndarray:
-        return self.encode_batch([text])[0]
-
-    def encode_batch(self, texts: Sequence[Text]) -> list[np.ndarray]:
-        encodings = self.load().encode_batch_fast([as_string(text) for text in texts], add_special_tokens=False)
-        return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
-
-    def offsets(self, text: Text) -> np.ndarray:
-        encoding = self.load().encode(as_string(text), add_special_tokens=False)
-        return np.asarray(encoding.offsets, np.int64).reshape(-1, 2)
-
-    def decode(self, ids: Iterable[int]) -> str:
-        tokenizer = self.load()
-        parts = known_parts(ids, tokenizer.get_vocab_size(with_added_tokens=True))
-        return "\ufffd".join(tokenizer.decode_batch(parts, skip_special_tokens=False))
-
-    def vocab(self) -> int:
-        return 1 + max(self.load().get_vocab(with_added_tokens=True).values())
-
-    def load(self) -> Any:
-        """The `tokenizers.Tokenizer`."""
-        raise NotImplementedError
-
-
-@dataclasses.dataclass
-class TokenizerFile(LibraryTokenizer):
-    """A `tokenizer.json` of the `tokenizers` library. Its padding, truncation and added special tokens are ignored.
-
-    Attributes:
-      path: the path of the file.
-    """
-
-    path: str = ""
-
-    def check(self) -> None:
-        self.load()
-
-    def special(self, name: str) -> int:
-        found = self.load().token_to_id(name)
-        if found is None:
-            near = near_misses(name, self.load().get_vocab(with_added_tokens=True))
-            raise UserError("data.tokenizer.path", f"a tokenizer with the token {name}", self.path, near)
-        return found
-
-    def special_ids(self) -> frozenset[int] | None:
-        added = self.load().get_added_tokens_decoder()
-        return frozenset(number for number, token in added.items() if token.special)
-
-    def token_bytes(self) -> np.ndarray | None:
-        return token_bytes(self.load())
-
-    def fingerprint(self) -> str:
-        self.check()
-        return hashlib.blake2b(Path(self.path).expanduser().read_bytes(), digest_size=16).hexdigest()
-
-    def load(self) -> Any:
-        path = find_file(self.path, "a tokenizer.json")
-        try:
-            return _from_file(str(path), path.stat().st_mtime_ns)
-        except Exception as error:  # `tokenizers` raises bare Exception
-            hint = f"it cannot be read: {str(error).splitlines()[0]}"
-            raise UserError("data.tokenizer.path", "a tokenizer.json", self.path, hint=hint) from error
-
-
-@functools.lru_cache(maxsize=8)
-def _from_file(path: str, changed: int) -> Any:
-    """The tokenizer of a file; cached by path and modification time."""
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_file(path)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
+    def special_names(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.specials, len(self.alphabet))}
 
 
 def find_file(path: str, kind: str) -> Path:
@@ -239,13 +209,6 @@ def find_file(path: str, kind: str) -> Path:
     return file
 
 
-def known_parts(ids: Iterable[int], vocab: int) -> list[list[int]]:
-    """The ids, split at (and without) those outside [0, vocab)."""
-    numbers = np.asarray(list(ids), np.int64)
-    parts = np.split(numbers, np.flatnonzero((numbers < 0) | (numbers >= vocab)))
-    return [part[1 if i else 0 :].tolist() for i, part in enumerate(parts)]
-
-
 def as_string(text: Text) -> str:
     """The text as a string; invalid UTF-8 becomes U+FFFD."""
     return text if isinstance(text, str) else text.decode(errors="replace")
@@ -254,6 +217,11 @@ def as_string(text: Text) -> str:
 def _codes(text: str) -> np.ndarray:
     """The code points of a text, uint32."""
     return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), np.uint32)
+
+
+def special_or_none(tokenizer: Tokenizer, name: str | None) -> tuple[int, ...]:
+    """The special token of a name, alone; nothing if the name is None. Raises UserError if the tokenizer has none."""
+    return () if name is None else (tokenizer.special(name),)
 
 
 def special_index(name: str, specials: tuple[str, ...]) -> int:

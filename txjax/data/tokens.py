@@ -12,6 +12,7 @@ A cache is a folder `tokens/KEY` under the cache directory:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import operator
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from txjax.types import UserError
 
 LAYOUT = 2  # version of the files; caches of other versions are not used
 TextOf = Callable[[dict[str, Any]], Text]
+Encode = Callable[[list[Text]], list[np.ndarray]]
 BATCH = 128  # records encoded at a time, which bounds the memory
 
 
@@ -65,12 +67,19 @@ class Tokens:
 
 
 def open_tokens(
-    name: str | None, split: str, data_dir: str | None, feature: str | Template, tokenizer: Tokenizer
+    name: str | None,
+    split: str,
+    data_dir: str | None,
+    feature: str | Template,
+    tokenizer: Tokenizer,
+    start: tuple[int, ...] = (),
+    end: tuple[int, ...] = (),
 ) -> Tokens:
     """The tokens of a data set's text, from the cache; builds it if it is missing or damaged.
 
     Args:
       feature: the text feature, or a template over several features.
+      start, end: special tokens before and after each document that has text.
 
     Raises:
       UserError: the data is missing, or has no text.
@@ -86,24 +95,35 @@ def open_tokens(
         "records": records.fingerprint,
         "tokenizer": tokenizer.fingerprint(),
     }
+    if start or end:
+        made_from["around"] = [start, end]
+    encode = functools.partial(_encode, tokenizer, start, end)
     return disk_cache.get_or_build(
-        "tokens", made_from, lambda folder: _build(folder, records, split, text, tokenizer), _load
+        "tokens", made_from, lambda folder: _build(folder, records, split, text, tokenizer.vocab(), encode), _load
     )
 
 
-def _build(folder: Path, records: Records, split: str, text: TextOf, tokenizer: Tokenizer) -> None:
+def _encode(tokenizer: Tokenizer, start: tuple[int, ...], end: tuple[int, ...], texts: list[Text]) -> list[np.ndarray]:
+    """The tokens of documents, each between the special tokens; none of a document without text."""
+    ids = tokenizer.encode_batch(texts)
+    if not start and not end:
+        return ids
+    return [np.concatenate([start, text, end]).astype(np.int64) if len(text) else text for text in ids]
+
+
+def _build(folder: Path, records: Records, split: str, text: TextOf, vocab: int, encode: Encode) -> None:
     """Encodes all records into `folder`. Raises UserError for an id outside of the vocabulary, naming the record."""
-    dtype = np.min_scalar_type(tokenizer.vocab() - 1)
+    dtype = np.min_scalar_type(vocab - 1)
     total = 0
     with (folder / "tokens.bin").open("wb") as tokens, (folder / "documents.bin").open("wb") as documents:
         np.zeros(1, np.int64).tofile(documents)
         with disk_cache.progress(f"tokens of {records.name} {split}", len(records)) as advance:
             for start in range(0, len(records), BATCH):
                 texts = [text(record) for record in records.read(start, min(start + BATCH, len(records)))]
-                ids = tokenizer.encode_batch(texts)
+                ids = encode(texts)
                 joined = np.concatenate(ids)
-                if len(joined) and not 0 <= joined.min() <= joined.max() < tokenizer.vocab():
-                    _refuse(ids, tokenizer.vocab(), records, start)
+                if len(joined) and not 0 <= joined.min() <= joined.max() < vocab:
+                    _refuse(ids, vocab, records, start)
                 joined.astype(dtype).tofile(tokens)
                 ends = total + np.cumsum([len(text) for text in ids], dtype=np.int64)
                 ends.tofile(documents)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from txjax import tree
 from txjax.data import disk_cache, records
-from txjax.data.tokenizers import LibraryTokenizer, as_string, special_index
+from txjax.data.library_tokenizer import Library, LibraryTokenizer
+from txjax.data.tokenizers import as_string, special_index
 from txjax.types import UserError, config_field
 
 logger = logging.getLogger(__name__)
@@ -211,20 +212,30 @@ class Trained(LibraryTokenizer):
     def special_ids(self) -> frozenset[int] | None:
         return frozenset(range(len(self.specials)))
 
-    def fingerprint(self) -> str:
-        return hashlib.blake2b(("Trained" + self.load().to_str()).encode(), digest_size=16).hexdigest()
+    def special_names(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.specials)}
 
-    def load(self) -> Any:
-        key = repr((self, disk_cache.cache_dir(), records.folder(records.named(self.name), self.data_dir)))
+    def fingerprint(self) -> str:
+        made_from = "Trained" + self.load().whole.to_str() + "parse_specials" * self.parse_specials
+        return hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+
+    def load(self) -> Library:
+        key = repr(
+            (
+                dataclasses.replace(self, parse_specials=False),
+                disk_cache.cache_dir(),
+                records.folder(records.named(self.name), self.data_dir),
+            )
+        )
         if key not in _opened:
             _opened[key] = _open(self)
         return _opened[key]
 
 
-_opened: dict[str, Any] = {}  # by settings and folders, so that each is read once
+_opened: dict[str, Library] = {}  # by settings and folders, so that each is read once
 
 
-def _open(settings: Trained) -> Any:
+def _open(settings: Trained) -> Library:
     """The tokenizer from the cache; trains it if it is missing."""
     settings.check()
     source = records.Records(settings.name, settings.split, settings.data_dir, settings.features)
@@ -243,9 +254,7 @@ def _open(settings: Trained) -> Any:
     )
     import tokenizers
 
-    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.encode_special_tokens = True  # the string "[MASK]" in a text is not the mask token
-    return tokenizer
+    return Library(tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")))
 
 
 def _text(value: Any) -> str:

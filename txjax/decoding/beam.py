@@ -61,7 +61,7 @@ class Beam(Search):
         rows, vocab = logits.shape
         state = generator.select(state, jnp.zeros((rows, self.size), jnp.int32))
         logits = jnp.repeat(logits, self.size, axis=0)
-        empty = jnp.full((rows, self.size, length), self.end or 0, jnp.int32)
+        empty = jnp.full((rows, self.size, length), self.filling, jnp.int32)
         nothing = Hypotheses(empty, jnp.full((rows, self.size), -jnp.inf))
         live = Hypotheses(empty, nothing.scores.at[:, 0].set(0.0))
 
@@ -78,8 +78,7 @@ class Beam(Search):
             texts = jnp.take_along_axis(live.tokens, origin[:, :, None], axis=1).at[:, :, count].set(tokens)
             count += 1
             ends = jnp.broadcast_to(count == length, tokens.shape)
-            if self.end is not None:
-                ends |= tokens == self.end
+            ends |= self.ends(tokens)
             finished = ends & (jnp.arange(ends.shape[1]) < self.size)[None] & ~over[:, None]
             done = best(self.size, done, Hypotheses(texts, jnp.where(finished, scores / self.penalty(count), -jnp.inf)))
             scores, kept = jax.lax.top_k(jnp.where(ends, -jnp.inf, scores), self.size)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int
 
-from txjax.data import Completions, Dataset, Pairs, Tokenizer
+from txjax.data import Completions, Dataset, Pairs, Tokenizer, TokenizerFolder
 from txjax.decoding.generator import Inputs
 from txjax.types import UserError
 
@@ -25,11 +25,11 @@ class Prompts(abc.ABC):
 
     Attributes:
       tokenizer: of the text that the model writes.
-      end: the token that ends a text. If None, the data have none.
+      end: the tokens that end a text; () if there are none.
     """
 
     tokenizer: Tokenizer
-    end: int | None = None
+    end: tuple[int, ...] = ()
 
     default: ClassVar[str] = ""  # the prompt, if none is given
 
@@ -48,6 +48,10 @@ class Prompts(abc.ABC):
     def before(self, prompt: str) -> str:
         """What is printed before the text that a model wrote for a prompt."""
 
+    @abc.abstractmethod
+    def text(self, prompt: str, ids: Ids) -> str:
+        """The text of the tokens that a model wrote for a prompt: `before` and it are the text of all tokens."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Beginnings(Prompts):
@@ -56,10 +60,18 @@ class Beginnings(Prompts):
     default: ClassVar[str] = "\n"
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
-        return padded(_encoded(prompts, self.tokenizer, field, "a decoder continues a text, such as --prompt='The '"))
+        hint = "a decoder continues a text, such as --prompt='The '"
+        return padded(_checked(prompts, self.tokenizer.encode_prompts(prompts), field, hint))
 
     def before(self, prompt: str) -> str:
-        return prompt
+        return self.tokenizer.decode(self._ids(prompt))
+
+    def text(self, prompt: str, ids: Ids) -> str:
+        return self.tokenizer.continuation(self._ids(prompt), ids.tolist())
+
+    def _ids(self, prompt: str) -> list[int]:
+        """The tokens of a prompt alone."""
+        return [int(i) for i in self.tokenizer.parse_batch([prompt])[0]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,8 +90,9 @@ class Sources(Prompts):
 
     def inputs(self, prompts: Sequence[str], field: str) -> Inputs:
         pairs, (tokenizer, _) = self.pairs, self.pairs.tokenizers()
-        _encoded(prompts, tokenizer, field, "an encoder-decoder reads a source, such as --prompt='A dog runs.'")
-        ids = tokenizer.encode_batch([self.source(prompt) for prompt in prompts])
+        hint = "an encoder-decoder reads a source, such as --prompt='A dog runs.'"
+        _checked(prompts, tokenizer.parse_batch(prompts), field, hint)
+        ids = tokenizer.parse_batch([self.source(prompt) for prompt in prompts])
         most, longest = pairs.source_length - 1, max(map(len, ids))
         limit = f"at most {most} tokens, data.source_length without the end token"
         if longest > most and pairs.too_long != "cut":
@@ -100,6 +113,9 @@ class Sources(Prompts):
 
     def before(self, prompt: str) -> str:
         return prompt + "\n"
+
+    def text(self, prompt: str, ids: Ids) -> str:
+        return self.tokenizer.decode(ids)
 
 
 def prompts_for(data: Dataset, field: str) -> Prompts:
@@ -122,13 +138,15 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
         one = len(templates) == len(features) == 1 and not any(form for _, form in features)
         first = pairs[0]
         template = first.source if one else None
-        return Sources(first.tokenizer, first.tokenizer.special(first.end), pairs=first, template=template)
+        return Sources(first.tokenizer, (first.tokenizer.special(first.end),), pairs=first, template=template)
     tokenizer = getattr(data, "tokenizer", None)
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
         raise UserError(field, expected, type(data).__name__)
-    ends = {tokenizer.special(part.end) for part in parts if isinstance(part, Completions)}
-    return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else None)
+    ends = {part.ends() for part in parts if isinstance(part, Completions)}
+    if not ends and isinstance(tokenizer, TokenizerFolder):
+        ends = {tokenizer.roles().eos}
+    return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else ())
 
 
 def padded(prompts: Sequence[Ids]) -> Inputs:
@@ -145,15 +163,14 @@ def padded(prompts: Sequence[Ids]) -> Inputs:
     return {"tokens": tokens, "segments": segments, "positions": positions}
 
 
-def until(tokens: Int[np.ndarray, "L"], end: int | None) -> Int[np.ndarray, "N"]:
-    """A row's tokens before the first `end`. If None, all."""
-    ends = np.flatnonzero(tokens == end) if end is not None else ()
+def until(tokens: Int[np.ndarray, "L"], end: tuple[int, ...]) -> Int[np.ndarray, "N"]:
+    """A row's tokens before the first of those that end a text."""
+    ends = np.flatnonzero(np.isin(tokens, end))
     return tokens[: ends[0]] if len(ends) else tokens
 
 
-def _encoded(prompts: Sequence[str], tokenizer: Tokenizer, field: str, hint: str) -> list[Ids]:
+def _checked(prompts: Sequence[str], ids: list[Ids], field: str, hint: str) -> list[Ids]:
     """The tokens of each prompt. Raises UserError, with the hint, if one has none."""
-    ids = tokenizer.encode_batch(prompts)
     for prompt, each in zip(prompts, ids, strict=True):
         if not len(each):
             raise UserError(field, "at least one token", prompt, hint=hint)

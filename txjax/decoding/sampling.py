@@ -118,20 +118,20 @@ class Sampling(Search):
         def unfinished(carry: tuple[Progress, jax.Array]) -> jax.Array:
             now = carry[0]
             more = now.count < first + count
-            return more if self.end is None else more & ~now.over.all()
+            return more & ~now.over.all() if self.end else more
 
         # The last token needs no further call of the model, but one shape for all steps compiles once.
         def add(carry: tuple[Progress, jax.Array]) -> tuple[Progress, jax.Array]:
             now, tokens = carry
             token, over = self.draw(now.logits, jax.random.fold_in(key, now.count), now.seen), now.over
-            if self.end is not None:
-                token = jnp.where(over, self.end, token)
-                over = token == self.end
+            if self.end:
+                token = jnp.where(over, self.filling, token)
+                over = self.ends(token)
             tokens = jax.lax.dynamic_update_slice_in_dim(tokens, token[:, None], now.count - first, axis=1)
             seen = None if now.seen is None else now.seen.at[jnp.arange(len(token)), token].set(True)
             return Progress(now.count + 1, *generator.step(variables, now.state, token), over, seen), tokens
 
-        tokens = jnp.full((len(progress.over), count), self.end or 0, jnp.int32)
+        tokens = jnp.full((len(progress.over), count), self.filling, jnp.int32)
         return jax.lax.while_loop(unfinished, add, (progress, tokens))
 
 

@@ -3,10 +3,11 @@
 import dataclasses
 
 import jax
-from jaxtyping import Array, Int
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
 from txjax.decoding.generator import Generator, Inputs
-from txjax.types import PyTree, config_field
+from txjax.types import PyTree, UserError
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -14,10 +15,25 @@ class Search:
     """How texts are chosen, given a model's predictions.
 
     Attributes:
-      end: the token that ends a text; the rest of the row is filled with it. If None, every text has full length.
+      end: the tokens that end a text; the rest of a row is filled with the first of them. If (), every text has full
+        length.
     """
 
-    end: int | None = config_field(None, at_least=0)
+    end: tuple[int, ...] = ()
+
+    def ends(self, tokens: Int[Array, "*B"]) -> Bool[Array, "*B"]:
+        """Which tokens end a text."""
+        return jnp.isin(tokens, jnp.array(self.end, jnp.int32))
+
+    @property
+    def filling(self) -> int:
+        """The token after the end of a text."""
+        return self.end[0] if self.end else 0
+
+    def check(self, field: str, vocab: int) -> None:
+        """Raises UserError, for `field`, if the search ends texts at a token outside of the vocabulary."""
+        if outside := [token for token in self.end if not 0 <= token < vocab]:
+            raise UserError(f"{field}.end", f"tokens below {vocab}", outside[0])
 
     def __call__(
         self, generator: Generator, variables: PyTree, inputs: Inputs, length: int, key: jax.Array

@@ -42,7 +42,7 @@ class ExtractedAnswers(Evaluator):
     null_threshold: float | None = None
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
-        return ("id", "tokens", "types", "segments")
+        return ("id", "tokens", "context", "segments")
 
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         if not isinstance(self.data, Answers):
@@ -57,8 +57,7 @@ class ExtractedAnswers(Evaluator):
 
         def spans(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)
-            of_context = _of_context(batch["types"], batch["segments"])
-            found, score = best_in_context(logits, of_context, self.longest)
+            found, score = best_in_context(logits, batch["context"] > 0, self.longest)
             return batch["id"], batch["segments"].any(1), found, score, logits[:, :, 0].sum(1)
 
         program = context.program(spans)
@@ -84,12 +83,6 @@ class ExtractedAnswers(Evaluator):
             return self.rescore(rows)
 
         return evaluate
-
-
-def _of_context(types: Int[Array, "B L"], segments: Int[Array, "B L"]) -> Bool[Array, "B L"]:
-    """Which tokens are the context's: those of the second type, without the [SEP] at the end."""
-    inside = (types == 1) & (segments > 0)
-    return inside & jnp.pad(inside[:, 1:], ((0, 0), (0, 1)))
 
 
 def best_in_context(

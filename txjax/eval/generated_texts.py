@@ -37,7 +37,7 @@ class GeneratedTexts(Evaluator):
       data: `Pairs`; their buckets cut the sources. One program is compiled for each length of these.
       metrics: `bleu`, `chrf` and `ter` of sacrebleu, from 0 to 100; `exact_match`, the share of texts that equal their
         target; `matthews` of texts that are classes, `pearson` and `spearman` of numbers.
-      search: how tokens are chosen. If its `end` is None, it is the end token of `data`.
+      search: how tokens are chosen. If its `end` is (), it is the end token of `data`.
       count: the number of texts in the file. If None, all.
     """
 
@@ -51,8 +51,7 @@ class GeneratedTexts(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         check_metrics(self.metrics)
         data = self._pairs()
-        if (self.search.end or 0) >= data.tokenizer.vocab():
-            raise UserError("eval.search.end", f"a token below {data.tokenizer.vocab()}", self.search.end)
+        self.search.check("eval.search", data.tokenizer.vocab())
         if "source_tokens" not in inspect.signature(type(model).__call__).parameters:
             raise UserError("config.model", "a model with source_tokens, such as EncoderDecoder", type(model).__name__)
         outline(model, NextToken(), data)
@@ -61,7 +60,7 @@ class GeneratedTexts(Evaluator):
         data, source = self._pairs(), context.source
         tokenizer = data.tokenizer
         first = tokenizer.special(data.start)
-        end = tokenizer.special(data.end) if self.search.end is None else self.search.end
+        end = self.search.end or (tokenizer.special(data.end),)
         search = dataclasses.replace(self.search, end=end)
 
         def generate(variables: PyTree, batch: Batch) -> PyTree:

@@ -118,7 +118,7 @@ class HarnessModel:
         write = functools.partial(self._write, sampling, stops, count)
         texts = [""] * len(contexts)
         for number, (tokens,) in self._each(write, [self.texts.prompt(context, count) for context in contexts]):
-            texts[number] = cut(self.texts.text(tokens), stops)
+            texts[number] = cut(self.texts.text(tokens, sampling.end), stops)
         return texts
 
     def _how(self, options: dict[str, Any]) -> tuple[Sampling, tuple[str, ...], int]:
@@ -131,7 +131,8 @@ class HarnessModel:
                 expected = f"a task with the options {', '.join(OPTIONS)} (num_beams 1) of generation"
                 raise UserError(f"{self.texts.field}.tasks", expected, f"{name}={value}", near_misses(name, OPTIONS))
         drawing = {name: given[name] for name in DRAWING if name in given}
-        sampling = Sampling(temperature=given.get("temperature", 0.0), end=self.texts.end, **drawing)
+        ends = self.texts.ends(given["until"])
+        sampling = Sampling(temperature=given.get("temperature", 0.0), end=ends, **drawing)
         if given["do_sample"] and "temperature" not in given:
             sampling.temperature = 1.0
         return sampling, tuple(stop for stop in given["until"] if stop), given["max_gen_toks"]
@@ -165,7 +166,10 @@ class HarnessModel:
             progress, more, over = extend(variables, given, batch["id"], progress)
             tokens = np.concatenate([tokens, jax.device_get(more)], axis=1)[:, :count]
             over = jax.device_get(over) | ~real
-            if all(done or stopped(self.texts.text(row), stops) for done, row in zip(over, tokens, strict=True)):
+            if all(
+                done or stopped(self.texts.text(row, sampling.end), stops)
+                for done, row in zip(over, tokens, strict=True)
+            ):
                 break
         return ids, real, tokens
 

@@ -3,15 +3,13 @@
 import abc
 import contextlib
 import dataclasses
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from txjax.data import Dataset, Pairs, Tokenizer
-from txjax.data.tokenizers import LibraryTokenizer, TokenizerFile
+from txjax.data.special_tokens import NAMES
 from txjax.decoding import Beginnings, prompts_for, until
 from txjax.decoding.prompts import Sources
 from txjax.types import UserError
@@ -19,9 +17,6 @@ from txjax.types import UserError
 Ids = list[int]
 Row = dict[str, np.ndarray]
 
-# Names of the tokens that begin and end a text, where no file says which they are.
-STARTS = ("<|begin_of_text|>", "<s>", "<bos>", "[BOS]", "[START]")
-ENDS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]", "[END]", "<end>")
 SHORTEST = 16  # positions of the smallest batch
 
 
@@ -37,14 +32,14 @@ class Texts(abc.ABC):
       tokenizer: of the text that the model predicts.
       window: positions of that text, at most.
       prefix: the token that stands for an empty context.
-      end: the token that ends a generated text. If None, the data have none.
+      end: the tokens that end a generated text; () if there are none.
     """
 
     field: str
     tokenizer: Tokenizer
     window: int
     prefix: int
-    end: int | None
+    end: tuple[int, ...]
 
     @abc.abstractmethod
     def pair(self, context: str, continuation: str) -> tuple[Ids, Ids]:
@@ -70,24 +65,33 @@ class Texts(abc.ABC):
         return [make_disjoint_window(part) for part in parts]
 
     def whole(self, text: str, tokenizer: Tokenizer | None = None) -> Ids:
-        """The tokens of a text with the special ones that its tokenizer's file adds, unless the text begins with one.
+        """The tokens of a text with the special ones that its tokenizer adds.
 
         Args:
           tokenizer: of the text. If None, `tokenizer`.
         """
-        tokenizer = tokenizer or self.tokenizer
-        if isinstance(tokenizer, LibraryTokenizer) and not text.startswith(tokenizer.decode([self.prefix])):
-            return list(tokenizer.load().encode(text).ids)
-        return self.plain(text, tokenizer)
+        return [int(i) for i in (tokenizer or self.tokenizer).encode_prompts([text])[0]]
 
-    def plain(self, text: str, tokenizer: Tokenizer | None = None) -> Ids:
+    def plain(self, text: str) -> Ids:
         """The tokens of a text alone."""
-        return [int(i) for i in (tokenizer or self.tokenizer).encode(text)]
+        return [int(i) for i in self.tokenizer.parse_batch([text])[0]]
 
-    def text(self, tokens: np.ndarray) -> str:
-        """The text of generated tokens before the first `end`, without special tokens."""
+    def ends(self, stops: Sequence[str]) -> tuple[int, ...]:
+        """The tokens that end a generated text: `end`, and the special tokens among a task's stops."""
+        names = self.tokenizer.special_names()
+        return tuple(dict.fromkeys([*self.end, *(names[stop] for stop in stops if stop in names)]))
+
+    def text(self, tokens: np.ndarray, ends: tuple[int, ...]) -> str:
+        """The text of generated tokens before the first that ends it, without special tokens."""
         specials = self.tokenizer.special_ids() or frozenset()
-        return self.tokenizer.decode(int(i) for i in until(tokens, self.end) if int(i) not in specials)
+        return self.tokenizer.decode(int(i) for i in until(tokens, ends) if int(i) not in specials)
+
+    def checked(self, context: str, continuation: str, ids: Ids) -> Ids:
+        """The tokens of a continuation. Raises UserError if a text has none: it is one token with its context."""
+        if continuation and not ids:
+            got = f"{continuation!r} after {context[-40:]!r}, whose last token it is a part of"
+            raise UserError(f"{self.field}.tasks", "a task whose answers have tokens of their own", got)
+        return ids
 
     def fits(self, continuation: Ids) -> None:
         """Raises UserError if the window is too short for a continuation."""
@@ -105,7 +109,7 @@ class DecoderTexts(Texts):
         if not context:
             return begun(self.prefix, self.plain(continuation))
         whole, before = self.whole(context + continuation), self.whole(context)
-        return before, whole[len(before) :]
+        return before, self.checked(context, continuation, whole[len(before) :])
 
     def scored(self, context: Ids, continuation: Ids) -> Row:
         self.fits(continuation)
@@ -207,50 +211,19 @@ def texts_of(data: Dataset, model: Any, field: str, window: int | None = None) -
             source_window=window or spec["source_tokens"].shape[0],
             start=tokenizer.special(pairs.start),
         )
-    start, end = borders(form.tokenizer)
-    if start is None:
-        start = first_of(form.tokenizer, f"{field}.data")
+    roles = form.tokenizer.roles()
+    start = first_of(form.tokenizer, f"{field}.data") if roles.beginning is None else roles.beginning
+    end = form.end or roles.eos
     return DecoderTexts(field=field, tokenizer=form.tokenizer, window=window or length, prefix=start, end=end)
-
-
-def borders(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
-    """The tokens that begin and that end a text; None where the tokenizer has none.
-
-    A `tokenizer_config.json` next to a `tokenizer.json` says which. Else they are the first of `STARTS` and `ENDS` that
-    the tokenizer has. A text that has an end alone begins with it, as GPT-2's (and as in HFLM).
-    """
-    named = _named(tokenizer)
-    starts = [named["bos_token"]] if named.get("bos_token") else [] if named.get("eos_token") else STARTS
-    ends = [named["eos_token"]] if named.get("eos_token") else ENDS
-    start, end = (_first_known(tokenizer, names) for names in (starts, ends))
-    return (end if start is None else start), end
 
 
 def first_of(tokenizer: Tokenizer, field: str) -> int:
     """The line feed, with which texts begin whose tokenizer has no token for that. Raises UserError if it has none."""
     with contextlib.suppress(UserError):
         return int(tokenizer.encode(Beginnings.default)[0])
-    expected = f"a tokenizer with one of the tokens {', '.join((*STARTS, *ENDS))}, or with the line feed"
+    names = ", ".join((*NAMES["bos"], *NAMES["eos"]))
+    expected = f"a tokenizer with one of the tokens {names}, or with the line feed"
     raise UserError(field, expected, type(tokenizer).__name__)
-
-
-def _named(tokenizer: Tokenizer) -> dict[str, str]:
-    """The special tokens that the file next to a tokenizer's names, by role; {} without one."""
-    if not isinstance(tokenizer, TokenizerFile):
-        return {}
-    path = Path(tokenizer.path).expanduser().with_name("tokenizer_config.json")
-    if not path.is_file():
-        return {}
-    found = json.loads(path.read_text())
-    names = {role: found.get(role) for role in ("bos_token", "eos_token")}
-    return {role: name["content"] if isinstance(name, dict) else name for role, name in names.items() if name}
-
-
-def _first_known(tokenizer: Tokenizer, names: Sequence[str]) -> int | None:
-    for name in names:
-        with contextlib.suppress(UserError):
-            return tokenizer.special(name)
-    return None
 
 
 def moved(context: str, continuation: str) -> tuple[str, str]:

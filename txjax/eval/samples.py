@@ -27,8 +27,8 @@ class Samples(Evaluator):
       prompts: the texts that are continued, or an encoder-decoder's sources.
       texts: the number of texts per prompt; equal ones if the search draws nothing.
       length: the number of tokens to generate, at most.
-      search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is None, texts of an encoder-decoder end at the
-        end token of `data`.
+      search: how tokens are chosen: `Sampling`, `Beam`. If its `end` is (), texts end where `data` and their
+        tokenizer say.
     """
 
     prompts: tuple[str, ...] = ("\n",)
@@ -48,12 +48,11 @@ class Samples(Evaluator):
                 "sources, as in config.data" if "source_tokens" in train.spec() else "no sources, as in config.data"
             )
             raise UserError("eval.data", expected, type(self.data).__name__)
-        if (self.search.end or 0) >= prompts.tokenizer.vocab():
-            raise UserError("eval.search.end", f"a token below {prompts.tokenizer.vocab()}", self.search.end)
+        self.search.check("eval.search", prompts.tokenizer.vocab())
 
     def start(self, context: Context) -> Evaluate:
         model, form = context.model, prompts_for(self.data, f"config.evals.{context.name}.data")
-        search = dataclasses.replace(self.search, end=form.end if self.search.end is None else self.search.end)
+        search = dataclasses.replace(self.search, end=self.search.end or form.end)
         (window,) = self.data.spec()["tokens"].shape
         where = f"config.evals.{context.name}.prompts"
         given = [dict(form.inputs([prompt] * self.texts, where)) for prompt in self.prompts]
@@ -71,7 +70,7 @@ class Samples(Evaluator):
             for i, (prompt, inputs) in enumerate(zip(self.prompts, given, strict=True)):
                 put = context.put((inputs, np.int32(i)))
                 for j, row in enumerate(jax.device_get(program(variables, put))):
-                    text = form.tokenizer.decode(until(row, search.end))
+                    text = form.text(prompt, until(row, search.end))
                     parts.append(f"{heading(i, j)}\n{form.before(prompt)}{text}\n")
             context.write("samples", step, "txt", "\n".join(parts).encode())
             return {}

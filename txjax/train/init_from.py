@@ -17,6 +17,7 @@ from txjax.experiment import Experiment
 from txjax.io import digest
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
+from txjax.io.kept_files import inherit_files
 from txjax.log.terminal_table import table
 from txjax.sharding import is_axes
 from txjax.train.frozen_parts import check_given, check_stored
@@ -117,7 +118,8 @@ class InitSource:
         return found
 
     def show(self, workdir: Path) -> None:
-        """Prints what is loaded, resized, new and dropped, and writes it to `transfer.json`."""
+        """Prints what is loaded, resized, new and dropped, and writes it to `transfer.json`, with the kept files."""
+        inherit_files(workdir, [each.workdir for each in self.steps])
         numbers = {action: sum(row.size for row in self.rows if row.action == action) for action in ACTIONS}
         for i, each in enumerate(self.steps):
             rows = [row for row in self.rows if row.source == i]

@@ -97,7 +97,7 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
 
 def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dataset) -> Iterator[Example]:
     """Texts as examples: of a decoder, the text; of an encoder-decoder, a source, whose target is the model's own
-    likeliest continuation; of an encoder whose tokenizer has [CLS] and [SEP], the text between these.
+    likeliest continuation; of an encoder, the text with the special tokens that its tokenizer puts around one.
 
     Raises:
       UserError: the data have no texts of one of these kinds.
@@ -113,15 +113,14 @@ def examples_from(texts: Sequence[str], model: Any, variables: PyTree, data: Dat
             if isinstance(form, Sources):
                 inputs["tokens"] = _translated(model, variables, inputs, data, form.end)
         else:
-            marks = [tokenizer.special(name) for name in ("[CLS]", "[SEP]")]
-            ids = np.concatenate([marks[:1], tokenizer.encode(text), marks[1:]]).astype(np.int32)[None]
+            ids = tokenizer.frame(1).row(tokenizer.parse_batch([text])).ids[None]
             inputs = {"tokens": ids, "segments": np.ones_like(ids)}
         shown = visible(text)
         yield Example(shown if len(shown) <= 40 else f"{shown[:39]}…", inputs, None, tokenizers)
 
 
 def _translated(
-    model: Any, variables: PyTree, inputs: dict[str, np.ndarray], data: Dataset, end: int | None
+    model: Any, variables: PyTree, inputs: dict[str, np.ndarray], data: Dataset, end: tuple[int, ...]
 ) -> Int[np.ndarray, "1 L"]:
     """The start token and the greedy continuation, up to its end token."""
     (window,) = data.spec()["tokens"].shape

@@ -1,0 +1,166 @@
+"""What stands beside the weights of an exported run: special tokens, class names, tokenizer, how images are read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from txjax import tree
+from txjax.data import Completions, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
+from txjax.data.text import Text
+from txjax.data.tokenizer_folder import FILE as TOKENIZER
+from txjax.data.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
+from txjax.experiment import Experiment
+from txjax.interop.huggingface.options import FILE as CONFIG
+from txjax.io.files import replace_text
+from txjax.io.kept_files import files_beside_weights
+from txjax.objectives import MaskedPatch, SpanCorruption
+from txjax.types import UserError
+
+log = logging.getLogger("txjax")
+
+PREPROCESSOR = "preprocessor_config.json"
+OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model")
+TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+BICUBIC = 3  # the number of Pillow's filter
+
+
+def described(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A run's model with the image size of its data, and what its config.json has besides the model.
+
+    Args:
+      kept: the config.json of an imported folder, or nothing.
+    """
+    model, spec, data = experiment.model, experiment.data.spec(), experiment.data
+    if getattr(model, "image_size", None) == () and "image" in spec:
+        model = model.clone(image_size=spec["image"].shape[:2])
+    facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data)}
+    match experiment.objective, data:
+        case MaskedPatch(rate=rate, target=target), _:
+            facts |= {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
+        case SpanCorruption(start_id=start, end_id=end), _:
+            facts |= {"decoder_start_token_id": start, "eos_token_id": end}
+        case _, Pairs(tokenizer=tokenizer) as pairs:
+            start, end = (tokenizer.special(name) for name in (pairs.start, pairs.end))
+            facts |= {"decoder_start_token_id": start, "eos_token_id": end}
+    return model, facts
+
+
+def write_companions(experiment: Any, kept: Path, to: Path, config: Mapping[str, Any]) -> None:
+    """Writes the files beside config.json and the weights: what a run keeps, and what its data say.
+
+    Kept files are copied byte for byte, unless the run's data end texts at another token, or have other pixels.
+
+    Args:
+      experiment: of the run, or a model alone.
+      kept: the folder with what is kept of an import; it need not exist.
+      config: the content of config.json.
+    """
+    data, tokenizer = getattr(experiment, "data", None), tokenizer_of(experiment)
+    files = {path: kept / path for path in files_beside_weights(kept)}
+    if isinstance(tokenizer, TokenizerFolder) and not _is_kept(tokenizer, kept):
+        files = {path: file for path, file in files.items() if path.name not in OF_A_TOKENIZER}
+        beside = [tokenizer.file(), *(tokenizer.file().with_name(name) for name in OF_A_TOKENIZER)]
+        files |= {Path(file.name): file for file in beside if file.is_file()}
+    for path, file in files.items():
+        if path != Path(CONFIG):
+            (to / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, to / path)
+    if not (to / GENERATION).is_file():
+        tokens = {key: config[key] for key in TOKENS if config.get(key) is not None}
+        _merge(to / GENERATION, tokens if "eos_token_id" in tokens else {})
+    elif data is not None:
+        _merge(to / GENERATION, _end_entries(_read(to / GENERATION), _end(data)))
+    if isinstance(data, Images):
+        _merge(to / PREPROCESSOR, _pixel_entries(data, _read(to / PREPROCESSOR)))
+
+
+def tokenizer_of(experiment: Any) -> Tokenizer | None:
+    """The tokenizer of a run's texts; None if it has none."""
+    nodes = (getattr(node, "tokenizer", None) for _, node in tree.walk(getattr(experiment, "data", None), "data"))
+    return next((node for node in nodes if isinstance(node, Tokenizer)), None)
+
+
+def _is_kept(tokenizer: TokenizerFolder, kept: Path) -> bool:
+    """Whether the kept tokenizer is that of the data."""
+    return (kept / TOKENIZER).is_file() and (kept / TOKENIZER).read_bytes() == tokenizer.file().read_bytes()
+
+
+def _token_entries(experiment: Experiment, there: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens that begin, end and fill texts, for a run that predicts the next token; `there` may have them."""
+    tokenizer = tokenizer_of(experiment)
+    if tokenizer is None or "targets" not in experiment.objective.required_keys:
+        return {}
+    try:
+        roles, end = tokenizer.roles(), _end(experiment.data)
+    except UserError as error:
+        log.warning("config.json has no tokens that end a text: %s", error)
+        return {}
+    ids = {"bos_token_id": roles.bos, "eos_token_id": _one_or_all(roles.eos), "pad_token_id": roles.pad}
+    missing = {key: number for key, number in ids.items() if number is not None and there.get(key) is None}
+    return missing | _end_entries({**missing, **there}, end)
+
+
+def _end(data: Any) -> int | None:
+    """The token that ends the texts of the data; None if they end with none."""
+    if isinstance(data, Completions):
+        return data.ends()[0]
+    return data.marks()[1][0] if isinstance(data, Text) and data.end is not None else None
+
+
+def _end_entries(there: Mapping[str, Any], end: int | None) -> dict[str, Any]:
+    """What makes a file end texts at this token, too."""
+    ends = there.get("eos_token_id")
+    ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    return {} if end is None or end in ends else {"eos_token_id": _one_or_all([end, *ends])}
+
+
+def _one_or_all(ids: Sequence[int]) -> Any:
+    """The one of several numbers, their list, or None if there is none."""
+    return (ids[0] if len(ids) == 1 else [*ids]) if ids else None
+
+
+def _class_entries(data: Dataset) -> dict[str, Any]:
+    """The names of the data's classes."""
+    try:
+        names = data.class_names()
+    except UserError as error:
+        log.warning("config.json has no names of classes: %s", error)
+        return {}
+    if not names:
+        return {}
+    return {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
+
+def _pixel_entries(data: Images, there: Mapping[str, Any]) -> dict[str, Any]:
+    """How images become those of the data, for preprocessor_config.json, as far as `there` says something else."""
+    height, width, channels = data.shape
+    mean, std = ([*numbers] * (channels if len(numbers) == 1 else 1) for numbers in (data.mean, data.std))
+    entries = {"do_normalize": True, "image_mean": mean, "image_std": std}
+    sizes = [there.get("crop_size") or there.get("size")]
+    if {"height": height, "width": width} not in sizes and not (height == width and height in _numbers(sizes)):
+        entries |= {"do_resize": True, "size": {"height": height, "width": width}, "resample": BICUBIC}
+    if not {"image_processor_type", "feature_extractor_type"} & set(there):
+        entries |= {"image_processor_type": "ViTImageProcessor", "do_rescale": True, "rescale_factor": 1 / 255}
+    return entries
+
+
+def _numbers(sizes: Sequence[Any]) -> set[Any]:
+    """The numbers of some sizes, which are numbers themselves or have sides."""
+    return {number for size in sizes for number in (size.values() if isinstance(size, dict) else [size])}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; {} if there is none."""
+    return dict(tree.read_json(path)) if path.is_file() else {}
+
+
+def _merge(path: Path, entries: Mapping[str, Any]) -> None:
+    """Adds entries to a JSON file. A file that has them already stays as it is."""
+    there = _read(path)
+    if any(there.get(key) != value for key, value in entries.items()):
+        replace_text(path, json.dumps({**there, **entries}, indent=2) + "\n")
