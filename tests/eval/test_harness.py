@@ -1,5 +1,6 @@
 """Answers to the requests of lm-evaluation-harness, its tasks during training, and by the command."""
 
+import dataclasses
 import importlib.util
 import json
 import signal
@@ -11,13 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.special
+import tokenizers
 
 from txjax import tree
-from txjax.data import Bytes, Characters, NextTokenWindows, Pairs
+from txjax.data import Bytes, Characters, NextTokenWindows, Pairs, TokenizerFolder
 from txjax.data.special_tokens import Roles
 from txjax.eval import Harness
 from txjax.eval.harness_library import OWN
-from txjax.eval.harness_texts import first_of
+from txjax.eval.harness_texts import first_of, texts_of
 from txjax.eval.local_documents import read
 from txjax.models.text.decoder import Decoder
 from txjax.models.text.encoder_decoder import EncoderDecoder
@@ -142,6 +144,32 @@ def test_a_continuation_longer_than_the_window_is_refused():
         assert answers.loglikelihood(requests(("", "abcd")))[0][0] == pytest.approx(-4 * np.log(257))
         with pytest.raises(UserError, match=r"eval.window: expected at least 5, got 4; an answer of a task has 5"):
             answers.loglikelihood(requests(("a", "bcdef")))
+
+
+def test_an_answer_that_is_the_end_of_its_contexts_token_is_refused(tmp_path):
+    pairs = ["A n", "An s", "w e", "we r", "Ans wer"]
+    pieces = [*"Answer", *(pair.replace(" ", "") for pair in pairs)]
+    model = tokenizers.models.BPE(
+        {p: i for i, p in enumerate(dict.fromkeys(pieces))}, [(*pair.split(),) for pair in pairs]
+    )
+    library = tokenizers.Tokenizer(model)
+    library.add_special_tokens(["</s>"])
+    library.save(str(tmp_path / "tokenizer.json"))
+    texts = texts_of(dataclasses.replace(TEXT, tokenizer=TokenizerFolder(str(tmp_path))), WRITER, "eval")
+    assert texts.pair("Ans", "s") == ([pieces.index("Ans")], [pieces.index("s")])
+    with pytest.raises(
+        UserError, match="eval.tasks: .* tokens of their own, got \"'wer' after 'Ans', whose last token"
+    ):
+        texts.pair("Ans", "wer")
+
+
+def test_a_special_token_stops_a_text():
+    table = jnp.zeros((258, 258)).at[[97, 98, 257, 99], [98, 257, 99, 100]].set(9.0)
+    data = dataclasses.replace(TEXT, tokenizer=Bytes(("<|endoftext|>", "<|im_end|>")))
+    with answering(Bigrams(vocab=258), {"params": {"table": table}}, Harness(data)) as answers:
+        stops = [{"until": until, "max_gen_toks": 4} for until in (["<|im_end|>", "never"], ["never"])]
+        texts = answers.generate_until(requests(*(("a", options) for options in stops)))
+    assert texts == ["b", "bcd"]  # special tokens are no text
 
 
 def test_where_a_text_begins_and_ends():

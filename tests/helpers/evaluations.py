@@ -162,7 +162,7 @@ class Bigrams(nn.Module):
     def __call__(self, tokens, segments=None, positions=None, train=False):
         if self.is_mutable_collection("cache"):
             self.variable("cache", "nothing", jnp.zeros, ())
-        logits = self.param("table", nn.initializers.zeros, (257, 257))[tokens]
+        logits = self.param("table", nn.initializers.zeros, (self.vocab, self.vocab))[tokens]
         return Logits(logits)
 
 

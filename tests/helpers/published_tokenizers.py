@@ -1,4 +1,4 @@
-"""Folders of tokenizers as they are published: GPT-2's and Mistral's own files, BERT's and T5's forms on another text."""
+"""Folders of tokenizers as they are published: GPT-2's and Mistral's files, the forms of others on another text."""
 
 import json
 import shutil
@@ -91,7 +91,7 @@ def roberta(folder: Path) -> Path:
 
 
 def llama(folder: Path, template: str = "") -> Path:
-    """A byte-level BPE tokenizer.json that puts a token before each text, with two tokens that end one, as Llama 3's."""
+    """A byte-level BPE tokenizer.json that puts a token before each text, as Llama 3's; two tokens end one."""
     import tokenizers
 
     trained = tokenizers.ByteLevelBPETokenizer()

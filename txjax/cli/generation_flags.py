@@ -35,7 +35,9 @@ def add_generation_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length_penalty", type=float, help="of --beam (Wu et al. 2016); default 0.6")
     parser.add_argument(
         "--end",
-        help="where a text ends: a special token's name, or a text of one token; by default the end token of Pairs",
+        action="append",
+        help="where a text ends: a special token's name, or a text of one token; may be given several times; by "
+        "default as the data and their tokenizer say",
     )
     parser.add_argument("--seed", type=int, default=0)
 

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> int:
     prompts = prompts_of(flags, form.default)
     copies = 1 if isinstance(search, Beam) else flags.samples
     inputs = {name: np.repeat(x, copies, axis=0) for name, x in form.inputs(prompts, "--prompt").items()}
-    search.end = form.end if flags.end is None else (token(form.tokenizer, flags.end),)
+    search.end = form.end if flags.end is None else tuple(token(form.tokenizer, name) for name in flags.end)
 
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))

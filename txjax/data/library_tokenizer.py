@@ -126,9 +126,9 @@ def known_parts(ids: Iterable[int], known: np.ndarray) -> list[list[int]]:
 def hide_special_pieces(settings: str) -> str:
     """The JSON of a tokenizer whose model makes no special token of a text.
 
-    The library can be told not to look for the names of special tokens in a text, but its model may have them as
-    pieces: a Unigram model takes `</s>` for the likeliest segmentation of these characters. So these pieces get names
-    that no text has, and keep their ids. The piece for unknown text stays.
+    The library has an option to ignore the names of special tokens in a text, but its model may have them as pieces: a
+    Unigram model takes `</s>` for the likeliest segmentation of these characters. So these pieces get names that no
+    text has, and keep their ids. The piece for unknown text stays.
     """
     written = json.loads(settings)
     model = written["model"]

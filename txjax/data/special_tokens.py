@@ -120,7 +120,8 @@ def frame_of(ids: Sequence[int], types: Sequence[int], texts: Sequence[int | Non
       texts: the number of the text that each token is of, from 0; None for special tokens.
     """
     count = 1 + max((number for number in texts if number is not None), default=-1)
-    marks, mark_types = ([[] for _ in range(count + 1)] for _ in range(2))
+    marks: list[list[int]] = [[] for _ in range(count + 1)]
+    mark_types: list[list[int]] = [[] for _ in range(count + 1)]
     text_types: dict[int, int] = {}
     place = 0
     for token, kind, number in zip(ids, types, texts, strict=True):

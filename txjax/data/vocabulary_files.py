@@ -50,9 +50,9 @@ def _word_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     _add_specials(tokenizer, names)
-    cls, sep = ((names[role], tokenizer.token_to_id(names[role])) for role in ("cls", "sep"))
-    if None not in (cls[1], sep[1]):
-        tokenizer.post_processor = processors.BertProcessing(sep, cls)
+    cls, sep = (tokenizer.token_to_id(names[role]) for role in ("cls", "sep"))
+    if cls is not None and sep is not None:
+        tokenizer.post_processor = processors.BertProcessing((names["sep"], sep), (names["cls"], cls))
     return tokenizer
 
 
@@ -65,9 +65,10 @@ def _byte_pairs(folder: Path, names: Mapping[str, str], settings: Mapping[str, A
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     _add_specials(tokenizer, {"eos": "<|endoftext|>"} | dict(names))
-    if "cls" in names and "sep" in names:
-        cls, sep = ((names[role], tokenizer.token_to_id(names[role])) for role in ("cls", "sep"))
-        tokenizer.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=spaced)
+    cls, sep = (tokenizer.token_to_id(names[role]) if role in names else None for role in ("cls", "sep"))
+    if cls is not None and sep is not None:
+        around = (names["sep"], sep), (names["cls"], cls)
+        tokenizer.post_processor = processors.RobertaProcessing(*around, add_prefix_space=spaced)
     return tokenizer
 
 
@@ -136,7 +137,7 @@ def _proto(path: Path) -> Any:
     require("sentencepiece", "sentencepiece", "data.tokenizer", extra="sentencepiece")
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto()
+    proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     proto.ParseFromString(path.read_bytes())
     return proto
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from txjax.data import Completions, Dataset, Pairs, Tokenizer, TokenizerFolder
+from txjax.data.text import Text
 from txjax.decoding.generator import Inputs
 from txjax.types import UserError
 
@@ -144,6 +145,7 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
         raise UserError(field, expected, type(data).__name__)
     ends = {part.ends() for part in parts if isinstance(part, Completions)}
+    ends |= {part.marks()[1] for part in parts if isinstance(part, Text) and part.end is not None}
     if not ends and isinstance(tokenizer, TokenizerFolder):
         ends = {tokenizer.roles().eos}
     return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else ())

@@ -219,7 +219,7 @@ def texts_of(data: Dataset, model: Any, field: str, window: int | None = None) -
 
 def first_of(tokenizer: Tokenizer, field: str) -> int:
     """The line feed, with which texts begin whose tokenizer has no token for that. Raises UserError if it has none."""
-    with contextlib.suppress(UserError):
+    with contextlib.suppress(UserError, IndexError):
         return int(tokenizer.encode(Beginnings.default)[0])
     names = ", ".join((*NAMES["bos"], *NAMES["eos"]))
     expected = f"a tokenizer with one of the tokens {names}, or with the line feed"

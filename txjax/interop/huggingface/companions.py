@@ -11,6 +11,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.data import Completions, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
+from txjax.data.limits import size_of
 from txjax.data.text import Text
 from txjax.data.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
@@ -38,7 +39,7 @@ def described(experiment: Experiment, kept: Mapping[str, Any]) -> tuple[Any, dic
     model, spec, data = experiment.model, experiment.data.spec(), experiment.data
     if getattr(model, "image_size", None) == () and "image" in spec:
         model = model.clone(image_size=spec["image"].shape[:2])
-    facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data)}
+    facts = {**kept, **_token_entries(experiment, kept), **_class_entries(data, size_of(model, "head.classes"))}
     match experiment.objective, data:
         case MaskedPatch(rate=rate, target=target), _:
             facts |= {"mask_ratio": rate, "norm_pix_loss": target == "normalised"}
@@ -124,14 +125,16 @@ def _one_or_all(ids: Sequence[int]) -> Any:
     return (ids[0] if len(ids) == 1 else [*ids]) if ids else None
 
 
-def _class_entries(data: Dataset) -> dict[str, Any]:
-    """The names of the data's classes."""
+def _class_entries(data: Dataset, count: int | None) -> dict[str, Any]:
+    """The names of the data's classes, if the model's head has as many."""
+    if count is None:
+        return {}
     try:
         names = data.class_names()
     except UserError as error:
         log.warning("config.json has no names of classes: %s", error)
         return {}
-    if not names:
+    if not names or len(names) != count:
         return {}
     return {"id2label": {str(i): name for i, name in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
 

@@ -1,0 +1,116 @@
+"""What an export has beside its weights: class names, how images are read, the tokens that begin and end texts."""
+
+import json
+
+import jax
+import pytest
+
+from txjax.__main__ import main
+from txjax.checkpoint import Store
+from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows
+from txjax.experiment import Experiment
+from txjax.models import Bert, ViT, gpt
+from txjax.nn import Classes, FirstToken, Learned, Pooler
+from txjax.objectives import Classification, NextToken
+from txjax.train.workdir import lock_workdir, write_config
+
+from helpers import sentence_set, word_set
+from helpers.arrays import variables
+
+pytestmark = pytest.mark.claim("Transfer", "exports: class names, pixels and end tokens of the run's own data")
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    at = tmp_path_factory.mktemp("tfds")
+    sentence_set.prepare(at)
+    return word_set.prepare(at)
+
+
+def exported(experiment: Experiment, tmp_path, kept: dict | None = None) -> dict[str, dict]:
+    """The JSON files of the export of an untrained run, by name.
+
+    Args:
+      kept: JSON files that the workdir keeps of an import, by name.
+    """
+    example = {name: x for name, x in experiment.data.spec().items() if name in ("tokens", "image")}
+    example = {name: jax.numpy.zeros((1, *x.shape), x.dtype) for name, x in example.items()}
+    weights = variables(experiment.model, *example.values())
+    with lock_workdir(tmp_path / "run") as workdir:
+        write_config(workdir, experiment)
+        store = Store(workdir)
+        parts = {"params": jax.tree.map(jax.numpy.asarray, weights["params"]), "frozen": {}, "model_state": {}}
+        store.save_parts(0, {"weights": parts}, {"metrics": {}})
+        store.wait()
+        for name, content in (kept or {}).items():
+            (workdir / "huggingface").mkdir(exist_ok=True)
+            (workdir / "huggingface" / name).write_text(json.dumps(content))
+    assert main(["export", f"--workdir={tmp_path / 'run'}", f"--to={tmp_path / 'x'}"]) == 0
+    return {path.name: json.loads(path.read_text()) for path in (tmp_path / "x").glob("*.json")}
+
+
+def decoder(data) -> Experiment:
+    return Experiment(gpt(vocab=260, width=8, depth=1, heads=2, max_length=16), NextToken(), data)
+
+
+def test_names_of_classes_are_the_datas(data_dir, tmp_path):
+    data = LabelledText("made_sentences", "train", data_dir, features=("first",), classes=3, length=16)
+    model = Bert(vocab=258, width=8, depth=1, heads=2, head=Classes(3, Pooler()), positions=Learned(max_length=16))
+    files = exported(Experiment(model, Classification(), data), tmp_path)
+    assert files["config.json"]["id2label"] == {"0": "0", "1": "1", "2": "2"}
+    assert files["config.json"]["label2id"] == {"0": 0, "1": 1, "2": 2}
+    assert set(files) == {"config.json"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "changed"),
+    [
+        (None, {"image_mean": [0.1], "image_std": [0.2], "size": {"height": 8, "width": 8}}),
+        ({"image_mean": [0.1], "image_std": [0.2], "size": 8, "do_normalize": True, "image_processor_type": "X"}, {}),
+        ({"image_mean": [0.5], "size": 9, "crop_size": 8, "image_processor_type": "X"}, {"image_mean": [0.1]}),
+    ],
+)
+def test_pixels_are_the_datas(tmp_path, kept, changed):
+    data = Images("txjax_digits", shape=(8, 8, 1), classes=10, mean=(0.1,), std=(0.2,))
+    sizes = {"patch": 4, "width": 8, "depth": 1, "heads": 2, "image_size": (8, 8)}
+    model = ViT(**sizes, head=Classes(10, FirstToken()), positions=Learned(max_length=5))
+    files = exported(Experiment(model, Classification(), data), tmp_path, kept and {"preprocessor_config.json": kept})
+    entries = files["preprocessor_config.json"]
+    assert entries["image_mean"] == [0.1] and entries["image_std"] == [0.2] and entries["do_normalize"]
+    assert {key: entries[key] for key in changed} == changed
+    assert kept is None or {key: entries[key] for key in kept if key not in changed} == {
+        key: value for key, value in kept.items() if key not in changed
+    }
+    assert entries["image_processor_type"] == ("X" if kept else "ViTImageProcessor")
+
+
+@pytest.mark.parametrize(
+    ("end", "kept", "ends"),
+    [
+        ("[END]", None, 257),
+        ("[STOP]", None, [258, 257]),
+        ("[STOP]", {"eos_token_id": [257, 259]}, [258, 257, 259]),
+        ("[END]", {"eos_token_id": [256, 257], "top_k": 3}, [256, 257]),
+    ],
+)
+def test_texts_end_at_the_datas_token_too(tmp_path, end, kept, ends):
+    tokenizer = Bytes(("[BOS]", "[END]", "[STOP]"))
+    data = NextTokenWindows("txjax_python_text", length=16, tokenizer=tokenizer, end=end)
+    files = exported(decoder(data), tmp_path, kept and {"generation_config.json": kept})
+    assert files["generation_config.json"]["eos_token_id"] == ends
+    if kept and ends == kept["eos_token_id"]:
+        assert files["generation_config.json"] == kept
+    assert files["config.json"]["bos_token_id"] == 256
+
+
+def test_completions_end_at_the_tokenizers_token(data_dir, tmp_path):
+    tokenizer = Bytes(("[END]",))
+    data = Completions(
+        "made_words", "train", data_dir, prompt="{question}", answer="{context}", length=16, tokenizer=tokenizer
+    )
+    assert exported(decoder(data), tmp_path)["generation_config.json"] == {"eos_token_id": 256}
+
+
+def test_a_run_without_special_tokens_has_none(tmp_path):
+    files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path)
+    assert set(files) == {"config.json"} and "eos_token_id" not in files["config.json"]
