@@ -95,6 +95,14 @@ def test_fingerprints_differ_between_tokenizers(path, tmp_path):
     assert TokenizerFolder(str(copy)).fingerprint() != prints[-1]
 
 
+def test_names_of_special_tokens_in_prompts_are_tokens():
+    tokenizer = Bytes(("[END]", "[END]ING"))
+    (ids,) = tokenizer.parse_batch(["a[END]b[END]ING"])
+    assert ids.tolist() == [97, 256, 98, 257]
+    (ids,) = Characters("ab[]END", ("[END]",)).encode_prompts(["a[END]"])
+    assert ids.tolist() == [0, 7]
+
+
 def test_text_is_never_encoded_to_special_tokens(path):
     text = "red \0\n~ [MASK] [CLS]"
     letters = "".join(set(text))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -100,6 +101,13 @@ class LibraryTokenizer(Tokenizer):
 
     def special_names(self) -> dict[str, int]:
         return self.load().special_names
+
+    def fingerprint(self) -> str:
+        made_from = self.vocabulary_digest() + " parse_specials" * self.parse_specials
+        return hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+
+    def vocabulary_digest(self) -> str:
+        raise NotImplementedError
 
     def load(self) -> Library:
         """The library's tokenizer."""

@@ -17,7 +17,7 @@ from txjax.data.demonstrations import WrittenRecords, gap_before
 from txjax.data.prompt_rows import PromptEncoder, Row
 from txjax.data.sentences import LabelledText
 from txjax.data.templates import Template
-from txjax.data.tokenizers import Bytes, Tokenizer
+from txjax.data.tokenizers import Bytes, Tokenizer, special_or_none
 from txjax.types import UserError, config_field, spec
 
 _ROWS = ("choice_tokens", "choice_segments", "choice_types")
@@ -44,7 +44,7 @@ class PromptedChoices(TFDSDataset):
       separator: behind each demonstration.
       length: positions in a row. A prompt that is longer loses its first demonstrations, with a count in the log.
       tokenizer: the tokenizer.
-      start: the name of a special token before everything. If None, there is none.
+      start: the name of a special token before everything. If None, what the tokenizer puts before a text.
       too_long: what happens to a prompt that is too long without demonstrations: "refuse" (an error), "cut" (it loses
         its first tokens, with a count in the log).
       buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
@@ -145,7 +145,7 @@ class PromptedChoices(TFDSDataset):
         """What makes rows of tokens of the prompts."""
         return PromptEncoder(
             tokenizer=self.tokenizer,
-            start=() if self.start is None else (self.tokenizer.special(self.start),),
+            start=special_or_none(self.tokenizer, self.start) or self.tokenizer.opening(),
             gap=gap_before(self.form(), self.label_feature),
             answers=self.class_names(),
             separator=self.separator,

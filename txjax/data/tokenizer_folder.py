@@ -125,11 +125,10 @@ class TokenizerFolder(LibraryTokenizer):
     def token_bytes(self) -> np.ndarray | None:
         return token_bytes(self.load().whole)
 
-    def fingerprint(self) -> str:
+    def vocabulary_digest(self) -> str:
         self.check()
         files = [self.file(), *(path for path in [self.file().with_name("merges.txt")] if path.is_file())]
-        made_from = b"".join(path.read_bytes() for path in files) + b"parse_specials" * self.parse_specials
-        return hashlib.blake2b(made_from, digest_size=16).hexdigest()
+        return hashlib.blake2b(b"".join(path.read_bytes() for path in files), digest_size=16).hexdigest()
 
     def load(self) -> Library:
         path = self.file()

@@ -105,6 +105,10 @@ class Tokenizer:
         """
         return None
 
+    def vocabulary_digest(self) -> str:
+        """A hash of which token each id is, which the rows of a table of embeddings depend on."""
+        return self.fingerprint()
+
     def fingerprint(self) -> str:
         """A hash of all that `encode` depends on."""
         settings = repr((type(self).__name__, dataclasses.astuple(self)))

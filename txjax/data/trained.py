@@ -215,9 +215,8 @@ class Trained(LibraryTokenizer):
     def special_names(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.specials)}
 
-    def fingerprint(self) -> str:
-        made_from = "Trained" + self.load().whole.to_str() + "parse_specials" * self.parse_specials
-        return hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
+    def vocabulary_digest(self) -> str:
+        return hashlib.blake2b(("Trained" + self.load().whole.to_str()).encode(), digest_size=16).hexdigest()
 
     def load(self) -> Library:
         key = repr(

@@ -101,11 +101,11 @@ def _values(node: Any, field: str) -> Iterator[Any]:
 
 
 def _same(ours: Any, theirs: Any, name: str) -> bool:
-    """Whether two tokenizers are one: by their settings, or by their fingerprints, such as of a file that was moved."""
+    """Whether two tokenizers are one: by their settings, or by their vocabularies, such as of a file that was moved."""
     if json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True):
         return True
     try:
-        return bool(tree.from_json(ours).fingerprint() == tree.from_json(theirs).fingerprint())
+        return bool(tree.from_json(ours).vocabulary_digest() == tree.from_json(theirs).vocabulary_digest())
     except UserError as error:
         log.warning("the tokenizer of %s can't be compared: %s", name, error)
         return True
