@@ -183,3 +183,28 @@ def test_ids_are_those_of_transformers(folders, form):
         ids = published.ids(tokenizer, text)
         assert ids == reference(text)["input_ids"]
         assert tokenizer.decode(ids) == reference.decode(ids, clean_up_tokenization_spaces=False)
+
+
+@pytest.mark.parametrize(
+    ("entries", "before", "after"),
+    [
+        ({"add_bos_token": False}, (), ()),
+        ({"add_bos_token": True, "add_eos_token": True}, (0,), (2,)),
+        ({"add_eos_token": True}, (), (2,)),
+        ({"add_bos_token": True, "bos_token": None}, (), ()),
+    ],
+)
+def test_settings_replace_the_post_processor_as_in_transformers(folders, tmp_path, entries, before, after):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((folders["llama"] / name).read_bytes())
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    published.settings(tmp_path, **settings | entries)
+    tokenizer = TokenizerFolder(str(tmp_path))
+    assert tokenizer.frame(1).marks == (before, after) and tokenizer.opening() == before
+    assert published.ids(tokenizer, "One") == [*before, *tokenizer.encode("One"), *after]
+
+
+def test_a_vocabulary_without_its_merges_is_no_tokenizer(folders, tmp_path):
+    (tmp_path / "vocab.json").write_bytes((folders["gpt2"] / "vocab.json").read_bytes())
+    with pytest.raises(UserError, match="a folder with a tokenizer.json, got .*, with vocab.json"):
+        TokenizerFolder(str(tmp_path)).check()

@@ -14,7 +14,7 @@ from txjax.data.library_tokenizer import Library, LibraryTokenizer
 from txjax.data.special_tokens import NAMES, Frame, Roles, roles_by_name
 from txjax.data.token_bytes import token_bytes
 from txjax.data.tokenizers import find_file
-from txjax.data.vocabulary_files import VOCABULARIES, read_vocabulary
+from txjax.data.vocabulary_files import VOCABULARIES, put_around, read_vocabulary
 from txjax.types import UserError, near_misses
 
 FILE = "tokenizer.json"
@@ -47,7 +47,7 @@ class TokenizerFolder(LibraryTokenizer):
         if not path.is_dir() or not self.path:
             return find_file(self.path, f"a {FILE}")
         for name in (FILE, *VOCABULARIES):
-            if (path / name).is_file():
+            if all((path / each).is_file() for each in (name, *VOCABULARIES.get(name, ()))):
                 return path / name
         there = ", ".join(sorted(each.name for each in path.iterdir())) or "nothing"
         hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one"
@@ -132,11 +132,9 @@ class TokenizerFolder(LibraryTokenizer):
 
     def load(self) -> Library:
         path = self.file()
+        settings = json.dumps([self._names(), self.setting(SETTINGS)])
         try:
-            if path.name in VOCABULARIES:
-                settings = json.dumps([self._names(), self.setting(SETTINGS)])
-                return _read_vocabulary(path, path.stat().st_mtime_ns, settings)
-            return _read(path, path.stat().st_mtime_ns)
+            return _read(path, path.stat().st_mtime_ns, settings)
         except UserError:
             raise
         except Exception as error:  # `tokenizers` raises bare Exception
@@ -146,15 +144,7 @@ class TokenizerFolder(LibraryTokenizer):
     def setting(self, name: str) -> dict[str, Any]:
         """The content of a JSON file beside the tokenizer; {} if there is none. Raises UserError if it is damaged."""
         path = self.file().with_name(name)
-        if not path.is_file():
-            return {}
-        try:
-            content = json.loads(path.read_text())
-        except ValueError as error:
-            raise UserError("data.tokenizer.path", f"JSON in {path}", hint=str(error)) from error
-        if not isinstance(content, dict):
-            raise UserError("data.tokenizer.path", f"a JSON object in {path}", type(content).__name__)
-        return content
+        return _read_settings(path, path.stat().st_mtime_ns) if path.is_file() else {}
 
 
 def _name(token: Any) -> str | None:
@@ -162,15 +152,32 @@ def _name(token: Any) -> str | None:
     return token.get("content") if isinstance(token, dict) else token
 
 
+@functools.lru_cache(maxsize=32)
+def _read_settings(path: Path, changed: int) -> dict[str, Any]:
+    """The content of a JSON file; cached by path and modification time."""
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError("data.tokenizer.path", f"JSON in {path}", hint=str(error)) from error
+    if not isinstance(content, dict):
+        raise UserError("data.tokenizer.path", f"a JSON object in {path}", type(content).__name__)
+    return content
+
+
 @functools.lru_cache(maxsize=8)
-def _read(path: Path, changed: int) -> Library:
-    """The tokenizer of a tokenizer.json; cached by path and modification time."""
+def _read(path: Path, changed: int, written: str) -> Library:
+    """The tokenizer of a file; cached by path, modification time and settings.
+
+    Args:
+      written: JSON of the names of special tokens by role and of the content of tokenizer_config.json.
+    """
     import tokenizers
 
-    return Library(tokenizers.Tokenizer.from_file(str(path)))
-
-
-@functools.lru_cache(maxsize=8)
-def _read_vocabulary(path: Path, changed: int, settings: str) -> Library:
-    """The same of a vocabulary, with the names of special tokens and the content of tokenizer_config.json, in JSON."""
-    return Library(read_vocabulary(path, *json.loads(settings)))
+    names, settings = json.loads(written)
+    if path.name in VOCABULARIES:
+        return Library(read_vocabulary(path, names, settings))
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    if {"add_bos_token", "add_eos_token"} & set(settings):  # transformers then ignores the file's post-processor
+        before, after = (names.get(role) if settings.get(f"add_{role}_token") else None for role in ("bos", "eos"))
+        put_around(tokenizer, before, after)
+    return Library(tokenizer)

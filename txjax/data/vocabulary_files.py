@@ -1,21 +1,20 @@
 """Tokenizers of vocabularies that were saved without a `tokenizer.json`, as transformers reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from txjax.types import UserError, require
 
-VOCABULARIES = ("vocab.txt", "vocab.json", "tokenizer.model", "spiece.model")
-# What stands around one text, by the class that reads a SentencePiece model: roles before and after it.
-AROUND = {
-    "AlbertTokenizer": (("cls",), ("sep",)),
-    "CodeLlamaTokenizer": (("bos",), ()),
-    "GemmaTokenizer": (("bos",), ()),
-    "LlamaTokenizer": (("bos",), ()),
-    "T5Tokenizer": ((), ("eos",)),
-}
-CONTROL, UNKNOWN, USER_DEFINED, UNIGRAM = 3, 2, 4, 1  # of SentencePiece's format
+# Files with a vocabulary, and those that they need beside them.
+VOCABULARIES = {"vocab.txt": (), "vocab.json": ("merges.txt",), "tokenizer.model": (), "spiece.model": ()}
+# The classes that read a SentencePiece model and keep its ids: those that put one special token at a text, by its
+# role, and those of BERT's form.
+MARKS = {"CodeLlamaTokenizer": "bos", "GemmaTokenizer": "bos", "LlamaTokenizer": "bos", "T5Tokenizer": "eos"}
+SENTENCES = ("AlbertTokenizer",)
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  # types of pieces in SentencePiece's format
+ADDED = (UNKNOWN, CONTROL, USER_DEFINED)
+UNIGRAM = 1  # a type of models
 SPACE = "▁"
 
 
@@ -38,7 +37,7 @@ def read_vocabulary(path: Path, names: Mapping[str, str], settings: Mapping[str,
 
 
 def _word_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     names = {"unk": "[UNK]", "pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"} | dict(names)
     tokenizer = Tokenizer(models.WordPiece.from_file(str(path), unk_token=names["unk"]))
@@ -50,9 +49,7 @@ def _word_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     _add_specials(tokenizer, names)
-    cls, sep = (tokenizer.token_to_id(names[role]) for role in ("cls", "sep"))
-    if cls is not None and sep is not None:
-        tokenizer.post_processor = processors.BertProcessing((names["sep"], sep), (names["cls"], cls))
+    _put_sentence_marks(tokenizer, names)
     return tokenizer
 
 
@@ -73,63 +70,79 @@ def _byte_pairs(folder: Path, names: Mapping[str, str], settings: Mapping[str, A
 
 
 def _sentence_piece(path: Path, names: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
     kind = str(settings.get("tokenizer_class", "")).removesuffix("Fast")
-    if kind not in AROUND:
+    if kind not in (*SENTENCES, *MARKS):
         hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json"
-        expected = f"a tokenizer.json, or a tokenizer_class among {', '.join(AROUND)} for {path.name}"
+        expected = f"a tokenizer.json, or a tokenizer_class among {', '.join((*SENTENCES, *MARKS))} for {path.name}"
         raise UserError("data.tokenizer.path", expected, kind or "none", hint=hint)
     proto = _proto(path)
-    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
-    prefix, charsmap = proto.normalizer_spec.add_dummy_prefix, proto.normalizer_spec.precompiled_charsmap
-    if proto.trainer_spec.model_type == UNIGRAM:
-        fallback = proto.trainer_spec.byte_fallback
-        tokenizer = Tokenizer(models.Unigram(pieces, proto.trainer_spec.unk_id, fallback))
-        steps = [normalizers.Precompiled(charsmap)] if charsmap else []
-        spaces = [normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), SPACE)]
-        tokenizer.normalizer = normalizers.Sequence(steps + spaces)
-        scheme = "always" if prefix else "never"
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, scheme)
-        tokenizer.decoder = decoders.Metaspace(SPACE, scheme)
-    else:
-        ids = {piece: number for number, (piece, _) in enumerate(pieces)}
-        unknown = pieces[proto.trainer_spec.unk_id][0]
-        merges = _merges(pieces, ids)
-        tokenizer = Tokenizer(models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-        begin = [normalizers.Prepend(SPACE)] if prefix else []
-        tokenizer.normalizer = normalizers.Sequence([*begin, normalizers.Replace(" ", SPACE)])
-        last = [decoders.Strip(" ", 1, 0)] if prefix else []
-        tokenizer.decoder = decoders.Sequence(
-            [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), *last]
-        )
-    for piece in proto.pieces:
-        if piece.type in (CONTROL, UNKNOWN, USER_DEFINED):
-            token = AddedToken(piece.piece, normalized=False, special=piece.type != USER_DEFINED)
-            (tokenizer.add_tokens if piece.type == USER_DEFINED else tokenizer.add_special_tokens)([token])
-    for _, token in sorted(settings.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0])):
-        added = AddedToken(token["content"], normalized=False, special=token.get("special", False))
-        (tokenizer.add_special_tokens if added.special else tokenizer.add_tokens)([added])
+    tokenizer = (_unigram if proto.trainer_spec.model_type == UNIGRAM else _scored_pairs)(proto)
+    _add_tokens(tokenizer, [(piece.piece, piece.type != USER_DEFINED) for piece in proto.pieces if piece.type in ADDED])
+    further = sorted(settings.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0]))
+    _add_tokens(tokenizer, [(token["content"], token.get("special", False)) for _, token in further])
     if kind == "T5Tokenizer" and tokenizer.token_to_id("<extra_id_0>") is None:
-        count = settings.get("extra_ids", 100)
-        tokenizer.add_special_tokens([f"<extra_id_{number}>" for number in reversed(range(count))])
+        sentinels = reversed(range(settings.get("extra_ids", 100)))
+        _add_tokens(tokenizer, [(f"<extra_id_{number}>", True) for number in sentinels])
     names = {"bos": "<s>", "eos": "</s>", "cls": "[CLS]", "sep": "[SEP]"} | dict(names)
-    before, after = ([names[role] for role in roles] for roles in AROUND[kind])
-    before = before if settings.get("add_bos_token", True) else []
-    after += [names["eos"]] if settings.get("add_eos_token", False) and names["eos"] not in after else []
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=[*before, "$A:0", *after],
-        pair=_pair(before, after, kind == "AlbertTokenizer"),
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in {*before, *after}],
-    )
+    if kind in SENTENCES:
+        _put_sentence_marks(tokenizer, names)
+    else:
+        added = {role: settings.get(f"add_{role}_token", role == MARKS[kind]) for role in ("bos", "eos")}
+        put_around(tokenizer, *(names[role] if added[role] else None for role in ("bos", "eos")))
     return tokenizer
 
 
-def _pair(before: list[str], after: list[str], sentences: bool) -> list[str]:
-    """What stands around a pair: in BERT's form each text ends with one token, else both are framed alike."""
-    if sentences:
-        return [f"{before[0]}:0", "$A:0", f"{after[0]}:0", "$B:1", f"{after[0]}:1"]
-    return [*before, "$A:0", *after, *before, "$B:0", *after]
+def _unigram(proto: Any) -> Any:
+    """The tokenizer of a Unigram model, with its normalizer."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    tokenizer = Tokenizer(models.Unigram(pieces, proto.trainer_spec.unk_id, proto.trainer_spec.byte_fallback))
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    spaces = [normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), SPACE)]
+    tokenizer.normalizer = normalizers.Sequence([*([normalizers.Precompiled(charsmap)] if charsmap else []), *spaces])
+    scheme = "always" if proto.normalizer_spec.add_dummy_prefix else "never"
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, scheme)
+    tokenizer.decoder = decoders.Metaspace(SPACE, scheme)
+    return tokenizer
+
+
+def _scored_pairs(proto: Any) -> Any:
+    """The tokenizer of a BPE model, whose scores say the order of its merges."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    ids = {piece: number for number, (piece, _) in enumerate(pieces)}
+    unknown = pieces[proto.trainer_spec.unk_id][0]
+    merges = _merges(pieces, ids)
+    tokenizer = Tokenizer(models.BPE(ids, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    prefix = proto.normalizer_spec.add_dummy_prefix
+    begin = [normalizers.Prepend(SPACE)] if prefix else []
+    tokenizer.normalizer = normalizers.Sequence([*begin, normalizers.Replace(" ", SPACE)])
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefix else [])])
+    return tokenizer
+
+
+def _put_sentence_marks(tokenizer: Any, names: Mapping[str, str]) -> None:
+    """Makes a tokenizer put BERT's special tokens around texts, if its vocabulary has them."""
+    from tokenizers import processors
+
+    cls, sep = (tokenizer.token_to_id(names[role]) for role in ("cls", "sep"))
+    if cls is not None and sep is not None:
+        tokenizer.post_processor = processors.BertProcessing((names["sep"], sep), (names["cls"], cls))
+
+
+def put_around(tokenizer: Any, before: str | None, after: str | None) -> None:
+    """Makes a `tokenizers.Tokenizer` put special tokens before and after each text; of None, it puts none."""
+    from tokenizers import processors
+
+    first, last = ([name] if name is not None else [] for name in (before, after))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[*first, "$A", *last],
+        pair=[*first, "$A", *last, *(f"{name}:1" for name in first), "$B:1", *(f"{name}:1" for name in last)],
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in {*first, *last}],
+    )
 
 
 def _proto(path: Path) -> Any:
@@ -154,7 +167,13 @@ def _merges(pieces: list[tuple[str, float]], ids: Mapping[str, int]) -> list[tup
 
 def _add_specials(tokenizer: Any, names: Mapping[str, str]) -> None:
     """Makes those of the names that are in the vocabulary special tokens."""
+    _add_tokens(tokenizer, [(name, True) for name in names.values() if tokenizer.token_to_id(name) is not None])
+
+
+def _add_tokens(tokenizer: Any, tokens: Sequence[tuple[str, bool]]) -> None:
+    """Adds tokens, which are matched in a text before it is split: each with whether it is a special one."""
     from tokenizers import AddedToken
 
-    known = [name for name in names.values() if tokenizer.token_to_id(name) is not None]
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False, special=True) for name in known])
+    for name, special in tokens:
+        added = AddedToken(name, normalized=False, special=special)
+        (tokenizer.add_special_tokens if special else tokenizer.add_tokens)([added])
