@@ -45,12 +45,17 @@ class Item:
       files: what the item is made of, relative to the repository. A file that no other family has is its own.
       parts: names of classes, of a config's fields and of its model's imports. Those that two or more families have
         are covered.
+      turn: the number of its turn, modulo the turns. If None, it follows from the hash of its name.
     """
 
     name: str
     family: str = ""
     files: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
+    turn: int | None = None
+
+    def turn_of(self, turns: int) -> int:
+        return turn_of_item(self.name, turns) if self.turn is None else self.turn % turns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +101,7 @@ def select(
     order = sorted(items, key=lambda item: _digest(f"{commit} {item.name}"))
     cover = greedy_cover(order)
     rest = [item for item in order if item not in cover]
-    turn = [item for item in rest if turns and turn_of_item(item.name, turns) == turn_of_commit(commit, turns)]
+    turn = [item for item in rest if turns and item.turn_of(turns) == turn_of_commit(commit, turns)]
     rest = [item for item in rest if item not in turn]
     users = Counter(file for _, file in {(item.family or item.name, file) for item in order for file in item.files})
     own_files = {file for file, count in users.items() if count == 1}
@@ -287,8 +292,8 @@ def choose(tests: list[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
             groups.setdefault(OTHERS, []).append(test)
     left_out: set[pytest.Item] = set()
     lines = []
-    for name, members in groups.items():
-        selection, by_name = _select_tests(members, name == OTHERS)
+    for number, (name, members) in enumerate(sorted(groups.items())):
+        selection, by_name = _select_tests(members, name == OTHERS, number)
         left_out |= {test for item in selection.left_out for test in by_name[item.name]}
         lines.append(f"{name}: {selection.describe()}")
     if not groups:
@@ -298,8 +303,12 @@ def choose(tests: list[pytest.Item]) -> tuple[list[pytest.Item], list[str]]:
     return [test for test in tests if test not in left_out], lines
 
 
-def _select_tests(tests: list[pytest.Item], slow: bool) -> tuple[Selection, dict[str, list[pytest.Item]]]:
-    """The selection of a group of tests, and the tests of each item."""
+def _select_tests(tests: list[pytest.Item], slow: bool, number: int) -> tuple[Selection, dict[str, list[pytest.Item]]]:
+    """The selection of a group of tests, and the tests of each item.
+
+    Args:
+      number: of the group; a family's tests in successive groups have successive turns.
+    """
     by_name: dict[str, list[pytest.Item]] = {}
     items: dict[str, Item] = {}
     seconds: dict[str, float] = {}
@@ -312,8 +321,8 @@ def _select_tests(tests: list[pytest.Item], slow: bool) -> tuple[Selection, dict
             item = Item(name, family=path, files=frozenset({path, module_of(path)}))
         else:
             argument, describe, cost, cover, settings = test.get_closest_marker("per_family").args
-            value, name = test.callspec.params[argument], test.nodeid  # so that a family's tests have different turns
-            item = dataclasses.replace(describe(value), name=name)
+            value, name = test.callspec.params[argument], test.nodeid
+            item = dataclasses.replace(describe(value), name=name, turn=turn_of_item(test.callspec.id) + number)
             item = item if cover else dataclasses.replace(item, parts=frozenset())
             cost = cost(value) if callable(cost) else cost
         by_name.setdefault(name, []).append(test)

@@ -5,9 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows
+from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows, TokenizerFolder
 from txjax.decoding import Beginnings, Sources, prompts_for
 from txjax.types import UserError
+
+from helpers import published_tokenizers as published
 
 pytestmark = pytest.mark.claim("Generation", "prompts by a run's data: beginnings and sources, formats, long ones")
 
@@ -67,3 +69,23 @@ def test_a_prompt_needs_a_token_and_a_model_text() -> None:
     assert isinstance(prompts_for(NextTokenWindows(), "data"), Beginnings)
     with pytest.raises(UserError, match=r"data: expected text of a decoder, .* got 'TextWindows'"):
         prompts_for(TextWindows(), "data")
+
+
+@pytest.mark.parametrize("form", ["t5", "bert", "gpt2", "llama"])
+def test_prompt_and_new_text_are_the_text_of_all_tokens(form, tmp_path) -> None:
+    tokenizer = TokenizerFolder(str(getattr(published, form)(tmp_path)))
+    prompts = prompts_for(NextTokenWindows(tokenizer=tokenizer), "data")
+    new = tokenizer.encode("man of the")
+    for prompt in ("The old", "The old ", "one,", "café"):
+        (ids,) = tokenizer.parse_batch([prompt])
+        assert prompts.before(prompt) + prompts.text(prompt, new) == tokenizer.decode([*ids, *new])
+    if form in ("t5", "bert"):  # whose tokens of words bring the space before them
+        assert prompts.before("The old") + prompts.text("The old", new) in ("The old man of the", "the old man of the")
+
+
+def test_texts_end_where_their_tokenizer_says(tmp_path) -> None:
+    tokenizer = TokenizerFolder(str(published.llama(tmp_path)))
+    assert prompts_for(NextTokenWindows(tokenizer=tokenizer), "data").end == (2, 1)
+    assert prompts_for(NextTokenWindows(tokenizer=tokenizer, end="<|end|>"), "data").end == (1,)
+    assert prompts_for(Completions("made", tokenizer=tokenizer), "data").end == (2, 1)
+    assert prompts_for(Completions("made", tokenizer=tokenizer, end="<|end|>"), "data").end == (1,)
