@@ -172,8 +172,11 @@ def test_areas_of_what_a_crop_shows(crowd_dir):
     for seed in range(20):
         example = wide.example(0, 0, np.random.default_rng(seed))
         for box, label, area in zip(example["boxes"], example["box_labels"], example["box_areas"], strict=True):
-            shown, (whole, own) = (box[2:] - box[:2]).prod() * 36, {0: (16, 5), 2: (16, 7), -1: (1, 0)}[int(label)]
-            np.testing.assert_allclose(area, own * shown / whole, rtol=1e-5)
+            shown, (whole, annotated) = (
+                (box[2:] - box[:2]).prod() * 36,
+                {0: (16, 5), 2: (16, 7), -1: (1, 0)}[int(label)],
+            )
+            np.testing.assert_allclose(area, annotated * shown / whole, rtol=1e-5)
         assert list(example["stored_extent"]) == [6, 6]
 
 
@@ -203,6 +206,7 @@ def test_a_record_that_cannot_be_used_is_a_line_or_left_out(index, bad_dir, capl
         (dict(classes=4), "data.classes", "the 3 classes"),
         (dict(boxes_feature="instances"), "data.boxes_feature", "Sequence"),
         (dict(boxes_feature="places"), "data.boxes_feature", "bbox"),
+        (dict(boxes_feature="worded"), "data.boxes_feature", "whose area is a number"),
         (dict(masks_feature="objects"), "data.masks_feature", "Image"),
         (dict(shape=(7, 20, 1)), "data.shape", "at least (8, 16, 1)"),
         (dict(shape=(12, 20, 3)), "data.shape", "Channels(count)"),

@@ -27,7 +27,7 @@ from helpers import scene_set
 from helpers.evaluations import measure
 from helpers.photo_set import file
 
-SIZE, EXTENT = (40, 60), (30, 50)  # padded, and not
+SIZE, EXTENT, STORED = (40, 60), (30, 50), (33, 55)  # padded, not, and before it was resized
 BOXES = np.array([[[3, 5, 13, 25], [12, 20, 30, 50]], [[0, 0, 30, 10], [0, 0, 0, 0]]], np.float32)  # in pixels
 LABELS = np.array([[1, 0], [2, -1]], np.int32)
 
@@ -43,6 +43,7 @@ class Scenes(Dataset):
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         shapes = {"image": spec((*SIZE, 1), "float32"), "extent": spec((2,), "int32"), "boxes": spec((2, 4), "float32")}
+        shapes |= {"stored_extent": spec((2,), "float32")}
         more = {"box_labels": spec((2,), "int32"), "weights": spec((), "float32"), "id": spec((), "int32")}
         return shapes | more
 
@@ -67,6 +68,7 @@ class SceneSource:
         return {
             "image": np.full((*SIZE, 1), 0.25, np.float32),
             "extent": np.array(EXTENT if real else (0, 0), np.int32),
+            "stored_extent": np.array(STORED if real else (0, 0), np.float32),
             "boxes": BOXES[index % 2] / np.tile(SIZE, 2).astype(np.float32),
             "box_labels": LABELS[index] if real else np.array([-1, -1], np.int32),
             "weights": np.float32(real),
@@ -195,14 +197,14 @@ def test_predictions_of_a_crowd_are_neither_right_nor_wrong(tmp_path) -> None:
     inside = [(10, 10, 30, 40), (110, 30, 40, 40), (150, 60, 30, 50)]
     predictor = predict([inside], [[0, 0, 0]], [[4, 6, 5]])
     known = by_pycocotools(scenes, predictor)
-    found = of_set(write_scenes(tmp_path / "crowd", scenes), predictor)
-    assert known["ap"] == pytest.approx(1) and found["ap"] == pytest.approx(1) and found["recall"] == 1
+    measured = of_set(write_scenes(tmp_path / "crowd", scenes), predictor)
+    assert known["ap"] == pytest.approx(1) and measured["ap"] == pytest.approx(1) and measured["recall"] == 1
     alone = [[annotation for annotation in scenes[0] if not annotation[3]]]
     assert of_set(write_scenes(tmp_path / "alone", alone), predictor)["ap"] == pytest.approx(1 / 3, abs=1e-4)
 
 
 @pytest.fixture(scope="module")
-def drawn_scenes() -> tuple[list[list[Annotation]], Predictor]:
+def random_scenes() -> tuple[list[list[Annotation]], Predictor]:
     """Twelve images: objects of all sizes with areas below their boxes', crowds, images without one or both."""
     rng = np.random.default_rng(3)
     scenes, boxes, labels, sure = [], [], [], []
@@ -224,14 +226,14 @@ def drawn_scenes() -> tuple[list[list[Annotation]], Predictor]:
     return scenes, predict(boxes, labels, sure)
 
 
-def test_the_scores_of_a_set_are_those_of_pycocotools(drawn_scenes, tmp_path) -> None:
+def test_the_scores_of_a_set_are_those_of_pycocotools(random_scenes, tmp_path) -> None:
     """Areas are the set's own, in pixels of the stored images, though the model sees others."""
-    scenes, predictor = drawn_scenes
+    scenes, predictor = random_scenes
     known, data_dir = by_pycocotools(scenes, predictor), write_scenes(tmp_path, scenes)
     assert min(known.values()) > 0.05 and max(known.values()) < 0.95
     for transforms, side in (((), COLUMNS), ((Stretch(48),), 64)):
-        found = of_set(data_dir, predictor, *transforms, side=side)
-        assert {name: found[name] for name in known} == pytest.approx(known, abs=1e-6)
+        measured = of_set(data_dir, predictor, *transforms, side=side)
+        assert {name: measured[name] for name in known} == pytest.approx(known, abs=1e-6)
 
 
 def test_a_set_without_objects_has_the_scores_of_pycocotools(tmp_path) -> None:
@@ -239,8 +241,8 @@ def test_a_set_without_objects_has_the_scores_of_pycocotools(tmp_path) -> None:
     predictor = predict([[(10, 10, 30, 40)]] * 2, [[0]] * 2, [[4]] * 2)
     known = by_pycocotools(crowds, predictor)
     assert set(known.values()) == {-1}
-    found = of_set(write_scenes(tmp_path, crowds), predictor)
-    assert found == dict.fromkeys(("ap", "ap50", "ap75", "recall", "ap50_any_class"), -1)
+    measured = of_set(write_scenes(tmp_path, crowds), predictor)
+    assert measured == dict.fromkeys(("ap", "ap50", "ap75", "recall", "ap50_any_class"), -1)
 
 
 def test_the_picture_has_the_boxes(tmp_path) -> None:

@@ -26,6 +26,7 @@ def prepare(folder: Path, records: Sequence[dict[str, Any]]) -> str:
         "instances": features.Image(shape=(None, None, 1)),
         "objects": features.Sequence({"bbox": features.BBoxFeature(), "label": one_of_three} | more),
         "places": features.Sequence({"label": one_of_three}),
+        "worded": features.Sequence({"bbox": features.BBoxFeature(), "label": one_of_three, "area": features.Text()}),
     }
     with pytest.MonkeyPatch.context() as patch:  # TFDS refuses such boxes today; sets that were made earlier have them
         patch.setattr(features.BBoxFeature, "encode_example", lambda self, box: tuple(box))
@@ -39,4 +40,4 @@ def scene(record: dict[str, Any]) -> dict[str, Any]:
     columns |= {name: record[name] for name in ("is_crowd", "area") if name in record}
     objects = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     files = {name: io.BytesIO(record[name]) for name in ("image", "instances")}
-    return {**files, "objects": objects, "places": [{"label": 0}]}
+    return {**files, "objects": objects, "places": [{"label": 0}], "worded": []}

@@ -165,10 +165,10 @@ class DetectionSource:
           features: those of the record's objects, a row for each.
           masks: [H W], the number of the object at each pixel, from 1 in the order of the features, or 0.
         """
-        given = np.asarray(features["bbox"], np.float32).reshape(-1, 4)
-        boxes, usable, cut = clip_boxes(given)
-        self._report(number, given[~usable], "without an area in the image, dropped")
-        self._report(number, given[cut], "that reach beyond the image, cut at its border")
+        stored = np.asarray(features["bbox"], np.float32).reshape(-1, 4)
+        boxes, usable, cut = clip_boxes(stored)
+        self._report(number, stored[~usable], "without an area in the image, dropped")
+        self._report(number, stored[cut], "that reach beyond the image, cut at its border")
         areas = np.asarray(features["area"], np.float32) if "area" in features else box_areas(boxes, height, width)
         crowd = np.asarray(features.get("is_crowd", np.zeros(len(boxes))), bool)
         annotations = Annotations(boxes, np.asarray(features["label"], np.int32), areas)

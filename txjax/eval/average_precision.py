@@ -128,19 +128,19 @@ class AveragePrecision(Evaluator):
         return evaluate
 
 
-def scores(found: Detected) -> dict[str, float]:
+def scores(result: Detected) -> dict[str, float]:
     """The scores of `AveragePrecision`, from numpy arrays."""
-    images = [int(image) for image in np.flatnonzero(found.weights > 0)]
+    images = [int(image) for image in np.flatnonzero(result.weights > 0)]
     truth: list[dict[str, Any]] = []
     claims: list[dict[str, Any]] = []
     for image in images:
-        for row in np.flatnonzero(found.labels[image] >= 0).tolist():
-            entry = _entry(image, found.labels[image, row], found.objects[image, row])
-            truth.append(entry | {"area": float(found.areas[image, row]), "iscrowd": 0})
-        for row in np.flatnonzero(found.crowd_labels[image] >= 0).tolist():
-            truth.append(_entry(image, found.crowd_labels[image, row], found.crowds[image, row]) | {"iscrowd": 1})
-        for row, score in enumerate(np.nan_to_num(found.scores[image])):
-            entry = _entry(image, found.classes[image, row], np.nan_to_num(found.boxes[image, row]))
+        for row in np.flatnonzero(result.labels[image] >= 0).tolist():
+            entry = _entry(image, result.labels[image, row], result.objects[image, row])
+            truth.append(entry | {"area": float(result.areas[image, row]), "iscrowd": 0})
+        for row in np.flatnonzero(result.crowd_labels[image] >= 0).tolist():
+            truth.append(_entry(image, result.crowd_labels[image, row], result.crowds[image, row]) | {"iscrowd": 1})
+        for row, score in enumerate(np.nan_to_num(result.scores[image])):
+            entry = _entry(image, result.classes[image, row], np.nan_to_num(result.boxes[image, row]))
             claims.append(entry | {"score": float(score)})
     by_class, of_any_class = coco_statistics(images, truth, claims)
     numbers = dict(zip(_SCORES, by_class, strict=False)) | {"recall": by_class[_RECALL]}
