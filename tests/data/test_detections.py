@@ -172,10 +172,8 @@ def test_areas_of_what_a_crop_shows(crowd_dir):
     for seed in range(20):
         example = wide.example(0, 0, np.random.default_rng(seed))
         for box, label, area in zip(example["boxes"], example["box_labels"], example["box_areas"], strict=True):
-            shown, (whole, annotated) = (
-                (box[2:] - box[:2]).prod() * 36,
-                {0: (16, 5), 2: (16, 7), -1: (1, 0)}[int(label)],
-            )
+            shown = (box[2:] - box[:2]).prod() * 36
+            whole, annotated = {0: (16, 5), 2: (16, 7), -1: (1, 0)}[int(label)]
             np.testing.assert_allclose(area, annotated * shown / whole, rtol=1e-5)
         assert list(example["stored_extent"]) == [6, 6]
 
