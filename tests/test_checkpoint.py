@@ -31,6 +31,35 @@ def test_the_newest_and_the_best_are_kept(store):
         store.choose("1")
 
 
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("mode", "scores", "best", "left"),
+    [
+        ("max", [NAN, 0.5, 0.9, 0.6], 3, [3, 4]),
+        ("min", [NAN, 0.5, 0.1, 0.6], 3, [3, 4]),
+        ("max", [0.5, INF, 0.9, NAN], 3, [3, 4]),
+        ("min", [0.5, -INF, 0.1, NAN], 3, [3, 4]),
+        ("max", [0.9, NAN, 0.9, 0.6], 1, [1, 4]),
+        ("min", [None, 0.5, None, 0.6], 2, [2, 4]),
+        ("max", [NAN, None, -INF, NAN], None, [4]),
+    ],
+)
+def test_a_score_that_is_not_finite_is_never_the_best(tmp_path, mode, scores, best, left):
+    store = Store(tmp_path, Checkpoints(keep=1, best="eval/valid/score", best_mode=mode))
+    for step, score in enumerate(scores, 1):
+        metrics = {} if score is None else {"eval/valid/score": score}
+        store.save(step, make(step), {"data": {}, "metrics": metrics})
+    store.wait()
+    assert store.best() == best and store.steps() == left
+    if best is not None:
+        assert store.choose("best") == best
+        return
+    with pytest.raises(UserError, match="got 'best'; no step has a finite eval/valid/score"):
+        store.choose("best")
+
+
 @pytest.mark.mesh
 def test_restore_on_any_mesh(store):
     for fsdp in (8, 2):

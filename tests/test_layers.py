@@ -6,7 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
-    {"types", "visible", "numbers", "libtpu", "cpu", "axes"},
+    {"types", "visible", "numbers", "ranking", "libtpu", "cpu", "axes"},
     {"io", "chips", "patterns"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},

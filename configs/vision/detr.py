@@ -6,8 +6,8 @@
 300 epochs of AdamW, a tenth of the learning rate for the backbone, which begins as a network that
 `configs/vision/resnet_imagenet.py` trained (its stem and first stage are not trained any more), and after two thirds of
 the run for all. Images have a shorter side of 480 to 800 pixels, half of them after a random crop; they are padded to
-1344 x 1344, where the authors pad to the largest of a batch. Boxes of crowds are not used. TFDS's set has 80 classes,
-the model 91 as published.
+1344 x 1344, where the authors pad to the largest of a batch. Nothing is trained on crowds; the evaluation has them.
+TFDS's set has 80 classes, the model 91 as published.
 
 Cost: 3.3e19 FLOPs for R50, 6.1e19 for R101, or 23 and 43 hours of an H100 at 40% of its peak; see docs/images.md.
 Score: not run here. Published: AP 42.0 for R50, 43.5 for R101, after 500 epochs; 40.6 for R50 after 300.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from txjax.data import Detections, Flip, Images, ResizeWithin, eval_batches, records
+from txjax.data import CenterCrop, Detections, Flip, Images, RandomCrop, ResizeWithin, eval_batches, records
 from txjax.types import UserError
 
 from helpers import scene_set
@@ -14,7 +14,7 @@ from helpers.photo_set import file
 
 pytestmark = pytest.mark.claim(
     "Boxes and masks",
-    "padding, records that cannot be used, canvases whose boxes are the tightest",
+    "padding, crowds and areas, boxes and records that cannot be used, canvases whose boxes are the tightest",
 )
 
 INSIDE = (0.25, 0.125, 0.75, 0.5)
@@ -30,11 +30,21 @@ def scene(boxes, height=8, width=16, masks=None, content=None):
 
 
 GOOD = [scene([INSIDE]), scene([]), scene([INSIDE, (0, 0.5, 1, 1)], 12, 8)]
+NAN, INF = float("nan"), float("inf")
+DROPPED = {
+    "height 0": (0.5, 0.25, 0.5, 0.75),
+    "width 0": (0.25, 0.5, 0.75, 0.5),
+    "inverted": (0.5, 0.75, 1, 0.25),
+    "outside": (0.5, 1.125, 1, 1.5),
+    "negative": (-0.5, 0, -0.25, 1),
+    "not a number": (NAN, 0, 1, 1),
+    "infinite": (0, 0, INF, 1),
+}
+CUT = {
+    "beyond the end": ((0.5, 0.5, 1.25, 1), (0.5, 0.5, 1, 1)),
+    "before the start": ((-0.25, -1, 0.5, 0.25), (0, 0, 0.5, 0.25)),
+}
 BAD = {
-    "outside": (scene([(0.5, 0.5, 1.25, 1)]), "a box that is not inside it"),
-    "inverted": (scene([(0.5, 0.75, 1, 0.25)]), "a box that is not inside it"),
-    "no area": (scene([(0.5, 0.25, 0.5, 0.75)]), "a box that is not inside it"),
-    "not a number": (scene([INSIDE]) | {"boxes": [(float("nan"), 0, 1, 1)]}, "a box that is not inside it"),
     "too many": (scene([INSIDE] * 4), "too many objects"),
     "masks of another size": (scene([INSIDE], masks=np.zeros((4, 4), np.uint8)), "masks of another size"),
     "damaged": (scene([INSIDE], content=b"nothing"), "cannot be decoded"),
@@ -49,6 +59,16 @@ def data_dir(tmp_path_factory):
 @pytest.fixture(scope="module")
 def bad_dir(tmp_path_factory):
     return scene_set.prepare(tmp_path_factory.mktemp("bad"), [GOOD[0], *(record for record, _ in BAD.values())])
+
+
+@pytest.fixture(scope="module")
+def changed_dir(tmp_path_factory):
+    """Three boxes an image, the second of which has no area in it or reaches beyond it."""
+    boxes = [*DROPPED.values(), *(box for box, _ in CUT.values())]
+    records = [
+        scene([INSIDE, (0, 0, 0, 0), (0, 0.5, 1, 1)]) | {"boxes": [INSIDE, box, (0, 0.5, 1, 1)]} for box in boxes
+    ]
+    return scene_set.prepare(tmp_path_factory.mktemp("changed"), [GOOD[0], *records])
 
 
 def scenes(data_dir, **fields):
@@ -88,6 +108,83 @@ def test_transforms_move_boxes_and_masks(data_dir):
     assert list(example["extent"]) == [16, 32] and example["masks"][0].sum() == 8 * 12
 
 
+@pytest.mark.parametrize("index", range(1, len(DROPPED) + 1), ids=list(DROPPED))
+def test_a_box_without_an_area_is_dropped_alone(index, changed_dir, caplog):
+    source = scenes(changed_dir, shape=(8, 16, 1)).open()
+    caplog.set_level(logging.WARNING)
+    for _ in range(2):  # the warning comes once
+        example = source.example(index, 0, np.random.default_rng(0))
+    assert example["weights"] == 1 and list(example["box_labels"]) == [0, 2, -1]
+    np.testing.assert_array_equal(example["boxes"], [INSIDE, (0, 0.5, 1, 1), (0, 0, 0, 0)])
+    np.testing.assert_array_equal(example["box_areas"], [4 * 6, 8 * 8, 0])
+    assert example["masks"].sum((1, 2)).tolist() == [4 * 6, 8 * 8, 0]
+    (line,) = caplog.messages
+    assert f"record {index}" in line and "without an area in the image, dropped: 1 (1 so far)" in line, line
+
+
+@pytest.mark.parametrize("number", range(len(CUT)), ids=list(CUT))
+def test_a_box_that_reaches_beyond_the_image_is_cut(number, changed_dir, caplog):
+    source, (_, inside) = scenes(changed_dir, shape=(8, 16, 1)).open(), [*CUT.values()][number]
+    caplog.set_level(logging.WARNING)
+    example = source.example(1 + len(DROPPED) + number, 0, np.random.default_rng(0))
+    assert example["weights"] == 1 and list(example["box_labels"]) == [0, 1, 2]
+    np.testing.assert_array_equal(example["boxes"], [INSIDE, inside, (0, 0.5, 1, 1)])
+    assert "that reach beyond the image, cut at its border: 1 (1 so far)" in caplog.text
+
+
+def test_boxes_that_were_changed_are_counted(changed_dir, caplog):
+    source = scenes(changed_dir).open()
+    caplog.set_level(logging.WARNING)
+    for _ in range(2):
+        for index in range(len(source)):
+            source.example(index, 0, np.random.default_rng(0))
+    assert len(caplog.messages) == len(DROPPED) + len(CUT)
+    assert "(7 so far)" in caplog.messages[len(DROPPED) - 1] and "(2 so far)" in caplog.messages[-1]
+
+
+@pytest.fixture(scope="module")
+def crowd_dir(tmp_path_factory):
+    """Two objects and a crowd between them, with areas that are not their boxes'; an image with too many crowds."""
+    boxes = [(0, 0, 0.5, 0.25), (0.25, 0.25, 1, 0.75), (0.5, 0.75, 1, 1)]
+    first = scene(boxes) | {"is_crowd": [False, True, False], "area": [5, 40, 7]}
+    second = scene([INSIDE] * 4) | {"is_crowd": [True] * 4, "area": [1] * 4}
+    return scene_set.prepare(tmp_path_factory.mktemp("crowds"), [first, second])
+
+
+def test_crowds_are_apart_from_the_objects(crowd_dir):
+    data = scenes(crowd_dir, transforms=(ResizeWithin((16,), 32),), shape=(16, 64, 1))
+    example = data.open().example(0, 0, np.random.default_rng(0))
+    assert list(example["box_labels"]) == [0, 2, -1] and list(example["crowd_labels"]) == [1, -1, -1]
+    np.testing.assert_array_equal(example["boxes"], [(0, 0, 0.5, 0.125), (0.5, 0.375, 1, 0.5), (0, 0, 0, 0)])
+    np.testing.assert_array_equal(example["crowd_boxes"], [(0.25, 0.125, 1, 0.375), (0, 0, 0, 0), (0, 0, 0, 0)])
+    np.testing.assert_array_equal(example["box_areas"], [5, 7, 0])
+    assert list(example["extent"]) == [16, 32] and list(example["stored_extent"]) == [8, 16]
+    # The mask of the last object has its own number in the image of numbers, which the crowd's comes before.
+    assert example["masks"].sum((1, 2)).tolist() == [8 * 8, 8 * 8, 0] and example["masks"][1, 8:, 24:32].all()
+
+
+def test_areas_of_what_a_crop_shows(crowd_dir):
+    data = scenes(crowd_dir, transforms=(CenterCrop(4),), shape=(4, 4, 1), masks_feature=None)
+    example = data.open().example(0, 0, np.random.default_rng(0))  # rows 2 to 6 and columns 6 to 10
+    assert list(example["box_labels"]) == [-1] * 3 and list(example["crowd_labels"]) == [1, -1, -1]
+    np.testing.assert_array_equal(example["crowd_boxes"][0], [0, 0, 1, 1])
+    wide = scenes(crowd_dir, transforms=(RandomCrop(6, 6),), shape=(6, 6, 1), masks_feature=None).open()
+    for seed in range(20):
+        example = wide.example(0, 0, np.random.default_rng(seed))
+        for box, label, area in zip(example["boxes"], example["box_labels"], example["box_areas"], strict=True):
+            shown = (box[2:] - box[:2]).prod() * 36
+            whole, annotated = {0: (16, 5), 2: (16, 7), -1: (1, 0)}[int(label)]
+            np.testing.assert_allclose(area, annotated * shown / whole, rtol=1e-5)
+        assert list(example["stored_extent"]) == [6, 6]
+
+
+def test_too_many_crowds_are_a_line_or_left_out(crowd_dir, caplog):
+    with pytest.raises(UserError, match=r"data\.corrupt: expected at most 3 crowds \(data\.objects\).*record 1.*: 4"):
+        scenes(crowd_dir).open().example(1, 0, np.random.default_rng(0))
+    example = scenes(crowd_dir, corrupt="skip").open().example(1, 0, np.random.default_rng(0))
+    assert example["weights"] == 0 and list(example["crowd_labels"]) == [-1] * 3
+
+
 @pytest.mark.parametrize("index", range(1, len(BAD) + 1), ids=list(BAD))
 def test_a_record_that_cannot_be_used_is_a_line_or_left_out(index, bad_dir, caplog):
     _, why = list(BAD.values())[index - 1]
@@ -107,6 +204,7 @@ def test_a_record_that_cannot_be_used_is_a_line_or_left_out(index, bad_dir, capl
         (dict(classes=4), "data.classes", "the 3 classes"),
         (dict(boxes_feature="instances"), "data.boxes_feature", "Sequence"),
         (dict(boxes_feature="places"), "data.boxes_feature", "bbox"),
+        (dict(boxes_feature="worded"), "data.boxes_feature", "whose area is a number"),
         (dict(masks_feature="objects"), "data.masks_feature", "Image"),
         (dict(shape=(7, 20, 1)), "data.shape", "at least (8, 16, 1)"),
         (dict(shape=(12, 20, 3)), "data.shape", "Channels(count)"),

@@ -1,10 +1,12 @@
 """Boxes and masks follow the pixels through every geometric transform."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from txjax.data import CenterCrop, Either, Flip, PadCrop, RandomCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
-from txjax.data.detections import Scene
+from txjax.data.scenes import Annotations, Scene
 from txjax.data.views import View
 from txjax.types import UserError
 
@@ -34,7 +36,9 @@ def scene(rng: np.random.Generator, height: int = 40, width: int = 52) -> Scene:
         image[mask > 0] = 200 + half
         masks.append(mask)
         boxes.append(np.array([top / height, left / width, (top + rows) / height, (left + columns) / width]))
-    return Scene(image, np.stack(boxes).astype(np.float32), np.array([4, 7], np.int32), np.stack(masks))
+    stacked, areas = np.stack(boxes).astype(np.float32), np.array([m.sum() for m in masks], np.float32)
+    objects = Annotations(stacked, np.array([4, 7], np.int32), areas, np.stack(masks))
+    return Scene(image, objects, dataclasses.replace(objects, masks=None), (height, width))
 
 
 def edges(mask: np.ndarray) -> list[int]:
@@ -48,11 +52,16 @@ def test_boxes_and_masks_are_where_the_pixels_are(transform):
     seen = set()
     for seed in range(60):
         before = scene(np.random.default_rng(seed))
-        after = before.transformed(transform, np.random.default_rng(seed))
-        np.testing.assert_array_equal(after.image, transform(before.image, np.random.default_rng(seed)))
-        height, width = after.image.shape[:2]
+        shown = before.apply_transform(transform, np.random.default_rng(seed))
+        np.testing.assert_array_equal(shown.image, transform(before.image, np.random.default_rng(seed)))
+        height, width = shown.image.shape[:2]
+        after = shown.objects
+        np.testing.assert_array_equal(shown.crowds.boxes, after.boxes)
+        # Areas are in pixels of the stored image, of what is shown; rectangles fill their boxes.
+        areas = (after.boxes[:, 2:] - after.boxes[:, :2]).prod(1) * np.prod(shown.stored_extent)
+        np.testing.assert_allclose(after.areas, areas, rtol=1e-3)
         assert after.masks.shape[1:] == (height, width) and len(after.masks) == len(after.boxes) == len(after.labels)
-        bright = after.image[..., 0] > 100
+        bright = shown.image[..., 0] > 100
         # A pixel at an edge that resizing mixes may be on either side of a half.
         assert (bright != after.masks.any(0)).mean() < (0.08 if resizes(transform) else 1e-9)
         for box, label, mask in zip(after.boxes, after.labels, after.masks, strict=True):
@@ -72,13 +81,14 @@ def resizes(transform) -> bool:
 
 def test_two_mirrors_and_a_shift_there_and_back_change_nothing():
     before = scene(np.random.default_rng(0))
+    objects = before.objects
     mirror, there, back = View.whole(40, 52, mirrored=True), View.crop(-9, -5, 58, 62), View.crop(9, 5, 40, 52)
     for first, second in ((mirror, mirror), (there, back)):
         np.testing.assert_array_equal(second.of_image(first.of_image(before.image)), before.image)
-        np.testing.assert_array_equal(second.of_masks(first.of_masks(before.masks)), before.masks)
-        boxes, _ = first.of_boxes(before.boxes, 40, 52)
+        np.testing.assert_array_equal(second.of_masks(first.of_masks(objects.masks)), objects.masks)
+        boxes, _ = first.of_boxes(objects.boxes, 40, 52)
         again, kept = second.of_boxes(boxes, first.rows, first.columns)
-        np.testing.assert_allclose(again, before.boxes, atol=1e-6)
+        np.testing.assert_allclose(again, objects.boxes, atol=1e-6)
         assert kept.all()
 
 
@@ -92,6 +102,11 @@ def test_sides_are_within_their_limits():
     assert (tall.rows, tall.columns) == (80, 40)
     with pytest.raises(UserError, match=r"ResizeWithin\.sides"):
         ResizeWithin(()).check()
+
+
+def test_a_sliver_without_an_area_in_float32_is_dropped():
+    shown, kept = View.crop(0, 0, 36, 52).of_boxes(np.array([[1 - 1e-9, 0, 1, 1]]), 36, 52)
+    assert not kept.any() and shown[0, 0] == shown[0, 2] == 1
 
 
 def test_no_objects_stay_none():

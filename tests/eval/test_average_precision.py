@@ -1,7 +1,9 @@
 """COCO's average precision of predictions whose score is known, and the picture of boxes."""
 
+import contextlib
 import dataclasses
 import io
+from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -10,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
-from txjax.data import Dataset
+from txjax.data import Dataset, Detections, Stretch
 from txjax.eval import AveragePrecision, DetectedObjects
 from txjax.eval.average_precision import Detected, scores
 from txjax.eval.pictures import GAP, SIDE, Outline, grid
@@ -19,9 +23,11 @@ from txjax.nn import ObjectPredictions
 from txjax.objectives import SetPrediction
 from txjax.types import spec
 
+from helpers import scene_set
 from helpers.evaluations import measure
+from helpers.photo_set import file
 
-SIZE, EXTENT = (40, 60), (30, 50)  # padded, and not
+SIZE, EXTENT, STORED = (40, 60), (30, 50), (33, 55)  # padded, not, and before it was resized
 BOXES = np.array([[[3, 5, 13, 25], [12, 20, 30, 50]], [[0, 0, 30, 10], [0, 0, 0, 0]]], np.float32)  # in pixels
 LABELS = np.array([[1, 0], [2, -1]], np.int32)
 
@@ -37,6 +43,7 @@ class Scenes(Dataset):
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         shapes = {"image": spec((*SIZE, 1), "float32"), "extent": spec((2,), "int32"), "boxes": spec((2, 4), "float32")}
+        shapes |= {"stored_extent": spec((2,), "float32")}
         more = {"box_labels": spec((2,), "int32"), "weights": spec((), "float32"), "id": spec((), "int32")}
         return shapes | more
 
@@ -61,6 +68,7 @@ class SceneSource:
         return {
             "image": np.full((*SIZE, 1), 0.25, np.float32),
             "extent": np.array(EXTENT if real else (0, 0), np.int32),
+            "stored_extent": np.array(STORED if real else (0, 0), np.float32),
             "boxes": BOXES[index % 2] / np.tile(SIZE, 2).astype(np.float32),
             "box_labels": LABELS[index] if real else np.array([-1, -1], np.int32),
             "weights": np.float32(real),
@@ -102,11 +110,139 @@ def test_average_precision(tmp_path) -> None:
 
 
 def test_numbers_that_are_not_finite_and_sets_without_objects() -> None:
-    one = np.ones((1, 2), np.float32)
-    broken = Detected(np.nan * one, np.ones((1, 2), int), np.full((1, 2, 4), np.nan), LABELS[:1], BOXES[:1], one[0, :1])
+    one, nothing = np.ones((1, 2), np.float32), np.full((1, 2), -1)
+    truth = dict(labels=LABELS[:1], objects=BOXES[:1], areas=100 * one, crowd_labels=nothing, crowds=BOXES[:1])
+    predicted = dict(scores=np.nan * one, classes=np.ones((1, 2), int), boxes=np.full((1, 2, 4), np.nan))
+    broken = Detected(**predicted, **truth, weights=one[0, :1])
     assert scores(broken)["ap"] == 0
-    empty = broken._replace(labels=np.full((1, 2), -1), scores=one, boxes=BOXES[:1])
-    assert scores(empty) == {"ap": 0, "ap50": 0}
+    without = dict.fromkeys(("ap", "ap50", "ap75", "recall", "ap50_any_class"), -1.0)
+    empty = broken._replace(labels=nothing, scores=one, boxes=BOXES[:1])
+    assert scores(empty) == without and scores(empty._replace(weights=0 * one[0, :1])) == without
+
+
+NAMES = "ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large"  # the first numbers of pycocotools
+ROWS, COLUMNS = 160, 240  # of a stored image
+Annotation = tuple[tuple[int, int, int, int], int, int, bool]  # left, top, width, height; class; area; crowd
+
+
+class Predictor(nn.Module):
+    """Predicts boxes that are given for each image, which it knows by its grey.
+
+    Attributes:
+      boxes: [images Q 4], left, top, width and height in pixels of the stored image.
+      logits: [images Q classes+1].
+    """
+
+    boxes: Any
+    logits: Any
+
+    @nn.compact
+    def __call__(self, image: Any, extent: Any = None, train: bool = False) -> ObjectPredictions:
+        number = jnp.round(image[:, 0, 0, 0] * 255).astype(jnp.int32)
+        left, top, width, height = jnp.moveaxis(jnp.asarray(self.boxes, jnp.float32), -1, 0)
+        centred = jnp.stack([top + height / 2, left + width / 2, height, width], -1)
+        fractions = centred / jnp.asarray([ROWS, COLUMNS] * 2, jnp.float32)[None, None]
+        return ObjectPredictions(jnp.asarray(self.logits, jnp.float32)[number][None], fractions[number][None])
+
+
+def write_scenes(folder: Path, scenes: list[list[Annotation]]) -> str:
+    """A set as TFDS has COCO, of images whose grey is their number; returns its `data_dir`."""
+    records = []
+    for number, annotations in enumerate(scenes):
+        boxes = [(y / ROWS, x / COLUMNS, (y + h) / ROWS, (x + w) / COLUMNS) for (x, y, w, h), *_ in annotations]
+        _, labels, areas, crowds = zip(*annotations, strict=True) if annotations else ((), (), (), ())
+        image = file(np.full((ROWS, COLUMNS), number, np.uint8))
+        columns = {"boxes": boxes, "labels": labels, "area": areas, "is_crowd": crowds}
+        records.append({"image": image, "instances": image} | columns)
+    return scene_set.prepare(folder, records)
+
+
+def by_pycocotools(scenes: list[list[Annotation]], predictor: Predictor) -> dict[str, float]:
+    """The scores of the annotations as they are and the predictions, by pycocotools alone."""
+    annotations, results = [], []
+    for image, objects in enumerate(scenes):
+        for box, label, area, crowd in objects:
+            known = {"id": len(annotations) + 1, "image_id": image, "bbox": list(box), "category_id": label}
+            annotations.append(known | {"area": area, "iscrowd": int(crowd)})
+        likely = np.asarray(jax.nn.softmax(predictor.logits[image], -1))[:, :-1]
+        for box, row in zip(predictor.boxes[image].tolist(), likely, strict=True):
+            results.append({"image_id": image, "bbox": box, "category_id": int(row.argmax()), "score": row.max()})
+    images, classes = [{"id": i} for i in range(len(scenes))], [{"id": i} for i in range(3)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO()
+        truth.dataset = {"images": images, "categories": classes, "annotations": annotations}
+        truth.createIndex()
+        run = COCOeval(truth, truth.loadRes(results), "bbox")
+        run.evaluate()
+        run.accumulate()
+        run.summarize()
+    return dict(zip(NAMES, run.stats, strict=False)) | {"recall": run.stats[8]}
+
+
+def predict(boxes: list[list[Any]], labels: list[list[int]], sure: list[list[float]]) -> Predictor:
+    """Of each image boxes, their classes, and logits of these."""
+    logits = np.asarray(sure, np.float32)[..., None] * np.eye(4, dtype=np.float32)[np.asarray(labels)]
+    return Predictor(np.asarray(boxes, np.float32), logits)
+
+
+def of_set(data_dir: str, predictor: Predictor, *transforms: Any, side: int = COLUMNS) -> dict[str, float]:
+    sizes = dict(shape=(side, side, 1), classes=3, objects=6, mean=(0.0,), std=(1.0,), transforms=transforms)
+    data = Detections("made_scenes", data_dir=data_dir, **sizes)
+    return measure(predictor, SetPrediction(), AveragePrecision(data=data))
+
+
+def test_predictions_of_a_crowd_are_neither_right_nor_wrong(tmp_path) -> None:
+    """Two predictions inside a crowd are surer than the one of the only object: without the crowd the AP is 1/3."""
+    scenes: list[list[Annotation]] = [[((10, 10, 30, 40), 0, 1200, False), ((100, 20, 100, 100), 0, 8000, True)]]
+    inside = [(10, 10, 30, 40), (110, 30, 40, 40), (150, 60, 30, 50)]
+    predictor = predict([inside], [[0, 0, 0]], [[4, 6, 5]])
+    known = by_pycocotools(scenes, predictor)
+    measured = of_set(write_scenes(tmp_path / "crowd", scenes), predictor)
+    assert known["ap"] == pytest.approx(1) and measured["ap"] == pytest.approx(1) and measured["recall"] == 1
+    alone = [[annotation for annotation in scenes[0] if not annotation[3]]]
+    assert of_set(write_scenes(tmp_path / "alone", alone), predictor)["ap"] == pytest.approx(1 / 3, abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def random_scenes() -> tuple[list[list[Annotation]], Predictor]:
+    """Twelve images: objects of all sizes with areas below their boxes', crowds, images without one or both."""
+    rng = np.random.default_rng(3)
+    scenes, boxes, labels, sure = [], [], [], []
+    for number in range(12):
+        annotations, predicted = [], []
+        for row in range(0 if number == 5 else 4):
+            sides = rng.integers(12, 150, 2)
+            left, top = rng.integers(0, [COLUMNS - sides[0] + 1, ROWS - sides[1] + 1])
+            box = (int(left), int(top), int(sides[0]), int(sides[1]))
+            label, area = int(rng.integers(3)), int(sides.prod() * rng.uniform(0.3, 0.9))
+            annotations.append((box, label, area, row == 3 and number % 3 != 0))
+            predicted += [(np.array(box) * rng.uniform(0.9, 1.1, 4), label) for _ in range(2)]
+        while len(predicted) < 8:
+            predicted.append((np.array([*rng.uniform(0, 80, 2), *rng.uniform(20, 80, 2)]), int(rng.integers(3))))
+        scenes.append(annotations if number != 8 else [])
+        boxes.append([box for box, _ in predicted])
+        labels.append([label for _, label in predicted])
+        sure.append(rng.uniform(2, 6, 8))
+    return scenes, predict(boxes, labels, sure)
+
+
+def test_the_scores_of_a_set_are_those_of_pycocotools(random_scenes, tmp_path) -> None:
+    """Areas are the set's own, in pixels of the stored images, though the model sees others."""
+    scenes, predictor = random_scenes
+    known, data_dir = by_pycocotools(scenes, predictor), write_scenes(tmp_path, scenes)
+    assert min(known.values()) > 0.05 and max(known.values()) < 0.95
+    for transforms, side in (((), COLUMNS), ((Stretch(48),), 64)):
+        measured = of_set(data_dir, predictor, *transforms, side=side)
+        assert {name: measured[name] for name in known} == pytest.approx(known, abs=1e-6)
+
+
+def test_a_set_without_objects_has_the_scores_of_pycocotools(tmp_path) -> None:
+    crowds: list[list[Annotation]] = [[], [((10, 10, 30, 40), 0, 1200, True)]]
+    predictor = predict([[(10, 10, 30, 40)]] * 2, [[0]] * 2, [[4]] * 2)
+    known = by_pycocotools(crowds, predictor)
+    assert set(known.values()) == {-1}
+    measured = of_set(write_scenes(tmp_path, crowds), predictor)
+    assert measured == dict.fromkeys(("ap", "ap50", "ap75", "recall", "ap50_any_class"), -1)
 
 
 def test_the_picture_has_the_boxes(tmp_path) -> None:

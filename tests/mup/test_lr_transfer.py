@@ -85,6 +85,18 @@ def test_command_reads_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert all((out / f"lr_transfer.{kind}").stat().st_size > 5000 for kind in ("png", "svg"))
 
 
+def test_the_default_metric_is_an_evaluations_though_the_first_run_diverged_before(tmp_path: Path) -> None:
+    for i, point in enumerate(losses(-0.5)):
+        write(tmp_path / "sweep", point, i)
+    write(tmp_path, Point(32, 64.0, math.nan), 0)
+    (tmp_path / "32-64.0-0" / "metrics.jsonl").write_text('{"step": 5, "time": 1.0, "train/loss": "NaN"}\n')
+    (tmp_path / "32-64.0-0").rename(tmp_path / "sweep" / "0")
+    assert main(["scaling", "lr_transfer", str(tmp_path / "sweep")]) == 0
+    report = json.loads((tmp_path / "sweep" / "lr_transfer.json").read_text())
+    assert report["metric"] == "eval/valid/loss" and report["slope"] == pytest.approx(-0.5, abs=1e-6)
+    assert sum("no finite last loss" in warning for warning in report["warnings"]) == 1
+
+
 def test_user_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scaling", "lr_transfer", str(tmp_path)]) == 2
     assert "RUN: expected the folder of a run, or one with such folders in it" in capsys.readouterr().err

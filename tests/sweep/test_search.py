@@ -58,6 +58,14 @@ def test_two_workers_draw_different_trials_and_stop_at_the_number(tmp_path):
     assert [take(other)[1] for _ in range(3)] == [x for _, x in taken]  # whichever worker has them
 
 
+def test_the_best_trial_has_a_finite_value(tmp_path):
+    worker = study(tmp_path)
+    trials = [take(worker)[0] for _ in range(3)]
+    assert worker.tell(trials[0].number, values=float("-inf")) and worker.best() is None
+    assert worker.tell(trials[1].number, values=0.5) and worker.tell(trials[2].number, values=0.25)
+    assert worker.best() == ("trial-0002", 0.25)
+
+
 @pytest.mark.slow
 def test_a_dead_workers_trial_is_repeated_once_in_its_folder(tmp_path):
     dead, alive = study(tmp_path, trials=1), study(tmp_path, trials=1)

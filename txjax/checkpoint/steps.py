@@ -12,6 +12,7 @@ from typing import Any
 
 from txjax.io import digest
 from txjax.io.digest import Unavailable
+from txjax.ranking import best_key
 from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
@@ -26,7 +27,8 @@ class Checkpoints:
     Attributes:
       every_steps: steps between saves; the last step is always saved.
       keep: how many of the newest steps are kept.
-      best: a metric such as `eval/valid/loss` whose best step is kept too; if None, only the newest.
+      best: a metric such as `eval/valid/loss` whose best step is kept too; if None, only the newest. A step whose value
+        is not finite is never the best.
       best_mode: whether the smallest or the largest value is best.
       frozen: whether frozen parameters that came unchanged from `init_from` are "saved" in every step, or stay in their
         "origin", the run that they came from, which must then be kept as long as this one.
@@ -98,7 +100,9 @@ class Steps:
         else:
             good = next((step for step in steps if str(step) == which), None)
         if good is None:
-            raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which)
+            metric = self.options.best
+            hint = f"no step has a finite {metric}" if which == "best" and metric else ""
+            raise UserError("--step", "last, best (with checkpoint.best set) or one of " + str(steps), which, hint=hint)
         faults = self.faults(good)
         if faults:
             raise UserError(f"checkpoint {good}", "undamaged files", "; ".join(faults), hint=f"choose one of {steps}")
@@ -127,7 +131,7 @@ class Steps:
             log.warning("ignored in %s, since txjax did not create them: %s", self.folder, join_names(unknown, 10))
 
     def best(self) -> int | None:
-        """The finished step with the best value of `options.best`, or None if no step has one."""
+        """The finished step with the best finite value of `options.best`, the first of equal ones, or None."""
         scores = {}
         for step in self.steps() if self.options.best else ():
             try:
@@ -137,8 +141,8 @@ class Steps:
             except RunError:  # a damaged step can't be the best, and is no reason to stop
                 continue
             if isinstance(value, float | int):
-                scores[step] = value if self.options.best_mode == "min" else -value
-        return min(scores, key=lambda step: (scores[step], step)) if scores else None
+                scores[step] = value
+        return best_key(scores, self.options.best_mode)
 
     def forget_old(self, step: int) -> None:
         """Removes older steps; called once this step was read back, so that one undamaged step is always kept.

@@ -67,8 +67,8 @@ class View:
         found = (pixels - corner) / size
         if self.mirrored:
             found[:, [1, 3]] = 1 - found[:, [3, 1]]
-        found = found.clip(0, 1)
-        return found.astype(np.float32), (found[:, 2] > found[:, 0]) & (found[:, 3] > found[:, 1])
+        found = found.clip(0, 1).astype(np.float32)  # before the comparison: a sliver may have no area in float32
+        return found, (found[:, 2] > found[:, 0]) & (found[:, 3] > found[:, 1])
 
     def _cut(self, image: np.ndarray) -> np.ndarray:
         """[H W C] -> [height width C], black outside the image."""

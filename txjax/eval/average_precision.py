@@ -3,11 +3,13 @@
 import contextlib
 import dataclasses
 import io
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
@@ -16,19 +18,23 @@ from txjax.objectives import Objective, boxes
 from txjax.types import Batch, PyTree, UserError, require
 
 _SCORES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")  # in the order of pycocotools
+_BY_AREA = _SCORES[3:]
 _Leaf = Any  # an array of JAX or of numpy
-_RECALL = 8  # the place of the recall among its numbers
+_RECALL = 8  # the index of the recall among its numbers
 
 
 class Detected(NamedTuple):
-    """The predictions for a batch, and its objects.
+    """The predictions for a batch, its objects, and its crowds. Boxes are (top, left, bottom, right) in pixels.
 
     Attributes:
       scores: float32 [B Q], probabilities of the classes.
       classes: int32 [B Q], the most probable class of each prediction.
-      boxes: float32 [B Q 4], (top, left, bottom, right) in pixels of the image.
+      boxes: float32 [B Q 4], the predicted boxes.
       labels: int32 [B N], -1 for padding.
-      objects: float32 [B N 4], their boxes in pixels.
+      objects: float32 [B N 4], the objects' boxes.
+      areas: float32 [B N], the objects' areas in pixels.
+      crowd_labels: int32 [B M], -1 for padding.
+      crowds: float32 [B M 4], the crowds' boxes.
       weights: float32 [B].
     """
 
@@ -37,20 +43,43 @@ class Detected(NamedTuple):
     boxes: _Leaf
     labels: _Leaf
     objects: _Leaf
+    areas: _Leaf
+    crowd_labels: _Leaf
+    crowds: _Leaf
     weights: _Leaf
 
 
-def detected(found: ObjectPredictions, batch: Batch) -> Detected:
-    """The predictions of the model's last layer, each with its most probable class."""
-    likely = jax.nn.softmax(found.logits[-1], -1)[..., :-1]
-    sides = jnp.asarray(batch["image"].shape[1:3], jnp.float32)[None]
-    extent = batch["extent"].astype(jnp.float32) if "extent" in batch else jnp.tile(sides, (len(likely), 1))
+def shown_extent(batch: Batch) -> Float[Array, "B 2"]:
+    """Rows and columns of the images without padding."""
+    if "extent" in batch:
+        return batch["extent"].astype(jnp.float32)
+    return jnp.tile(jnp.asarray(batch["image"].shape[1:3], jnp.float32)[None], (len(batch["image"]), 1))
+
+
+def stored_extent(batch: Batch) -> Float[Array, "B 2"]:
+    """Rows and columns of what the images show of the stored ones, where these are known; else `shown_extent`."""
+    return batch["stored_extent"] if "stored_extent" in batch else shown_extent(batch)
+
+
+def detected(predictions: ObjectPredictions, batch: Batch, extent: Float[Array, "B 2"]) -> Detected:
+    """The predictions of the model's last layer, each with its most probable class.
+
+    Args:
+      extent: rows and columns of the images without padding, in the pixels of the result.
+    """
+    likely = jax.nn.softmax(predictions.logits[-1], -1)[..., :-1]
+    scale = jnp.tile(extent, 2)[:, None]
+    objects = boxes.remove_padding(batch["boxes"], batch) * scale
+    crowds = batch.get("crowd_boxes", batch["boxes"][:, :0])
     return Detected(
         likely.max(-1),
         likely.argmax(-1).astype(jnp.int32),
-        boxes.corners(found.boxes[-1]) * jnp.tile(extent, 2)[:, None],
+        boxes.corners(predictions.boxes[-1]) * scale,
         batch["box_labels"],
-        batch["boxes"] * jnp.tile(sides, 2)[:, None],
+        objects,
+        batch.get("box_areas", boxes.area(objects)),
+        batch.get("crowd_labels", batch["box_labels"][:, :0]),
+        boxes.remove_padding(crowds, batch) * scale,
         batch["weights"],
     )
 
@@ -66,12 +95,14 @@ def check_boxes(model: Any, objective: Objective, data: Dataset) -> None:
 class AveragePrecision(Evaluator):
     """The average precision of COCO (Lin et al. 2014), by pycocotools.
 
-    Every prediction counts as one of its most probable class, as in DETR. Pixels are of the transformed image, so
-    "small" (below 32^2), "medium" and "large" (above 96^2) depend on its size. Examples of weight 0 are left out.
+    Every prediction counts as one of its most probable class, as in DETR. "Small" (below 32^2 pixels), "medium" and
+    "large" (above 96^2) are areas in the stored image: `box_areas` of the data, or without it areas of boxes; without
+    `stored_extent`, pixels of the transformed image. Predictions of crowds (`crowd_boxes`) are neither right nor wrong.
+    Examples of weight 0 are left out.
 
     Scores: `ap`, the mean over IoUs from 0.5 to 0.95 and over classes; `ap50` and `ap75`, at these IoUs; `ap_small`,
     `ap_medium` and `ap_large`, by the area of the object, of areas that the set has; `recall`, with 100 predictions an
-    image; `ap50_any_class`, the second one without regard to classes.
+    image; `ap50_any_class`, the second one without regard to classes. Without objects they are -1, as in pycocotools.
     """
 
     def required_keys(self, objective: Objective) -> tuple[str, ...]:
@@ -85,7 +116,8 @@ class AveragePrecision(Evaluator):
         model, objective = context.model, context.objective
 
         def predict(variables: PyTree, batch: Batch) -> PyTree:
-            return detected(model.apply(variables, **objective.inputs(batch), train=False), batch)
+            output = model.apply(variables, **objective.inputs(batch), train=False)
+            return detected(output, batch, stored_extent(batch))
 
         program = context.program(predict)
 
@@ -96,50 +128,63 @@ class AveragePrecision(Evaluator):
         return evaluate
 
 
-def scores(found: Detected) -> dict[str, float]:
+def scores(result: Detected) -> dict[str, float]:
     """The scores of `AveragePrecision`, from numpy arrays."""
+    images = [int(image) for image in np.flatnonzero(result.weights > 0)]
+    truth: list[dict[str, Any]] = []
+    claims: list[dict[str, Any]] = []
+    for image in images:
+        for row in np.flatnonzero(result.labels[image] >= 0).tolist():
+            entry = _entry(image, result.labels[image, row], result.objects[image, row])
+            truth.append(entry | {"area": float(result.areas[image, row]), "iscrowd": 0})
+        for row in np.flatnonzero(result.crowd_labels[image] >= 0).tolist():
+            truth.append(_entry(image, result.crowd_labels[image, row], result.crowds[image, row]) | {"iscrowd": 1})
+        for row, score in enumerate(np.nan_to_num(result.scores[image])):
+            entry = _entry(image, result.classes[image, row], np.nan_to_num(result.boxes[image, row]))
+            claims.append(entry | {"score": float(score)})
+    by_class, of_any_class = coco_statistics(images, truth, claims)
+    numbers = dict(zip(_SCORES, by_class, strict=False)) | {"recall": by_class[_RECALL]}
+    numbers |= {"ap50_any_class": of_any_class[_SCORES.index("ap50")]}
+    return {name: float(x) for name, x in numbers.items() if x >= 0 or name not in _BY_AREA}
+
+
+def coco_statistics(
+    images: Sequence[int], truth: Sequence[dict[str, Any]], claims: Sequence[dict[str, Any]]
+) -> tuple[Float[np.ndarray, "12"], Float[np.ndarray, "12"]]:
+    """The twelve numbers of pycocotools, by class and without regard to classes; -1 where there is no object.
+
+    Args:
+      images: numbers of all images, with objects or without.
+      truth, claims: annotations and results in COCO's format, without numbers of their own.
+    """
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
-    images = [int(image) for image in np.flatnonzero(found.weights > 0)]
-    answers: list[dict[str, Any]] = []
-    predictions: list[dict[str, Any]] = []
-    for image in images:
-        for number in np.flatnonzero(found.labels[image] >= 0).tolist():
-            box = _corner_and_size(found.objects[image, number])
-            area = {"area": box[2] * box[3], "iscrowd": 0, "id": len(answers) + 1}
-            answers.append({**_entry(image, found.labels[image, number], box), **area})
-        for number, score in enumerate(np.nan_to_num(found.scores[image])):
-            box = _corner_and_size(np.nan_to_num(found.boxes[image, number]))
-            predictions.append({**_entry(image, found.classes[image, number], box), "score": float(score)})
-    known = {entry["category_id"] for entry in answers + predictions}
+    classes = sorted({entry["category_id"] for entry in [*truth, *claims]})
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
-        truth = COCO()
-        truth.dataset = {
-            "images": [{"id": image} for image in images],
-            "categories": [{"id": number} for number in sorted(known)],
-            "annotations": answers,
-        }
-        truth.createIndex()
-        claims = truth.loadRes(predictions)
-        numbers = []
-        for classes in (1, 0):
-            run = COCOeval(truth, claims, "bbox")
-            run.params.useCats = classes
+        sides = []
+        for entries in (truth, claims):  # not by COCO.loadRes, which fails where there is no prediction
+            side = COCO()
+            side.dataset = {
+                "images": [{"id": image} for image in images],
+                "categories": [{"id": number} for number in classes],
+                "annotations": [entry | {"id": number} for number, entry in enumerate(entries, 1)],
+            }
+            side.createIndex()
+            sides.append(side)
+        statistics = []
+        for use_classes in (1, 0):
+            run = COCOeval(*sides, "bbox")
+            run.params.useCats = use_classes
             run.evaluate()
             run.accumulate()
             run.summarize()
-            numbers.append(run.stats)
-    made = dict(zip(_SCORES, numbers[0], strict=False))
-    made |= {"recall": numbers[0][_RECALL], "ap50_any_class": numbers[1][1]}
-    return {name: max(float(x), 0.0) for name, x in made.items() if x >= 0 or name in ("ap", "ap50")}
+            statistics.append(run.stats)
+    return statistics[0], statistics[1]
 
 
-def _entry(image: int, label: Any, box: list[float]) -> dict[str, Any]:
-    return {"image_id": image, "category_id": int(label), "bbox": box}
-
-
-def _corner_and_size(box: np.ndarray) -> list[float]:
-    """(top, left, bottom, right) -> left, top, width, height."""
+def _entry(image: int, label: Any, box: np.ndarray) -> dict[str, Any]:
+    """An annotation of a box (top, left, bottom, right), which COCO has as left, top, width and height."""
     top, left, bottom, right = (float(x) for x in box)
-    return [left, top, right - left, bottom - top]
+    height, width = bottom - top, right - left
+    return {"image_id": image, "category_id": int(label), "bbox": [left, top, width, height], "area": height * width}

@@ -5,12 +5,22 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from txjax.types import Batch
+
 LARGEST = 1e6  # of a cost; sums of more would lose the differences of others in float32
 
 
 def area(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch"]:
     """The area; 0 for an inverted box."""
     return jnp.prod(jnp.maximum(boxes[..., 2:] - boxes[..., :2], 0), -1)
+
+
+def remove_padding(boxes: Float[Array, "B N 4"], batch: Batch) -> Float[Array, "B N 4"]:
+    """Boxes as fractions of the image without padding, from fractions of the padded image."""
+    if "extent" not in batch:
+        return boxes
+    size = jnp.asarray(batch["image"].shape[1:3], jnp.float32)[None]
+    return boxes * jnp.tile(size / jnp.maximum(batch["extent"], 1), 2)[:, None]
 
 
 def corners(boxes: Float[Array, "*batch 4"]) -> Float[Array, "*batch 4"]:

@@ -35,11 +35,8 @@ class Objects:
     @staticmethod
     def of(batch: Batch) -> "Objects":
         """From `boxes` and `box_labels`; boxes are fractions of the padded image there."""
-        found, real = batch["boxes"], batch["box_labels"] >= 0
-        if "extent" in batch:
-            size = jnp.asarray(batch["image"].shape[1:3], jnp.float32)[None]
-            found = found * jnp.tile(size / jnp.maximum(batch["extent"], 1), 2)[:, None]
-        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centred(found), real)
+        shown = boxes.remove_padding(batch["boxes"], batch)
+        return Objects(jnp.maximum(batch["box_labels"], 0), boxes.centred(shown), batch["box_labels"] >= 0)
 
 
 @dataclasses.dataclass

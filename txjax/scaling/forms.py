@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.ranking import best_key
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Broken, DataConstrained, Kaplan, Overtraining, Parametric, Power
 from txjax.scaling.envelope import Envelope
@@ -109,4 +110,4 @@ def _best_breaks(role: str, table: Table, settings: Mapping[str, Any]) -> int:
             continue
         rest = table.take(order[cut:])
         errors[breaks] = float(np.mean(np.abs(np.log(rest["loss"] / form.loss(law, rest.values)))))
-    return min(errors, key=lambda breaks: errors[breaks]) if errors else 0
+    return best_key(errors) or 0

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.ranking import best_key
 from txjax.types import require
 
 NAME = "txjax"
@@ -177,10 +178,11 @@ class OptunaStudy:
             self._recover()
 
     def best(self) -> tuple[str, float] | None:
-        """The folder name and the value of the best trial so far."""
-        done = [trial for trial in self.trials() if trial.state == self.states.COMPLETE]
-        found = min(done, key=lambda trial: trial.value, default=None)
-        return found and (found.user_attrs[FOLDER], found.value)
+        """The folder name and the value of the best trial so far, or None if none has ended with a finite value."""
+        complete = (trial for trial in self.trials() if trial.state == self.states.COMPLETE)
+        values = {trial.user_attrs[FOLDER]: trial.value for trial in complete}
+        name = best_key(values)
+        return None if name is None else (name, values[name])
 
 
 class Heartbeat:

@@ -72,7 +72,8 @@ def _folders(given: list[Path]) -> list[Path]:
 
 
 def _metric(runs: "list[Run]") -> str:
-    evals = [key for key in runs[0].metrics() if key.startswith("eval/") and key.endswith("/loss")]
+    """The first evaluation's loss, of any run: the first run may have diverged before it; else the training loss."""
+    evals = [key for run in runs for key in run.metrics() if key.startswith("eval/") and key.endswith("/loss")]
     return evals[0] if evals else "train/loss"
 
 
