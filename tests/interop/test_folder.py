@@ -401,14 +401,12 @@ def test_forward_takes_and_returns_reference_names():
         ("mae", {"decoder_intermediate_size": 50}, "decoder_intermediate_size: expected 48, in the encoder's ratio"),
         ("bert", {"is_decoder": True}, "is_decoder: expected False"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'absolute'"),
-        ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
         ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
         ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("roberta", {"hidden_act": "relu"}, "hidden_act: expected .gelu., that of the reference.s head, got .relu."),
         ("roberta", {"pad_token_id": "1"}, "pad_token_id: expected a value like 1"),
         ("roberta", {"max_position_embeddings": 7}, r"position_embeddings\.weight: expected the shape \[7, 6\]"),
         ("distilbert", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds: expected False"),
-        ("distilbert", {"architectures": ["DistilBertModel"]}, r"vocab_.*: expected no such tensor"),
         ("distilbert", {"architectures": ["BertModel"]}, "architectures: expected one of DistilBertForMaskedLM"),
         ("albert", {"inner_group_num": 2}, "inner_group_num: expected 1, got 2"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups: expected a divisor of num_hidden_layers = 6, got 4"),
@@ -425,7 +423,6 @@ def test_forward_takes_and_returns_reference_names():
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("marian", {"encoder_layers": 2}, r"encoder\.layers\.2\..*: expected no such tensor"),
         ("marian-untied", {"share_encoder_decoder_embeddings": True}, "tie_word_embeddings: expected True"),
-        ("marian-untied", {"tie_word_embeddings": True}, "lm_head.weight: expected the same numbers"),
         ("marian-bias", {"encoder_layerdrop": 0.1}, "encoder_layerdrop: expected 0.0, got 0.1"),
         ("t5", {"is_decoder": True}, "is_decoder: expected False"),
         ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of gelu"),
@@ -577,9 +574,62 @@ def test_names_of_older_files(folders, tmp_path):
     retensor(folder, age)
     rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), original)
     equal(huggingface.load(folder)[1], rounded)
-    retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
-    with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_neo", "llama", "marian-untied"])
+def test_a_head_that_differs_from_the_embeddings_is_untied(name, folders, tmp_path, caplog):
+    model, original, folder = folder_of(name, folders, tmp_path)
+    tables = ("wte.weight", "decoder.embed_tokens.weight", "model.embed_tokens.weight")
+
+    def untie(tensors: dict) -> None:
+        (table,) = (x for name, x in tensors.items() if name.endswith(tables))
+        tensors["lm_head.weight"] = table + 1
+
+    retensor(folder, untie)
+    edit(folder, tie_word_embeddings=True)
+    again, variables = huggingface.load(folder)
+    assert isinstance(again.head, Untied)
+    kernel = original["params"]["embed"]["embedding"].T + 1
+    np.testing.assert_array_equal(variables["params"]["head"]["linear"]["kernel"], kernel)
+    (line,) = caplog.messages
+    assert line.startswith("lm_head.weight differs from ") and line.endswith("read as tie_word_embeddings: false")
+    huggingface.save(again, variables, tmp_path / "again", {"tie_word_embeddings": True})
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["tie_word_embeddings"] is False
+
+
+@pytest.mark.parametrize("name, copy", [("bert", "cls.predictions.decoder.weight"), ("t5", "lm_head.weight")])
+def test_a_copy_that_differs_is_refused_where_no_model_is_untied(name, copy, folders, tmp_path):
+    model, _, folder = folder_of(name, folders, tmp_path)
+    shape = (model.vocab, model.width)
+    retensor(folder, lambda tensors: tensors.update({copy: np.ones(shape, np.float32)}))
+    with pytest.raises(
+        UserError, match=f"{copy}: expected the same numbers as .*; config.json ties them, and .* no un"
+    ):
         huggingface.load(folder)
+
+
+def test_heads_of_other_classes_are_left_out(folders, tmp_path, caplog):
+    _, original, folder = folder_of("bert", folders, tmp_path)
+    edit(folder, architectures=["BertModel"])
+    model, variables = huggingface.load(folder)
+    assert isinstance(model.head, Pooled)
+    equal(variables["params"]["pooler"], original["params"]["pooler"])
+    modules = "cls.predictions, cls.seq_relationship"
+    assert caplog.messages == [f"left out 7 tensors of modules that the class in config.json lacks: {modules}"]
+    retensor(folder, lambda tensors: tensors.update({"bert.pooler.dense.scale": np.ones(1, np.float32)}))
+    with pytest.raises(UserError, match=r"bert\.pooler\.dense\.scale: expected no such tensor.*1 too many"):
+        huggingface.load(folder)  # of a module that the class has
+
+
+def test_a_file_without_architectures_is_the_bare_model(folders, tmp_path, caplog):
+    _, _, folder = folder_of("distilbert", folders, tmp_path)
+    edit(folder, architectures=None)
+    assert huggingface.load(folder)[0].head is None
+    assert caplog.messages == [
+        "config.json: no architectures; it is read as a DistilBertModel",
+        "left out 5 tensors of modules that the class in config.json lacks: "
+        "vocab_layer_norm, vocab_projector, vocab_transform",
+    ]
 
 
 def test_a_pickle_is_never_opened(tmp_path):

@@ -22,7 +22,7 @@ class Family:
 
     Attributes:
       model_type: the name in config.json.
-      architectures: the supported architectures.
+      architectures: the supported architectures; the last one has the fewest heads.
       inputs: the input names of `forward`.
       not_written: fields of the model, all of which have one key of config.json together with another field.
       state: the collections of a model besides its parameters.

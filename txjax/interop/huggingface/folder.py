@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from txjax.models.model import models_inside
 from txjax.nn.attention.attention import PROJECTIONS, Attention
 from txjax.types import PyTree, UserError, near_misses
 
+log = logging.getLogger("txjax")
 # The first that matches a model writes it. Of BERT's relatives one matches at most; if none does, BERT, the last, does.
 FAMILIES: tuple[Family, ...] = (
     XLM(),
@@ -98,14 +100,13 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
         tensors that are missing, unknown or of another shape.
     """
     directory = Path(directory)
-    options = Options.read(directory)
-    family = _find(options)
-    tensors = rules.tidy(weights.read(directory), family.names(options))
+    family, options = _class(Options.read(directory))
+    options, names, tensors = _without_copies(family, options, weights.read(directory))
     model = family.model(options, tensors)
     tree.check_fields(model, "config.model")
     for name in family.constants(model):
         tensors.pop(name, None)
-    flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors)
+    flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors, names.heads)
     params = traverse_util.unflatten_dict(flat, sep="/")
     state = {name: params.pop(name) for name in family.state}
     return model, {"params": params, **state}
@@ -164,17 +165,43 @@ def forward(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[st
     return family.forward(model, meta.unbox(variables), arrays(family, inputs))
 
 
-def _find(options: Options) -> Family:
+def _class(options: Options) -> tuple[Family, Options]:
+    """The family of a config.json, and its options with one class: if they have none, that with the fewest heads."""
     kind, named = options.values.get("model_type"), options.values.get("architectures") or ()
     known = {family.model_type: family for family in FAMILIES}
     if kind not in known:
         near = near_misses(str(kind), known)
         raise UserError(f"{FILE}: model_type", "one of " + ", ".join(known), kind, near)
     family = known[kind]
+    if not named:
+        named = family.architectures[-1:]
+        log.warning("%s: no architectures; it is read as a %s", FILE, named[0])
     if len(named) != 1 or named[0] not in family.architectures:
-        got = ", ".join(named) or "none"
-        raise UserError(f"{FILE}: architectures", "one of " + ", ".join(family.architectures), got)
-    return family
+        raise UserError(f"{FILE}: architectures", "one of " + ", ".join(family.architectures), ", ".join(named))
+    return family, Options(options.values | {"architectures": list(named)})
+
+
+def _without_copies(
+    family: Family, options: Options, tensors: Mapping[str, weights.Tensor]
+) -> tuple[Options, rules.Names, dict[str, weights.Tensor]]:
+    """The tensors under current names, without the copies that the options have; and the options and names for them.
+
+    As in the reference, tensors that config.json ties are untied if they differ in the file.
+
+    Raises:
+      UserError: a copy that differs from its original in a model that has no untied form.
+    """
+    names = family.names(options)
+    current = rules.tidy(tensors, names)
+    for copy in rules.unequal(current, names.copies):
+        if not names.untied:
+            hint = f"{FILE} ties them, and txjax's {family.model_type} has no untied form"
+            raise UserError(copy, f"the same numbers as {names.copies[copy]}", "others", hint=hint)
+        entries = ", ".join(f"{key}: {json.dumps(value)}" for key, value in names.untied.items())
+        log.warning("%s differs from %s, though %s ties them; read as %s", copy, names.copies[copy], FILE, entries)
+        options = Options({**options.values, **names.untied})
+    names = family.names(options)
+    return options, names, {x: current[x] for x in current if names.copies.get(x) not in current}
 
 
 def family_of(model: Any) -> Family:

@@ -36,6 +36,7 @@ class Encoder(Family):
       heads: the formats of its heads; the first that writes a head is its own.
       names_of_inputs: our arguments by their names.
       embed_in: the module from the embeddings' size, `embedding_size`, to the width. If None, they are equal.
+      other_modules: modules of heads that txjax doesn't have.
       rate_of_classes: the key of the dropout rate of classes, which is `hidden_dropout_prob` here.
     """
 
@@ -46,6 +47,7 @@ class Encoder(Family):
     heads: ClassVar[tuple[HeadFormat, ...]]
     names_of_inputs: ClassVar[dict[str, str]] = INPUTS
     embed_in: ClassVar[str | None] = None
+    other_modules: ClassVar[tuple[str, ...]] = ()
     rate_of_classes: ClassVar[str] = "classifier_dropout"
 
     @property
@@ -118,7 +120,8 @@ class Encoder(Family):
     def names(self, options: Options) -> Names:
         table = self.embeddings()[0]
         copies = {copy: original for each in self.heads for copy, original in each.copies(table).items()}
-        return Names(f"{self.base}.", copies, r"position_ids$")
+        modules = {rule.theirs.rpartition(".")[0] for each in self.heads for rule in each.rules(None)}
+        return Names(f"{self.base}.", copies, r"position_ids$", heads=modules | {*self.other_modules})
 
     def embeddings(self) -> tuple[str, str]:
         """The tensor of the tokens' embeddings, and the module of their norm."""

@@ -103,7 +103,8 @@ class Marian(EncoderDecoderFamily):
         copies = dict.fromkeys(embeddings, "model.shared.weight") if _shared(options) else {}
         if options.get("tie_word_embeddings", True):
             copies["lm_head.weight"] = "model.shared.weight" if _shared(options) else embeddings[1]
-        return Names(copies=copies, buffers=r"embed_positions\.weight$")
+        untied = {} if _shared(options) else {"tie_word_embeddings": False}
+        return Names(copies=copies, buffers=r"embed_positions\.weight$", untied=untied)
 
     def rules(self, model: EncoderDecoder) -> list[Rule]:
         if model.source_vocab is None:

@@ -47,7 +47,7 @@ class ResNet(Stages):
         return self.named(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
 
     def names(self, options: Options) -> Names:
-        return Names("resnet.")
+        return Names("resnet.", heads=(self.linear,))
 
     def constants(self, model: Any) -> dict[str, np.ndarray]:
         """The numbers of batches seen, which averages with a momentum don't depend on."""

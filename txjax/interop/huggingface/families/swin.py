@@ -65,7 +65,7 @@ class Swin(Stages):
         }
 
     def names(self, options: Options) -> Names:
-        return Names("swin.", buffers=r"relative_position_index$")
+        return Names("swin.", buffers=r"relative_position_index$", heads=(self.linear,))
 
     def rules(self, model: Any) -> list[Rule]:
         embeddings = "swin.embeddings"
