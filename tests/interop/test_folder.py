@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.interop.huggingface.folder import FAMILIES
+from txjax.interop.huggingface.catalog import FAMILIES
 from txjax.models import (
     MAE,
     SAM,
@@ -223,6 +223,16 @@ def folder_of(kind: str, folders: Path, copy: Path) -> tuple[Any, Any, Path]:
     return model, original, copy / "saved"
 
 
+# Models that several families have.
+CHOSEN = {
+    "electra-tokens": (Bert(**BERT, head=TokenClasses(3), norm=LayerNorm(eps=1e-12)), {"tokens": TOKENS}),
+    "xlm-plain-tokens": (
+        Bert(**BERT, head=TokenClasses(3), types=None, norm=LayerNorm(eps=1e-12), mlp=MLP(hidden=24)),
+        {"tokens": TOKENS},
+    ),
+}
+
+
 @pytest.fixture(params=MODELS)
 def saved(request, folders, tmp_path):
     return folder_of(request.param, folders, tmp_path)
@@ -283,6 +293,37 @@ def test_one_relative_of_bert_writes_a_model(kind, architecture, folders, tmp_pa
     assert json.loads((folder / "config.json").read_text())["architectures"] == [architecture]
     relatives = [each for each in FAMILIES if each.matches(model) and each.model_type != "bert"]
     assert len(relatives) <= 1  # whatever their order
+
+
+@pytest.mark.parametrize(
+    ("kind", "model_type", "architecture"),
+    [
+        ("electra-tokens", "bert", "BertForTokenClassification"),
+        ("electra-tokens", "electra", "ElectraForTokenClassification"),
+        ("electra-tokens", "roberta", None),
+        ("bert", "electra", None),  # which has no pairs
+        ("electra-classes", "bert", None),  # whose pooler has another activation
+        ("roberta", "xlm-roberta", "XLMRobertaForMaskedLM"),
+        ("xlm-plain-tokens", "xlm", "XLMForTokenClassification"),
+        ("vit-fixed", "vit", "ViTModel"),
+        ("gpt2", "llama", None),
+    ],
+)
+def test_the_family_of_a_file_is_chosen_among_those_that_have_the_model(kind, model_type, architecture, tmp_path):
+    model, inputs = CHOSEN.get(kind) or MODELS[kind]
+    original = variables(model, **inputs)
+    huggingface.save(model, original, tmp_path / "kept", {"model_type": model_type})
+    config = json.loads((tmp_path / "kept" / "config.json").read_text())
+    if architecture is None:
+        assert config["model_type"] != model_type
+        with pytest.raises(UserError, match=f"--family: expected one that has this model, .*, got '{model_type}'"):
+            huggingface.save(model, original, tmp_path / "asked", family=model_type)
+    else:
+        assert (config["model_type"], config["architectures"]) == (model_type, [architecture])
+        weights = huggingface.load(tmp_path / "kept")[1]
+        equal(weights, original)
+        huggingface.save(model, original, tmp_path / "asked", family=model_type)
+        assert json.loads((tmp_path / "asked" / "config.json").read_text()) == config
 
 
 @pytest.mark.parametrize(

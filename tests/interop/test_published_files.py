@@ -12,7 +12,7 @@ from published_files import CHECKPOINTS, Published
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.interop.huggingface.folder import FAMILIES
+from txjax.interop.huggingface.catalog import FAMILIES
 
 from selection import describe_architecture, per_family
 

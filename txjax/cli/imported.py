@@ -17,6 +17,14 @@ def is_folder(path: Path) -> bool:
     return file.is_file() and "model_type" in read_json(file)
 
 
+def origin_family(path: Path) -> str | None:
+    """The `model_type` of a Hugging Face folder, or of the one that a workdir was imported from."""
+    from txjax.tree import read_json
+
+    files = (path / "config.json", path / KEPT / "config.json")
+    return next((read_json(file)["model_type"] for file in files if is_folder(file.parent)), None)
+
+
 def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:
     """Copies a folder's files besides its weights.
 

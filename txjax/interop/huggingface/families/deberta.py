@@ -21,6 +21,7 @@ _DEFAULTS = DEFAULTS | BASE | {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 
 class _Deberta(Encoder):
     of = Deberta
+    position_kind = RelativeEmbeddings
     base = "deberta"
     rate_of_classes = "cls_dropout"
     other_modules = ("mask_predictions",)  # replaced tokens

@@ -30,6 +30,7 @@ class Encoder(Family):
 
     Attributes:
       of: the class of our models.
+      position_kind: the class of their positions.
       named: the prefix of the classes' names.
       base: the name of the encoder inside a model with a head.
       defaults: the values of the keys of config.json that a file may lack, by key.
@@ -41,6 +42,7 @@ class Encoder(Family):
     """
 
     of: ClassVar[type[Bert]] = Bert
+    position_kind: ClassVar[type[Positions]] = Learned
     named: ClassVar[str]
     base: ClassVar[str]
     defaults: ClassVar[dict[str, Any]]
@@ -57,6 +59,9 @@ class Encoder(Family):
     @property
     def architectures(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.named + each.ending for each in self.heads)
+
+    def represents(self, model: Any) -> bool:
+        return type(model) is self.of and type(model.positions) is self.position_kind
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         known = {key: value for key, value in options.values.items() if value is not None}

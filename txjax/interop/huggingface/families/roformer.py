@@ -23,6 +23,7 @@ class RoFormer(Encoder):
     """Their rotation pairs neighbouring channels, ours channels of the two halves."""
 
     model_type = "roformer"
+    position_kind = Rotary
     named = "RoFormer"
     base = "roformer"
     defaults = DEFAULTS | BASE | {"vocab_size": 50000}
