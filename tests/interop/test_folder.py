@@ -104,6 +104,7 @@ WINDOWED = Attention(scale=1.0, biases=("out",), window=3)
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 GELU = Pooler(activation="gelu")
+NARROW = MLP(hidden=7, activation="relu")
 CVT = (Stage(4, 1, 1), Stage(6, 2, 2))
 BIT: dict[str, Any] = {
     "stages": (Stage(32, 1), Stage(64, 3)),
@@ -188,6 +189,10 @@ MODELS = {
         {"tokens": TOKENS},
     ),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
+    "marian-two-sizes": (
+        transformer(**TRANSLATED, encoder_heads=3, encoder_mlp=MLP(hidden=7, activation="relu")),
+        PAIR,
+    ),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
     "marian-two-vocabularies": (transformer(**TRANSLATED, source_vocab=13, embedding=Embed()), PAIR),
     "marian-untied": (transformer(**TRANSLATED, source_vocab=11, head=Untied()), PAIR),
@@ -459,7 +464,7 @@ def test_forward_takes_and_returns_reference_names():
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
         ("marian", {"normalize_before": True}, "normalize_before: expected False"),
-        ("marian", {"decoder_ffn_dim": 8}, "decoder_ffn_dim: expected encoder_ffn_dim = 24, got 8"),
+        ("marian", {"decoder_ffn_dim": 8}, r"fc1\.weight: expected the shape \[8, 6\], got \[24, 6\]"),
         ("marian", {"decoder_vocab_size": 12}, "decoder_vocab_size: expected vocab_size = 11.*, got 12"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("marian", {"encoder_layers": 2}, r"encoder\.layers\.2\..*: expected no such tensor"),

@@ -88,13 +88,6 @@ class Options:
             log.warning("%s: %s = %s replaces %s = %s: a model of txjax has one rate", FILE, key, rate, other, second)
         return rate
 
-    def same(self, key: str, other: str, default: int) -> int:
-        """A size that has one field here and two keys there. Raises UserError if they differ."""
-        size, second = self.size(key, default), self.size(other, default)
-        if size != second:
-            raise self.refuse(other, f"{key} = {size}", second)
-        return size
-
     def activation(self, key: str, default: str, others: Sequence[str] = ()) -> str:
         """Our name of an activation; `others` are supported too, and have the same name here and there."""
         theirs, activations = self.get(key, default), _ACTIVATIONS | {name: (name,) for name in others}

@@ -22,10 +22,12 @@ _NOT_WRITTEN = (
     "initial",
     "embedding.std",
     "mlp.dropout",
+    "encoder_mlp.dropout",
     "block.drop_path",
     "image_size",
 )
-_FOLLOWS = {"kv_heads": "heads", "encoder_depth": "depth"}  # fields that are by default equal to others
+# Fields that are by default equal to others.
+_FOLLOWS = {"kv_heads": "heads", "encoder_depth": "depth", "encoder_heads": "heads", "encoder_mlp": "mlp"}
 
 
 def family_for(model: Any, flat: rules.Flat, name: str | None = None, origin: str | None = None) -> Family:
@@ -108,17 +110,28 @@ def _resolved_fields(model: Any) -> Any:
     """The model's fields, with defaults that follow from other fields filled in; of models inside it too."""
     fields = tree.to_json(model)
     fields |= {name: _resolved_fields(inner) for name, inner in models_inside(model)}
+    sizes = _sizes(model)
+    for found, attention in _attentions(model, fields):
+        found["head_size"] = _of_stages(attention.head_size or width // heads for width, heads in sizes)
+        found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
+        del found["biases"]
+    widths = [width for width, _ in sizes]
+    for name in ("mlp", "encoder_mlp"):
+        if (mlp := getattr(model, name, None)) is not None:
+            written = {key: value for key, value in fields[name].items() if key not in ("ratio", "multiple_of")}
+            fields[name] = written | {"hidden": _of_stages(mlp.hidden_size(width) for width in widths)}
     for name, other in _FOLLOWS.items():
         if name in fields and fields[name] is None:
             fields[name] = fields[other]
-    sizes = model.stages if isinstance(model, Hierarchical) else (model,)
-    for found, attention in _attentions(model, fields):
-        found["head_size"] = _of_stages(attention.head_size or size.width // size.heads for size in sizes)
-        found["use_bias"] = {each: attention.has_bias(each) for each in PROJECTIONS}
-        del found["biases"]
-    fields["mlp"] = {k: v for k, v in fields["mlp"].items() if k not in ("ratio", "multiple_of")}
-    fields["mlp"]["hidden"] = _of_stages(model.mlp.hidden_size(size.width) for size in sizes)
     return fields
+
+
+def _sizes(model: Any) -> list[tuple[int, int]]:
+    """Width and heads of the stages, or of the stacks if they differ; of other models, the model's."""
+    if isinstance(model, Hierarchical):
+        return [(stage.width, stage.heads) for stage in model.stages]
+    heads = dict.fromkeys([model.heads, getattr(model, "encoder_heads", None) or model.heads])
+    return [(model.width, count) for count in heads]
 
 
 def _of_stages(numbers: Iterable[int]) -> int | list[int]:
