@@ -482,6 +482,32 @@ def test_forward_takes_and_returns_reference_names():
         ("cvt", {"drop_path_rate": [0.1, 0.1]}, "drop_path_rate: expected 2 rates, 0.0 for all stages but the last"),
         ("cvt", {"patch_sizes": [7]}, "patch_sizes: expected one size, stride and padding for all stages but"),
         ("bit", {"layer_type": "bottleneck"}, "layer_type: expected 'preactivation', got 'bottleneck'"),
+        # Errors of the model itself, with the keys of the reader's file.
+        ("gpt2", {"n_head": 4}, r"^config\.json: n_head: expected a divisor of the width 6, got 4$"),
+        (
+            "gpt2",
+            {"resid_pdrop": 1.5, "embd_pdrop": 1.5},
+            r"^config\.json: resid_pdrop: expected less than 1, got 1\.5$",
+        ),
+        ("gpt2", {"attn_pdrop": -1.0}, r"^config\.json: attn_pdrop: expected at least 0, got -1\.0$"),
+        ("llama", {"num_key_value_heads": 3}, r"^config\.json: num_key_value_heads: expected a divisor of the 4 heads"),
+        (
+            "marian",
+            {"encoder_attention_heads": 4},
+            r"^config\.json: encoder_attention_heads: expected a divisor of the w",
+        ),
+        (
+            "t5",
+            {"relative_attention_num_buckets": 1},
+            r"^config\.json: relative_attention_num_buckets: expected at least",
+        ),
+        ("bit", {"num_groups": 3}, r"^config\.json: num_groups: expected a divisor of the 8 channels, got 3$"),
+        (
+            "sam",
+            {"mask_decoder_config": {"hidden_size": 8, "num_attention_heads": 3}},
+            r"^config\.json: mask_decoder_config\.num_attention_heads: expected a divisor of the width 8, got 3$",
+        ),
+        ("sam", {"mask_decoder_config": {}}, r"^config\.json: vision_config\.output_channels: expected 256, got 8"),
         ("bit", {"global_padding": "SAME"}, "global_padding: expected None, got 'SAME'"),
         ("bit", {"hidden_sizes": [32, 72]}, r"hidden_sizes: expected multiples of 32, got \[32, 72\]"),
         ("bit", {"output_stride": 4}, "output_stride: expected more than 4, got 4"),

@@ -539,6 +539,9 @@ CASES = {
         {"pixel_values": image(swin(image_size=40, num_channels=1))},
         ("logits",),
     ),
+    "swin-single-layers": Case(  # none of which shifts its windows
+        "SwinForImageClassification", swin(depths=[1, 1]), {"pixel_values": image(swin())}, ("logits",)
+    ),
     "swin-bare": Case("SwinModel", swin(), {"pixel_values": image(swin())}, ("pooler_output",)),
     "convnext": Case("ConvNextForImageClassification", convnext(), {"pixel_values": image(convnext())}, ("logits",)),
     "convnext-bare": Case(

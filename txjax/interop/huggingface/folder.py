@@ -16,6 +16,7 @@ from flax.core import meta
 from txjax import tree
 from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.catalog import class_of, family_of
+from txjax.interop.huggingface.config_keys import in_keys
 from txjax.interop.huggingface.family import Family, arrays
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.interop.huggingface.representation import describe, family_for, tensors_of
@@ -36,11 +37,15 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     directory = Path(directory)
     family, options = class_of(Options.read(directory))
     options, names, tensors = _without_copies(family, options, weights.read(directory))
-    model = family.model(options, tensors)
-    tree.check_fields(model, "config.model")
+    try:
+        model = family.model(options, tensors)
+        tree.check_fields(model, "config.model")
+        shapes = _shapes(family, model, options)
+    except UserError as error:
+        raise in_keys(error, options) from None
     for name in family.constants(model):
         tensors.pop(name, None)
-    flat = rules.gather(family.rules(model), _shapes(family, model, options), tensors, names.heads)
+    flat = rules.gather(family.rules(model), shapes, tensors, names.heads)
     params = traverse_util.unflatten_dict(flat, sep="/")
     state = {name: params.pop(name) for name in family.state}
     return model, {"params": params, **state}

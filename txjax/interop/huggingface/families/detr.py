@@ -157,7 +157,7 @@ def _backbone(options: Options) -> Options:
     last = f"stage{len(inside.get('depths', _COUNT))}"
     if inside.get("out_features", [last]) != [last]:
         raise options.refuse("backbone_config.out_features", f"{[last]}", inside["out_features"])
-    return Options(inside)
+    return options.part("backbone_config")
 
 
 def _ones() -> Form:
