@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from txjax import config, tree
-from txjax.interop.huggingface import folder
+from txjax.interop.huggingface import catalog
 
 ROOT = Path(__file__).parents[1]
 TURNS = 8
@@ -187,7 +187,7 @@ def describe_class(kind: type) -> Item:
 
 def describe_architecture(name: str) -> Item:
     """An item of a class of Hugging Face's: what the file of its family imports beside it."""
-    family = next(type(family) for family in folder.FAMILIES if name in family.architectures)
+    family = next(type(family) for family in catalog.FAMILIES if name in family.architectures)
     package = family.__module__.rpartition(".")[0]
     files, parts = _imports(family.__module__, package, package)
     return Item(name, family.__name__, files, parts)

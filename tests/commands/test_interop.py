@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 import tokenizers
+from safetensors.numpy import load_file
 
 from txjax import tree
 from txjax.__main__ import main
@@ -17,7 +18,7 @@ from txjax.interop import huggingface
 from txjax.interop.huggingface import peft
 from txjax.interop.huggingface.companions import described
 from txjax.models import MAE, Bert, Electra, gpt, t5
-from txjax.nn import LayerNorm, Learned
+from txjax.nn import LayerNorm, Learned, TokenClasses
 from txjax.nn.adapters import LoRA
 from txjax.types import UserError, flat_paths
 
@@ -203,6 +204,45 @@ def test_a_model_alone(tmp_path, capsys):
     assert ask(capsys, "export", f"--workdir={tmp_path / 'w'}", f"--to={tmp_path / 'out'}")[0] == 0
     equal(huggingface.load(tmp_path / "out")[1], original)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["mask_ratio"] == 0.5
+
+
+def test_an_electra_stays_one(tmp_path, capsys):
+    """Its embeddings are as wide as its layers, so it is what a BERT is, too; the adapter has the base's names."""
+    sizes = {"vocab": 11, "width": 6, "depth": 1, "heads": 2, "positions": Learned(max_length=7)}
+    model = Bert(**sizes, head=TokenClasses(3), norm=LayerNorm(eps=1e-12))
+    params = variables(model, TOKENS)
+    huggingface.save(model, params, tmp_path / "base", {"model_type": "electra"})
+
+    def export_of(run: str, *flags: str) -> tuple[str, list[str]]:
+        to = tmp_path / "-".join((run, "export", *(flag.strip("-") for flag in flags)))
+        code, _, err = ask(capsys, "export", f"--workdir={tmp_path / run}", f"--to={to}", *flags)
+        if code:
+            return err, []
+        names = sorted(name for path in to.glob("*.safetensors") for name in load_file(path))
+        return json.loads(next(to.glob("*config.json")).read_text()).get("model_type", ""), names
+
+    code, _, err = ask(capsys, "import", f"--from={tmp_path / 'base'}", f"--workdir={tmp_path / 'run'}")
+    assert code == 0, err
+    name, tensors = export_of("run")
+    assert name == "electra" and "electra.embeddings.LayerNorm.bias" in tensors
+    name, tensors = export_of("run", "--family=bert")
+    assert name == "bert" and "bert.embeddings.LayerNorm.bias" in tensors
+    message, _ = export_of("run", "--family=albert")
+    assert "--family: expected one that has this model, electra or bert, got 'albert'" in message
+
+    tuned = model.clone(adapter=LoRA(rank=2))
+    adapted = flat_paths(variables(tuned, TOKENS)["params"]) | flat_paths(params["params"])
+    peft.save(tuned, adapted, tmp_path / "adapter", origin="electra")
+    words = (
+        "import",
+        f"--from={tmp_path / 'adapter'}",
+        f"--base={tmp_path / 'base'}",
+        f"--workdir={tmp_path / 'tuned'}",
+    )
+    code, _, err = ask(capsys, *words)
+    assert code == 0, err
+    names = [name for name in export_of("tuned", "--adapter")[1] if "lora" in name]
+    assert len(names) == 4 and all(name.startswith("base_model.model.electra.encoder.layer.0.") for name in names)
 
 
 def test_bert_is_evaluated(tmp_path, capsys):

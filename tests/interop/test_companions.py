@@ -114,3 +114,10 @@ def test_completions_end_at_the_tokenizers_token(data_dir, tmp_path):
 def test_a_run_without_special_tokens_has_none(tmp_path):
     files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path)
     assert set(files) == {"config.json"} and "eos_token_id" not in files["config.json"]
+
+
+def test_keys_of_another_family_are_not_written(tmp_path):
+    kept = {"model_type": "vit", "qkv_bias": True, "bos_token_id": 3}
+    files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path, {"config.json": kept})
+    assert files["config.json"]["model_type"] == "gpt2" and "qkv_bias" not in files["config.json"]
+    assert files["config.json"]["bos_token_id"] == 3

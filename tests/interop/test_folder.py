@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
-from txjax.interop.huggingface.folder import FAMILIES
+from txjax.interop.huggingface.catalog import FAMILIES
 from txjax.models import (
     MAE,
     SAM,
@@ -104,6 +104,7 @@ WINDOWED = Attention(scale=1.0, biases=("out",), window=3)
 PAIR = {"tokens": TOKENS, "source_tokens": TOKENS[:, :3]}
 TRANSLATED: dict[str, Any] = {"vocab": 11, "width": 6, "depth": 2, "heads": 2}
 GELU = Pooler(activation="gelu")
+NARROW = MLP(hidden=7, activation="relu")
 CVT = (Stage(4, 1, 1), Stage(6, 2, 2))
 BIT: dict[str, Any] = {
     "stages": (Stage(32, 1), Stage(64, 3)),
@@ -188,6 +189,10 @@ MODELS = {
         {"tokens": TOKENS},
     ),
     "marian": (transformer(**TRANSLATED, encoder_depth=3), PAIR),
+    "marian-two-sizes": (
+        transformer(**TRANSLATED, encoder_heads=3, encoder_mlp=MLP(hidden=7, activation="relu")),
+        PAIR,
+    ),
     "marian-bias": (transformer(**TRANSLATED, mlp=MLP(hidden=7, dropout=0.1), dropout=0.1, head=TiedBias()), PAIR),
     "marian-two-vocabularies": (transformer(**TRANSLATED, source_vocab=13, embedding=Embed()), PAIR),
     "marian-untied": (transformer(**TRANSLATED, source_vocab=11, head=Untied()), PAIR),
@@ -221,6 +226,16 @@ def folder_of(kind: str, folders: Path, copy: Path) -> tuple[Any, Any, Path]:
         huggingface.save(model, original, folders / kind)
     shutil.copytree(folders / kind, copy / "saved")
     return model, original, copy / "saved"
+
+
+# Models that several families have.
+CHOSEN = {
+    "electra-tokens": (Bert(**BERT, head=TokenClasses(3), norm=LayerNorm(eps=1e-12)), {"tokens": TOKENS}),
+    "xlm-plain-tokens": (
+        Bert(**BERT, head=TokenClasses(3), types=None, norm=LayerNorm(eps=1e-12), mlp=MLP(hidden=24)),
+        {"tokens": TOKENS},
+    ),
+}
 
 
 @pytest.fixture(params=MODELS)
@@ -283,6 +298,37 @@ def test_one_relative_of_bert_writes_a_model(kind, architecture, folders, tmp_pa
     assert json.loads((folder / "config.json").read_text())["architectures"] == [architecture]
     relatives = [each for each in FAMILIES if each.matches(model) and each.model_type != "bert"]
     assert len(relatives) <= 1  # whatever their order
+
+
+@pytest.mark.parametrize(
+    ("kind", "model_type", "architecture"),
+    [
+        ("electra-tokens", "bert", "BertForTokenClassification"),
+        ("electra-tokens", "electra", "ElectraForTokenClassification"),
+        ("electra-tokens", "roberta", None),
+        ("bert", "electra", None),  # which has no pairs
+        ("electra-classes", "bert", None),  # whose pooler has another activation
+        ("roberta", "xlm-roberta", "XLMRobertaForMaskedLM"),
+        ("xlm-plain-tokens", "xlm", "XLMForTokenClassification"),
+        ("vit-fixed", "vit", "ViTModel"),
+        ("gpt2", "llama", None),
+    ],
+)
+def test_the_family_of_a_file_is_chosen_among_those_that_have_the_model(kind, model_type, architecture, tmp_path):
+    model, inputs = CHOSEN.get(kind) or MODELS[kind]
+    original = variables(model, **inputs)
+    huggingface.save(model, original, tmp_path / "kept", {"model_type": model_type})
+    config = json.loads((tmp_path / "kept" / "config.json").read_text())
+    if architecture is None:
+        assert config["model_type"] != model_type
+        with pytest.raises(UserError, match=f"--family: expected one that has this model, .*, got '{model_type}'"):
+            huggingface.save(model, original, tmp_path / "asked", family=model_type)
+    else:
+        assert (config["model_type"], config["architectures"]) == (model_type, [architecture])
+        weights = huggingface.load(tmp_path / "kept")[1]
+        equal(weights, original)
+        huggingface.save(model, original, tmp_path / "asked", family=model_type)
+        assert json.loads((tmp_path / "asked" / "config.json").read_text()) == config
 
 
 @pytest.mark.parametrize(
@@ -401,14 +447,12 @@ def test_forward_takes_and_returns_reference_names():
         ("mae", {"decoder_intermediate_size": 50}, "decoder_intermediate_size: expected 48, in the encoder's ratio"),
         ("bert", {"is_decoder": True}, "is_decoder: expected False"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type: expected 'absolute'"),
-        ("bert", {"architectures": ["BertModel"]}, r"cls\..*: expected no such tensor"),
         ("bert-masked", {"architectures": ["BertForPreTraining"]}, r"pooler\.dense\.weight: expected a tensor"),
         ("bert-masked", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("roberta", {"hidden_act": "relu"}, "hidden_act: expected .gelu., that of the reference.s head, got .relu."),
         ("roberta", {"pad_token_id": "1"}, "pad_token_id: expected a value like 1"),
         ("roberta", {"max_position_embeddings": 7}, r"position_embeddings\.weight: expected the shape \[7, 6\]"),
         ("distilbert", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds: expected False"),
-        ("distilbert", {"architectures": ["DistilBertModel"]}, r"vocab_.*: expected no such tensor"),
         ("distilbert", {"architectures": ["BertModel"]}, "architectures: expected one of DistilBertForMaskedLM"),
         ("albert", {"inner_group_num": 2}, "inner_group_num: expected 1, got 2"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups: expected a divisor of num_hidden_layers = 6, got 4"),
@@ -420,12 +464,11 @@ def test_forward_takes_and_returns_reference_names():
         ("llama", {"attention_bias": True}, r"q_proj\.bias: expected a tensor of that name"),
         ("llama", {"num_key_value_heads": 4}, r"k_proj\.weight: expected the shape \[8, 8\], got \[4, 8\]"),
         ("marian", {"normalize_before": True}, "normalize_before: expected False"),
-        ("marian", {"decoder_ffn_dim": 8}, "decoder_ffn_dim: expected encoder_ffn_dim = 24, got 8"),
+        ("marian", {"decoder_ffn_dim": 8}, r"fc1\.weight: expected the shape \[8, 6\], got \[24, 6\]"),
         ("marian", {"decoder_vocab_size": 12}, "decoder_vocab_size: expected vocab_size = 11.*, got 12"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings: expected True"),
         ("marian", {"encoder_layers": 2}, r"encoder\.layers\.2\..*: expected no such tensor"),
         ("marian-untied", {"share_encoder_decoder_embeddings": True}, "tie_word_embeddings: expected True"),
-        ("marian-untied", {"tie_word_embeddings": True}, "lm_head.weight: expected the same numbers"),
         ("marian-bias", {"encoder_layerdrop": 0.1}, "encoder_layerdrop: expected 0.0, got 0.1"),
         ("t5", {"is_decoder": True}, "is_decoder: expected False"),
         ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of gelu"),
@@ -439,6 +482,32 @@ def test_forward_takes_and_returns_reference_names():
         ("cvt", {"drop_path_rate": [0.1, 0.1]}, "drop_path_rate: expected 2 rates, 0.0 for all stages but the last"),
         ("cvt", {"patch_sizes": [7]}, "patch_sizes: expected one size, stride and padding for all stages but"),
         ("bit", {"layer_type": "bottleneck"}, "layer_type: expected 'preactivation', got 'bottleneck'"),
+        # Errors of the model itself, with the keys of the reader's file.
+        ("gpt2", {"n_head": 4}, r"^config\.json: n_head: expected a divisor of the width 6, got 4$"),
+        (
+            "gpt2",
+            {"resid_pdrop": 1.5, "embd_pdrop": 1.5},
+            r"^config\.json: resid_pdrop: expected less than 1, got 1\.5$",
+        ),
+        ("gpt2", {"attn_pdrop": -1.0}, r"^config\.json: attn_pdrop: expected at least 0, got -1\.0$"),
+        ("llama", {"num_key_value_heads": 3}, r"^config\.json: num_key_value_heads: expected a divisor of the 4 heads"),
+        (
+            "marian",
+            {"encoder_attention_heads": 4},
+            r"^config\.json: encoder_attention_heads: expected a divisor of the w",
+        ),
+        (
+            "t5",
+            {"relative_attention_num_buckets": 1},
+            r"^config\.json: relative_attention_num_buckets: expected at least",
+        ),
+        ("bit", {"num_groups": 3}, r"^config\.json: num_groups: expected a divisor of the 8 channels, got 3$"),
+        (
+            "sam",
+            {"mask_decoder_config": {"hidden_size": 8, "num_attention_heads": 3}},
+            r"^config\.json: mask_decoder_config\.num_attention_heads: expected a divisor of the width 8, got 3$",
+        ),
+        ("sam", {"mask_decoder_config": {}}, r"^config\.json: vision_config\.output_channels: expected 256, got 8"),
         ("bit", {"global_padding": "SAME"}, "global_padding: expected None, got 'SAME'"),
         ("bit", {"hidden_sizes": [32, 72]}, r"hidden_sizes: expected multiples of 32, got \[32, 72\]"),
         ("bit", {"output_stride": 4}, "output_stride: expected more than 4, got 4"),
@@ -577,9 +646,62 @@ def test_names_of_older_files(folders, tmp_path):
     retensor(folder, age)
     rounded = jax.tree.map(lambda leaf: leaf.astype(ml_dtypes.bfloat16).astype(np.float32), original)
     equal(huggingface.load(folder)[1], rounded)
-    retensor(folder, lambda tensors: tensors.update({"lm_head.weight": tensors["wte.weight"] + 1}))
-    with pytest.raises(UserError, match=r"lm_head.weight: expected the same numbers as transformer.wte.weight"):
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt_neo", "llama", "marian-untied"])
+def test_a_head_that_differs_from_the_embeddings_is_untied(name, folders, tmp_path, caplog):
+    model, original, folder = folder_of(name, folders, tmp_path)
+    tables = ("wte.weight", "decoder.embed_tokens.weight", "model.embed_tokens.weight")
+
+    def untie(tensors: dict) -> None:
+        (table,) = (x for name, x in tensors.items() if name.endswith(tables))
+        tensors["lm_head.weight"] = table + 1
+
+    retensor(folder, untie)
+    edit(folder, tie_word_embeddings=True)
+    again, variables = huggingface.load(folder)
+    assert isinstance(again.head, Untied)
+    kernel = original["params"]["embed"]["embedding"].T + 1
+    np.testing.assert_array_equal(variables["params"]["head"]["linear"]["kernel"], kernel)
+    (line,) = caplog.messages
+    assert line.startswith("lm_head.weight differs from ") and line.endswith("read as tie_word_embeddings: false")
+    huggingface.save(again, variables, tmp_path / "again", {"tie_word_embeddings": True})
+    assert json.loads((tmp_path / "again" / "config.json").read_text())["tie_word_embeddings"] is False
+
+
+@pytest.mark.parametrize("name, copy", [("bert", "cls.predictions.decoder.weight"), ("t5", "lm_head.weight")])
+def test_a_copy_that_differs_is_refused_where_no_model_is_untied(name, copy, folders, tmp_path):
+    model, _, folder = folder_of(name, folders, tmp_path)
+    shape = (model.vocab, model.width)
+    retensor(folder, lambda tensors: tensors.update({copy: np.ones(shape, np.float32)}))
+    with pytest.raises(
+        UserError, match=f"{copy}: expected the same numbers as .*; config.json ties them, and .* no un"
+    ):
         huggingface.load(folder)
+
+
+def test_heads_of_other_classes_are_left_out(folders, tmp_path, caplog):
+    _, original, folder = folder_of("bert", folders, tmp_path)
+    edit(folder, architectures=["BertModel"])
+    model, variables = huggingface.load(folder)
+    assert isinstance(model.head, Pooled)
+    equal(variables["params"]["pooler"], original["params"]["pooler"])
+    modules = "cls.predictions, cls.seq_relationship"
+    assert caplog.messages == [f"left out 7 tensors of modules that the class in config.json lacks: {modules}"]
+    retensor(folder, lambda tensors: tensors.update({"bert.pooler.dense.scale": np.ones(1, np.float32)}))
+    with pytest.raises(UserError, match=r"bert\.pooler\.dense\.scale: expected no such tensor.*1 too many"):
+        huggingface.load(folder)  # of a module that the class has
+
+
+def test_a_file_without_architectures_is_the_bare_model(folders, tmp_path, caplog):
+    _, _, folder = folder_of("distilbert", folders, tmp_path)
+    edit(folder, architectures=None)
+    assert huggingface.load(folder)[0].head is None
+    assert caplog.messages == [
+        "config.json: no architectures; it is read as a DistilBertModel",
+        "left out 5 tensors of modules that the class in config.json lacks: "
+        "vocab_layer_norm, vocab_projector, vocab_transform",
+    ]
 
 
 def test_a_pickle_is_never_opened(tmp_path):

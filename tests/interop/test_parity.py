@@ -464,6 +464,9 @@ CASES = {
     "electra-bare": Case("ElectraModel", encoder("Electra", embedding_size=30), shorter(9), ("last_hidden_state",)),
     "marian": Case("MarianMTModel", marian(), translated(17, 11), BOTH),
     "marian-bias": Case("MarianMTModel", marian(), translated(17, 11, True), BOTH, change=with_bias),
+    "marian-two-sizes": Case(
+        "MarianMTModel", marian(encoder_attention_heads=4, encoder_ffn_dim=20), translated(17, 11), BOTH
+    ),
     "marian-two-vocabularies": Case(
         "MarianMTModel",
         marian(
@@ -536,6 +539,9 @@ CASES = {
         {"pixel_values": image(swin(image_size=40, num_channels=1))},
         ("logits",),
     ),
+    "swin-single-layers": Case(  # none of which shifts its windows
+        "SwinForImageClassification", swin(depths=[1, 1]), {"pixel_values": image(swin())}, ("logits",)
+    ),
     "swin-bare": Case("SwinModel", swin(), {"pixel_values": image(swin())}, ("pooler_output",)),
     "convnext": Case("ConvNextForImageClassification", convnext(), {"pixel_values": image(convnext())}, ("logits",)),
     "convnext-bare": Case(
@@ -585,6 +591,12 @@ CASES = {
         "ResNetModel", resnet(num_channels=1), {"pixel_values": image(convnext(num_channels=1))}, ("pooler_output",)
     ),
     "detr": Case("DetrForObjectDetection", detr(), scenes(detr()), ("logits", "pred_boxes")),
+    "detr-two-sizes": Case(
+        "DetrForObjectDetection",
+        detr(encoder_attention_heads=4, encoder_ffn_dim=20),
+        scenes(detr()),
+        ("logits", "pred_boxes"),
+    ),
     "detr-learned": Case(
         "DetrForObjectDetection",
         detr(encoder_layers=2, position_embedding_type="learned", activation_function="gelu"),

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from txjax.io.kept_files import KEPT
 from txjax.types import UserError
 
 
@@ -12,6 +13,14 @@ def is_folder(path: Path) -> bool:
 
     file = path / "config.json"
     return file.is_file() and "model_type" in read_json(file)
+
+
+def origin_family(path: Path) -> str | None:
+    """The `model_type` of a Hugging Face folder, or of the one that a workdir was imported from."""
+    from txjax.tree import read_json
+
+    files = (path / "config.json", path / KEPT / "config.json")
+    return next((read_json(file)["model_type"] for file in files if is_folder(file.parent)), None)
 
 
 def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.imported import is_folder, keep
+from txjax.cli.imported import is_folder, keep, origin_family
 from txjax.cli.merging import without_storage
 from txjax.types import PyTree, UserError
 
@@ -39,7 +39,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     state = dict(variables)
     kept = flat_paths(state.pop("params"))
     params = flat_paths(dequantized(_nested(kept)))
-    adapter, new = peft.load(source, without_storage(model), params)
+    adapter, new = peft.load(source, without_storage(model), params, origin_family(base))
     if quantized := sorted({*stored_parts(kept).values()} & new.keys()):
         raise UserError("--base", f"a run with {quantized[0]} in float32, which the adapter replaces", str(base))
     whole = {**kept, **new}
@@ -82,12 +82,14 @@ def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[
     return read_config(run, trusted(trust)), saved_weights(store, step), [origin]
 
 
-def export_adapter(found: Any, variables: Any, to: Path) -> None:
+def export_adapter(found: Any, variables: Any, to: Path, family: str | None = None, origin: str | None = None) -> None:
     """Writes the adapter of a run alone, and the modules of its base that were trained too.
 
     Args:
       found: the run's experiment, or a model.
       variables: its weights, kernels as float32.
+      family: the `model_type` whose names are written, of the families that have the model.
+      origin: the one of the files that the base comes from, which is written if `family` is None.
     """
     from txjax.experiment import Experiment
     from txjax.interop.huggingface import peft
@@ -104,7 +106,7 @@ def export_adapter(found: Any, variables: Any, to: Path) -> None:
         trained = [path for path in params if own not in f"/{path}" and find(groups, path).trainable]
     base = found.init_from if isinstance(found, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)
-    peft.save(model, params, to, trained, None if name is None else str(name))
+    peft.save(model, params, to, trained, None if name is None else str(name), family, origin)
 
 
 def _nested(flat: dict[str, Any]) -> Any:

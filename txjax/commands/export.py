@@ -16,6 +16,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--to", required=True, type=Path, help="the new folder")
     parser.add_argument("--step", default="last", help="last (default), best or a number")
     parser.add_argument("--part", choices=("generator", "discriminator"), help="of a run of Electra: which encoder")
+    parser.add_argument("--family", help="the model_type to write, where several families have the model")
     parser.add_argument("--adapter", action="store_true", help="the adapter alone, as a folder of peft")
     parser.add_trust()
     flags = parser.parse_args(argv)
@@ -40,7 +41,7 @@ def run(argv: list[str]) -> int:
     model, facts = described(found, facts) if isinstance(found, Experiment) else (found, facts)
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
-        export_adapter(found, kernels, flags.to)
+        export_adapter(found, kernels, flags.to, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:
@@ -49,7 +50,7 @@ def run(argv: list[str]) -> int:
             expected = "an adapter that can be merged into kernels, such as LoRA"
             raise UserError("--workdir", expected, type(found.model.adapter).__name__)
     model, kernels = chosen(model, kernels, flags.part)
-    huggingface.save(model, kernels, flags.to, facts)
+    huggingface.save(model, kernels, flags.to, facts, family=flags.family)
     write_companions(found, kept, flags.to, facts)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0

@@ -17,6 +17,7 @@ from txjax.data.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.options import FILE as CONFIG
+from txjax.interop.huggingface.representation import TOKENS
 from txjax.io.files import replace_text
 from txjax.io.kept_files import files_beside_weights
 from txjax.objectives import MaskedPatch, SpanCorruption
@@ -26,7 +27,6 @@ log = logging.getLogger("txjax")
 
 PREPROCESSOR = "preprocessor_config.json"
 OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model")
-TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 BICUBIC = 3  # the number of Pillow's filter
 
 

@@ -22,7 +22,7 @@ class Family:
 
     Attributes:
       model_type: the name in config.json.
-      architectures: the supported architectures.
+      architectures: the supported architectures; the last one has the fewest heads.
       inputs: the input names of `forward`.
       not_written: fields of the model, all of which have one key of config.json together with another field.
       state: the collections of a model besides its parameters.
@@ -37,8 +37,12 @@ class Family:
     unless_given: Mapping[str, Any] = {}
 
     def matches(self, model: Any) -> bool:
-        """Whether a txjax model is of this family, by its class and its characteristic parts."""
+        """Whether this family writes a model unless another one is chosen, by its class and characteristic parts."""
         raise NotImplementedError
+
+    def represents(self, model: Any) -> bool:
+        """Whether its files may describe a model, by its class; `matches` is true of one family of several like it."""
+        return self.matches(model)
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Any:
         """Returns the txjax model. Raises UserError with the key of an option that txjax can't represent.

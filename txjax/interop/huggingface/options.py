@@ -29,11 +29,13 @@ class Options:
 
     Args:
       file: its name in errors.
+      prefix: what precedes the keys in errors: `vision_config.` of an object inside the file.
     """
 
-    def __init__(self, values: Mapping[str, Any], file: str = FILE):
+    def __init__(self, values: Mapping[str, Any], file: str = FILE, prefix: str = ""):
         self.values = dict(values)
         self.file = file
+        self.prefix = prefix
 
     @staticmethod
     def read(directory: Path) -> Options:
@@ -58,6 +60,10 @@ class Options:
         if not isinstance(value, accepted) or (isinstance(value, bool) and not isinstance(default, bool)):
             raise self.refuse(key, f"a value like {default!r}", value)
         return type(default)(value)  # type: ignore[call-arg]
+
+    def part(self, key: str) -> Options:
+        """The options of an object inside the file; none if it is missing."""
+        return Options(self.get(key, {}), self.file, f"{self.prefix}{key}.")
 
     def size(self, key: str, default: int) -> int:
         """An integer of at least 1."""
@@ -88,13 +94,6 @@ class Options:
             log.warning("%s: %s = %s replaces %s = %s: a model of txjax has one rate", FILE, key, rate, other, second)
         return rate
 
-    def same(self, key: str, other: str, default: int) -> int:
-        """A size that has one field here and two keys there. Raises UserError if they differ."""
-        size, second = self.size(key, default), self.size(other, default)
-        if size != second:
-            raise self.refuse(other, f"{key} = {size}", second)
-        return size
-
     def activation(self, key: str, default: str, others: Sequence[str] = ()) -> str:
         """Our name of an activation; `others` are supported too, and have the same name here and there."""
         theirs, activations = self.get(key, default), _ACTIVATIONS | {name: (name,) for name in others}
@@ -106,7 +105,7 @@ class Options:
 
     def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
         """The error for a key."""
-        return UserError(f"{self.file}: {key}", expected, got, near or (), "txjax supports no other value")
+        return UserError(f"{self.file}: {self.prefix}{key}", expected, got, near or (), "txjax supports no other value")
 
 
 def their_activation(ours: str) -> str:

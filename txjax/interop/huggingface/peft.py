@@ -15,10 +15,10 @@ from flax.core import meta
 from txjax.axes import Axes, axes_of
 from txjax.interop.huggingface import peft_ia3, peft_lora, peft_options, peft_rows, peft_saved, weights
 from txjax.interop.huggingface.family import Family
-from txjax.interop.huggingface.folder import family_of
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.peft_names import Aliases, named, without
 from txjax.interop.huggingface.peft_parts import BEFORE, parts
+from txjax.interop.huggingface.representation import family_for
 from txjax.interop.huggingface.rules import Flat, Rule, Shape
 from txjax.interop.huggingface.weights import Tensor
 from txjax.io.files import replace_text
@@ -31,12 +31,15 @@ _BARE = r"(?!.*LMHead).*Model"  # architectures whose modules lack the family's 
 _BEFORE_ROWS = "base_model."  # a prompt's or a prefix's model is not wrapped twice
 
 
-def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[Adapter, Flat]:
+def load(
+    directory: Path | str, model: Any, params: Mapping[str, Any], origin: str | None = None
+) -> tuple[Adapter, Flat]:
     """The adapter of a folder, and its parameters by path; among them are those of the base model that it replaces.
 
     Args:
       model: the base, without an adapter.
       params: its parameters by path, numpy or jax.
+      origin: the `model_type` of the files that the base comes from, if it comes from files.
 
     Raises:
       UserError: the folder is none of peft's, its adapter is none of txjax's or not for this model, or it has an option
@@ -48,7 +51,7 @@ def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[
         raise UserError(where, f"a folder with {CONFIG}", "none")
     options = Options(read_json(path), str(path))
     kind = peft_options.check(options)
-    family = family_of(model)
+    family = family_for(model, params, origin=origin)
     known = Options(family.config(model, params))
     names, rules, before = family.names(known), _rules(family, model, params), BEFORE
     tensors = weights.read(directory, WEIGHTS)
@@ -76,7 +79,13 @@ def load(directory: Path | str, model: Any, params: Mapping[str, Any]) -> tuple[
 
 
 def save(
-    model: Any, params: Mapping[str, Any], directory: Path | str, trained: Collection[str] = (), base: str | None = None
+    model: Any,
+    params: Mapping[str, Any],
+    directory: Path | str,
+    trained: Collection[str] = (),
+    base: str | None = None,
+    family: str | None = None,
+    origin: str | None = None,
 ) -> None:
     """Writes the model's adapter as a folder that peft's `PeftModel.from_pretrained` loads on the exported model.
 
@@ -84,20 +93,22 @@ def save(
       params: of the model with its adapter, by path, numpy or jax.
       trained: paths of the base model's own parameters that were trained too, such as those of a head.
       base: the name of the base model, for its `base_model_name_or_path`.
+      family, origin: the `model_type` that is asked for, and the one of the base's files (`family_for`).
 
     Raises:
       UserError: an adapter that peft hasn't, or a folder that has weights.
     """
     directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
-    family, name = family_of(plain), getattr(model.adapter, "name", "")
+    name = getattr(model.adapter, "name", "")
     own = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
-    config = Options(family.config(plain, own))
+    writer = family_for(plain, own, family, origin)
+    config = Options(writer.config(plain, own))
     (architecture,) = config.values["architectures"]
     task, heads = peft_saved.task(plain, architecture)
-    rules, names, before = _rules(family, plain, own), family.names(config), BEFORE
+    rules, names, before = _rules(writer, plain, own), writer.names(config), BEFORE
     if re.fullmatch(_BARE, architecture):
         rules = without(names.prefix, rules)
-    found = list(parts(rules, axes(family, plain, config), shapes(own)))
+    found = list(parts(rules, axes(writer, plain, config), shapes(own)))
     match model.adapter:
         case LoRA() as adapter:
             options, flat = peft_lora.written(adapter, found, params)

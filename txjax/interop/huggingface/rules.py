@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from txjax.interop.huggingface.weights import Tensor
 from txjax.nn import Attention
 from txjax.types import UserError, near_misses
 
+log = logging.getLogger("txjax")
 STATISTICS = "batch_stats"  # the collection of `nn.BatchNorm`
 Shape = tuple[int, ...]
 Flat = dict[str, np.ndarray]
@@ -155,22 +157,23 @@ class Names(NamedTuple):
     Attributes:
       prefix: prefix of the base model's names inside a model with a head; files of the base model lack it.
       copies: names of tensors that are copies of another one.
+      untied: entries of config.json of a model in which these are tensors of their own; empty if there is none.
       buffers: a pattern of names that are no weights.
       renamed: prefixes of other versions, and the prefixes that replace them.
+      heads: modules that classes of the family have and others don't, such as poolers and heads. A file may have them
+        though its class doesn't: published checkpoints often keep what they were pretrained with.
     """
 
     prefix: str = ""
     copies: Mapping[str, str] = {}
     buffers: str = r"(?!)"
     renamed: Mapping[str, str] = {}
+    heads: Collection[str] = ()
+    untied: Mapping[str, Any] = {}
 
 
 def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
-    """The tensors under current names, with the prefix, without buffers and copies.
-
-    Raises:
-      UserError: a copy that differs from its original.
-    """
+    """The tensors under current names, with the prefix, without buffers."""
     old = {r"\.gamma$": ".weight", r"\.beta$": ".bias"} | {f"^{k}": v for k, v in names.renamed.items()}
     new = {}
     for name, tensor in tensors.items():
@@ -178,19 +181,37 @@ def tidy(tensors: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
             name = re.sub(pattern, now, name)
         new[name] = tensor
     if names.prefix and not any(name.startswith(names.prefix) for name in new):
-        heads = tuple(name for name in names.copies if not name.startswith(names.prefix))
-        new = {name if name in heads else names.prefix + name: tensor for name, tensor in new.items()}
-    new = {name: tensor for name, tensor in new.items() if not re.search(names.buffers, name)}
-    for copy, original in names.copies.items():
-        if copy in new and original in new:
-            copied = new.pop(copy)
-            if copied.shape != new[original].shape or not np.array_equal(copied.read(), new[original].read()):
-                raise UserError(copy, f"the same numbers as {original}", "others", hint="config.json ties them")
-    return new
+        alone = {name for name in new if name in names.copies or module_of(name, names.heads)}
+        new = {name if name in alone else names.prefix + name: tensor for name, tensor in new.items()}
+    return {name: tensor for name, tensor in new.items() if not re.search(names.buffers, name)}
 
 
-def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[str, Tensor]) -> Flat:
+def unequal(tensors: Mapping[str, Tensor], copies: Mapping[str, str]) -> list[str]:
+    """The names of tensors that should be copies and differ from their originals."""
+    return [
+        copy
+        for copy, original in copies.items()
+        if copy in tensors and original in tensors and not _equal(tensors[copy], tensors[original])
+    ]
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and np.array_equal(one.read(), other.read())
+
+
+def module_of(name: str, modules: Collection[str]) -> str | None:
+    """The outermost of these modules that a tensor is in, if it is in any."""
+    return min((module for module in modules if name.startswith(f"{module}.")), key=len, default=None)
+
+
+def gather(
+    rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[str, Tensor], heads: Collection[str] = ()
+) -> Flat:
     """Our arrays by path, float32, from their tensors.
+
+    Args:
+      heads: modules of which no tensor needs a rule (`Names.heads`). They are left out, with one warning; of a
+        module that rules read, all tensors need one.
 
     Raises:
       UserError: a tensor that is missing, has another shape, or has no rule.
@@ -207,8 +228,13 @@ def gather(rules: Sequence[Rule], shapes: Mapping[str, Shape], tensors: Mapping[
                 raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
             assign(rule, parts, name, tensors[name])
             unread.discard(name)
-    if unread:
-        raise UserError(min(unread), "no such tensor in a model of this config.json", f"{len(unread)} too many")
+    others = [module for module in heads if not any(rule.theirs.startswith(f"{module}.") for rule in rules)]
+    modules = {name: module_of(name, others) for name in sorted(unread)}
+    if unknown := [name for name, module in modules.items() if module is None]:
+        raise UserError(unknown[0], "no such tensor in a model of this config.json", f"{len(unknown)} too many")
+    if modules:
+        names = ", ".join(dict.fromkeys(filter(None, modules.values())))
+        log.warning("left out %d tensors of modules that the class in config.json lacks: %s", len(modules), names)
     return flat
 
 

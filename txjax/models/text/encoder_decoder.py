@@ -7,7 +7,8 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from txjax.models.transformer import Layers, SourceLayers, Transformer
+from txjax.models.transformer import Layers, SourceLayers
+from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
     Attention,
@@ -34,11 +35,10 @@ from txjax.nn import (
     set_model_fields,
 )
 from txjax.nn.adapted import adapter_tokens
-from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
 
-class EncoderDecoder(Transformer, kw_only=True):
+class EncoderDecoder(TwoStacks, kw_only=True):
     """The encoder-decoder of Vaswani et al. (2017). `transformer` and `t5` return ones in a published style.
 
     Parameters: `embed`, `embed_source` if the source has a vocabulary of its own, `encoder` and `decoder` (each with
@@ -54,16 +54,12 @@ class EncoderDecoder(Transformer, kw_only=True):
       vocab: size of the vocabulary, V.
       source_vocab: size of the source's vocabulary. If None, source and target have one vocabulary and one embedding.
       embedding: how tokens are embedded.
-      encoder_depth: blocks of the encoder. If None, `depth`, as in the decoder.
-      cross: attention of the decoder to the encoder's output.
       head: from the decoder's features to the output. If None, the output is `Encoded`.
     """
 
     vocab: int = config_field(at_least=1)
     source_vocab: int | None = config_field(None, at_least=1)
     embedding: Embed = dataclasses.field(default_factory=Embed)
-    encoder_depth: int | None = config_field(None, at_least=1)
-    cross: CrossAttention = dataclasses.field(default_factory=CrossAttention)
     head: Head | None = dataclasses.field(default_factory=Tied)
 
     @nn.compact
@@ -86,11 +82,10 @@ class EncoderDecoder(Transformer, kw_only=True):
           positions: of each target token. If None, its index in the window.
         """
         embed = self.table(self.vocab, "embed")
-        sizes: dict[str, Any] = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
         window = causal_window(self, tokens.shape, segments, positions, "decoder/layers")
         values = None
         if source_tokens is not None:
-            encoder = SourceLayers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")
+            encoder = SourceLayers(**self.encoder_fields(), name="encoder")
             own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
             within = Window(own, own, Mask.within(source_segments))
             embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
@@ -106,7 +101,7 @@ class EncoderDecoder(Transformer, kw_only=True):
         if window.index is not None:
             source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
         memory = Memory(values, self.across(tokens, segments, source_segments).after_prompt(0, before))
-        decoder = Layers(**sizes, depth=self.depth, **self.parts(), name="decoder")
+        decoder = Layers(**self.decoder_fields(), name="decoder")
         cross = self.cross.clone(parent=None, name=None)
         x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
         return self.read(Encoded(x, segments, embed.embedding), self.head, train)
@@ -116,12 +111,6 @@ class EncoderDecoder(Transformer, kw_only=True):
         """An embedding of so many tokens."""
         fields: dict[str, Any] = {"vocab": vocab, "width": self.width, "scaling": self.layer_scaling()}
         return set_model_fields(self.embedding, "config.model.embedding", **fields).clone(parent=self, name=name)
-
-    @nn.nowrap
-    def scalings(self) -> dict[str, Scaling | None]:
-        """The encoder's depth is its own."""
-        depth = self.encoder_depth or self.depth
-        return {**super().scalings(), "encoder": self.parametrization.scaling(self.width, self.head_size(), depth)}
 
     @nn.nowrap
     def across(

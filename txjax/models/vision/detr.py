@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.models.model import Model
-from txjax.models.transformer import Layers, Part, Transformer, without_prompt
+from txjax.models.transformer import Layers, Part, without_prompt
+from txjax.models.two_stacks import TwoStacks
 from txjax.nn import (
     MLP,
     Block,
@@ -33,7 +34,6 @@ from txjax.nn import (
     Xavier,
     quantized,
 )
-from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field
 
 
@@ -51,7 +51,7 @@ class QueryDecoder(Part, kw_only=True):
         return self.norm.clone(parent=self, name="norm_final").normalise(streams, train)
 
 
-class DETR(Transformer, kw_only=True):
+class DETR(TwoStacks, kw_only=True):
     """DETR (Carion et al. 2020): a backbone's feature map, an encoder, and a decoder with a query for each prediction.
 
     DETR(backbone=ResNet(...), queries=100, width=256, depth=6, heads=8, head=ObjectBoxes(classes=91))
@@ -64,16 +64,13 @@ class DETR(Transformer, kw_only=True):
     Attributes:
       backbone: an encoder of images with `head=None` and no class token.
       queries: Q, the most objects that an image may have.
-      encoder_depth: blocks of the encoder. If None, `depth`, as in the decoder.
       map_positions: of the feature map: `SineMap`, `LearnedMap`.
-      cross: attention of the queries to the encoder's output.
       head: from the queries' features, which it finds for all layers, to the output. If None, the output is `Encoded`,
         whose `stages` are the layers but the last.
     """
 
     backbone: Model = config_field()
     queries: int = config_field(100, at_least=1)
-    encoder_depth: int | None = config_field(None, at_least=1)
     map_positions: MapPositions = dataclasses.field(default_factory=SineMap)
     attention: Mixer | tuple[Mixer, ...] = dataclasses.field(default_factory=PositionedAttention)
     cross: CrossAttention = dataclasses.field(default_factory=PositionedCrossAttention)
@@ -104,15 +101,14 @@ class DETR(Transformer, kw_only=True):
         project = Linear((self.width,), ("embed",), ("width",), **drawn, name="project")
         numbers = jnp.arange(grid.rows * grid.columns, dtype=jnp.int32)[None]
         within = Window(numbers, numbers, Mask.within(segments), grid=grid, added=positions)
-        sizes: dict[str, Any] = {"width": self.width, "heads": self.heads, "kv_heads": self.kv_heads}
-        encoder = Layers(**sizes, depth=self.encoder_depth or self.depth, **self.parts(), name="encoder")
+        encoder = Layers(**self.encoder_fields(), name="encoder")
         features = encoder(project(encoded.features.astype(self.dtype)), within, train)
 
         own = jnp.arange(self.queries, dtype=jnp.int32)[None]
         embed = Embed(self.queries, self.width, axis="queries", std=1.0, name="queries")
         window = Window(own, own, added=embed(own, self.dtype))
         mask = Mask() if segments is None else Mask(query_segments=jnp.ones_like(own), key_segments=segments)
-        decoder = QueryDecoder(**sizes, depth=self.depth, **self.parts(), name="decoder")
+        decoder = QueryDecoder(**self.decoder_fields(), name="decoder")
         x = jnp.zeros((batch, self.queries, self.width), self.dtype)
         memory = Memory(features, mask, positions)
         *others, last = decoder(x, window, train, memory, self.cross.clone(parent=None, name=None))
@@ -135,9 +131,3 @@ class DETR(Transformer, kw_only=True):
     def head_context(self, train: bool) -> HeadContext:
         """What heads get from the model: no dropout, as in the paper."""
         return dataclasses.replace(super().head_context(train), dropout=0.0)
-
-    @nn.nowrap
-    def scalings(self) -> dict[str, Scaling | None]:
-        """The encoder's depth is its own."""
-        depth = self.encoder_depth or self.depth
-        return {**super().scalings(), "encoder": self.parametrization.scaling(self.width, self.head_size(), depth)}

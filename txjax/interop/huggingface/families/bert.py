@@ -31,7 +31,7 @@ _TEXTS = Texts(pooler=_POOLER)
 
 
 class Bert(Encoder):
-    """The last of the relatives in `folder.FAMILIES`: it writes the rest, or names the field that it can't write."""
+    """The last of the relatives in `catalog.FAMILIES`: it writes the rest, or names the field that it can't write."""
 
     model_type = "bert"
     named = "Bert"

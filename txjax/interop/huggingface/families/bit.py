@@ -65,7 +65,7 @@ class BiT(Stages):
         }
 
     def names(self, options: Options) -> Names:
-        return Names("bit.")
+        return Names("bit.", heads=(self.linear,))
 
     def rules(self, model: Any) -> list[Rule]:
         found = linear("bit.embedder.convolution", "downsample_0/conv_stem", kernel(), bias=False)

@@ -47,7 +47,7 @@ class ConvNeXt(Stages):
         }
 
     def names(self, options: Options) -> Names:
-        return Names("convnext.")
+        return Names("convnext.", heads=(self.linear,))
 
     def rules(self, model: Any) -> list[Rule]:
         embeddings = "convnext.embeddings"

@@ -15,14 +15,16 @@ from txjax.nn import DisentangledAttention, LayerNorm, RelativeEmbeddings
 
 _V1_BIASES = ("query", "value", "out")
 _TEXTS = Texts(pooler="pooler.dense", activation="gelu", key="pooler_hidden_act")
-_HEADS: tuple[HeadFormat, ...] = (Masked(**PREDICTIONS), _TEXTS, Tokens(), Spans(), Alone())
+_HEADS: tuple[HeadFormat, ...] = (Masked(**PREDICTIONS), _TEXTS, Tokens(), Spans())
 _DEFAULTS = DEFAULTS | BASE | {"type_vocab_size": 0, "layer_norm_eps": 1e-7}
 
 
 class _Deberta(Encoder):
     of = Deberta
+    position_kind = RelativeEmbeddings
     base = "deberta"
     rate_of_classes = "cls_dropout"
+    other_modules = ("mask_predictions",)  # replaced tokens
 
     def attention_rules(self, theirs: str, ours: str, attention: DisentangledAttention) -> list[Rule]:
         """The rules of the projections to queries, keys and values."""
@@ -61,7 +63,8 @@ class _Deberta(Encoder):
             r"lm_predictions\.lm_head\.bias": "cls.predictions.bias",
             r"lm_predictions\.lm_head\.": "cls.predictions.transform.",
         }
-        return super().names(options)._replace(buffers=r"embeddings\.position_(ids|embeddings\.weight)$", renamed=own)
+        buffers = r"embeddings\.(position_ids|position_embeddings\.weight|word_embeddings\._weight)$"
+        return super().names(options)._replace(buffers=buffers, renamed=own)
 
     def tables(self, model: Any) -> list[Rule]:
         rows = Rule("deberta.encoder.rel_embeddings.weight", ("positions/table/embedding",), SAME)
@@ -84,7 +87,7 @@ class DebertaV1(_Deberta):
     model_type = "deberta"
     named = "Deberta"
     defaults = _DEFAULTS | {"vocab_size": 50265}
-    heads = _HEADS
+    heads = (*_HEADS, Alone())
 
     def matches(self, model: Any) -> bool:
         return type(model) is Deberta and getattr(model.attention, "biases", ()) == _V1_BIASES
@@ -115,7 +118,7 @@ class DebertaV2(_Deberta):
         "num_attention_heads": 24,
         "intermediate_size": 6144,
     }
-    heads = (*_HEADS, _TEXTS.choices())
+    heads = (*_HEADS, _TEXTS.choices(), Alone())
 
     def matches(self, model: Any) -> bool:
         return type(model) is Deberta and getattr(model.attention, "biases", ()) != _V1_BIASES

@@ -11,9 +11,9 @@ import numpy as np
 
 from txjax.interop.huggingface.families import patches
 from txjax.interop.huggingface.families.resnet import entries, is_residual, residual, residual_rules
-from txjax.interop.huggingface.families.sequence_to_sequence import attentions, encoder_depth, layers
+from txjax.interop.huggingface.families.sequence_to_sequence import attentions, layers, size_entries, sizes
 from txjax.interop.huggingface.family import Family, Inputs, given
-from txjax.interop.huggingface.options import Options, labels, their_activation
+from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import (
     SAME,
     STATISTICS,
@@ -29,7 +29,6 @@ from txjax.interop.huggingface.rules import (
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.vision.detr import DETR as Model
 from txjax.nn import (
-    MLP,
     FrozenBatchNorm,
     LayerNorm,
     LearnedMap,
@@ -63,23 +62,16 @@ class DETR(Family):
         kind = options.get("position_embedding_type", "sine")
         if kind not in _POSITIONS:
             raise options.refuse("position_embedding_type", " or ".join(_POSITIONS), kind)
-        depth, dropout = options.size("decoder_layers", 6), options.get("attention_dropout", 0.0)
+        dropout = options.get("attention_dropout", 0.0)
         return Model(
             backbone=residual(_backbone(options), FrozenBatchNorm(), None),
             queries=options.size("num_queries", 100),
             width=options.size("d_model", 256),
-            depth=depth,
-            encoder_depth=encoder_depth(options, "encoder_layers", depth, 6),
-            heads=options.same("encoder_attention_heads", "decoder_attention_heads", 8),
+            **sizes(options, layers=6, heads=8, hidden=2048, activation="relu"),
             map_positions=_POSITIONS[kind](),
             attention=PositionedAttention(dropout=dropout),
             cross=PositionedCrossAttention(dropout=dropout),
             norm=LayerNorm(eps=1e-5),
-            mlp=MLP(
-                hidden=options.same("encoder_ffn_dim", "decoder_ffn_dim", 2048),
-                activation=options.activation("activation_function", "relu"),
-                dropout=options.get("activation_dropout", 0.0),
-            ),
             dropout=options.get("dropout", 0.1),
             head=ObjectBoxes(classes=tensors["class_labels_classifier.weight"].shape[0] - 1),
         )
@@ -91,7 +83,6 @@ class DETR(Family):
             len(model.backbone.stages),
             entries(model.backbone, flat["backbone/downsample_0/conv_stem/kernel"]),
         )
-        sizes = {"ffn_dim": model.mlp.hidden_size(model.width), "attention_heads": model.heads}
         return {
             "architectures": ["DetrForObjectDetection"],
             "use_timm_backbone": False,
@@ -99,14 +90,10 @@ class DETR(Family):
             "num_channels": backbone["num_channels"],
             "num_queries": model.queries,
             "d_model": model.width,
-            **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()},
-            "encoder_layers": model.encoder_depth or model.depth,
-            "decoder_layers": model.depth,
+            **size_entries(model),
             "position_embedding_type": "sine" if isinstance(model.map_positions, SineMap) else "learned",
-            "activation_function": their_activation(model.mlp.activation),
             "dropout": model.dropout,
             "attention_dropout": model.only_attention.dropout,
-            "activation_dropout": model.mlp.dropout,
             **labels(model.head.classes),
         }
 
@@ -170,7 +157,7 @@ def _backbone(options: Options) -> Options:
     last = f"stage{len(inside.get('depths', _COUNT))}"
     if inside.get("out_features", [last]) != [last]:
         raise options.refuse("backbone_config.out_features", f"{[last]}", inside["out_features"])
-    return Options(inside)
+    return options.part("backbone_config")
 
 
 def _ones() -> Form:

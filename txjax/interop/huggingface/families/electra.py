@@ -44,6 +44,7 @@ class Electra(Encoder):
         _ALONE,
     )
     embed_in = "electra.embeddings_project"
+    other_modules = ("sequence_summary.summary",)  # multiple choice
 
     def matches(self, model: Any) -> bool:
         """Whether it has embeddings of their own size, or else a head that BERT doesn't have."""

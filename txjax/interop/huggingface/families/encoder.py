@@ -30,22 +30,26 @@ class Encoder(Family):
 
     Attributes:
       of: the class of our models.
+      position_kind: the class of their positions.
       named: the prefix of the classes' names.
       base: the name of the encoder inside a model with a head.
       defaults: the values of the keys of config.json that a file may lack, by key.
       heads: the formats of its heads; the first that writes a head is its own.
       names_of_inputs: our arguments by their names.
       embed_in: the module from the embeddings' size, `embedding_size`, to the width. If None, they are equal.
+      other_modules: modules of heads that txjax doesn't have.
       rate_of_classes: the key of the dropout rate of classes, which is `hidden_dropout_prob` here.
     """
 
     of: ClassVar[type[Bert]] = Bert
+    position_kind: ClassVar[type[Positions]] = Learned
     named: ClassVar[str]
     base: ClassVar[str]
     defaults: ClassVar[dict[str, Any]]
     heads: ClassVar[tuple[HeadFormat, ...]]
     names_of_inputs: ClassVar[dict[str, str]] = INPUTS
     embed_in: ClassVar[str | None] = None
+    other_modules: ClassVar[tuple[str, ...]] = ()
     rate_of_classes: ClassVar[str] = "classifier_dropout"
 
     @property
@@ -55,6 +59,9 @@ class Encoder(Family):
     @property
     def architectures(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.named + each.ending for each in self.heads)
+
+    def represents(self, model: Any) -> bool:
+        return type(model) is self.of and type(model.positions) is self.position_kind
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         known = {key: value for key, value in options.values.items() if value is not None}
@@ -118,7 +125,8 @@ class Encoder(Family):
     def names(self, options: Options) -> Names:
         table = self.embeddings()[0]
         copies = {copy: original for each in self.heads for copy, original in each.copies(table).items()}
-        return Names(f"{self.base}.", copies, r"position_ids$")
+        modules = {rule.theirs.rpartition(".")[0] for each in self.heads for rule in each.rules(None)}
+        return Names(f"{self.base}.", copies, r"position_ids$", heads=modules | {*self.other_modules})
 
     def embeddings(self) -> tuple[str, str]:
         """The tensor of the tokens' embeddings, and the module of their norm."""

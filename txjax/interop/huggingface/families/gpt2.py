@@ -7,23 +7,25 @@ from typing import Any
 
 from txjax.interop.huggingface.families.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, in_out, linear, norm
+from txjax.interop.huggingface.rules import SAME, Flat, Rule, in_out, linear, norm
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, gpt
-from txjax.nn import MLP, Attention, LayerNorm, Learned
+from txjax.nn import MLP, Attention, LayerNorm, Learned, Tied
 
 
 class GPT2(DecoderFamily):
     model_type = "gpt2"
     architectures = ("GPT2LMHeadModel", "GPT2Model")
     positions = Learned
+    table = "transformer.wte.weight"
+    buffers = r"\.attn\.(masked_)?bias$"
+    ties = True
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         options.fixed(
             scale_attn_weights=True,
             scale_attn_by_inverse_layer_idx=False,
             add_cross_attention=False,
-            tie_word_embeddings=True,
         )
         width = options.size("n_embd", 768)
         return gpt(
@@ -39,6 +41,7 @@ class GPT2(DecoderFamily):
                 activation=options.activation("activation_function", "gelu_new"),
             ),
             dropout=options.agreed("resid_pdrop", "embd_pdrop", 0.1),
+            head=self.head(options),
         )
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
@@ -56,18 +59,14 @@ class GPT2(DecoderFamily):
             "resid_pdrop": model.dropout,
             "embd_pdrop": model.dropout,
             "attn_pdrop": model.only_attention.dropout,
-            "tie_word_embeddings": True,
+            "tie_word_embeddings": isinstance(model.head, Tied),
         }
-
-    def names(self, options: Options) -> Names:
-        copies = {"lm_head.weight": "transformer.wte.weight"}
-        return Names("transformer.", copies, r"\.attn\.(masked_)?bias$")
 
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "transformer.h.{}", "layers/block"
         projections = [f"{ours}/attention/{name}" for name in ("query", "key", "value")]
         return [
-            Rule("transformer.wte.weight", ("embed/embedding",), SAME),
+            Rule(self.table, ("embed/embedding",), SAME),
             Rule("transformer.wpe.weight", ("positions/table/embedding",), SAME),
             *norm(f"{here}.ln_1", f"{ours}/norm_attention"),
             Rule(f"{here}.attn.c_attn.weight", tuple(f"{name}/kernel" for name in projections), in_out()),
@@ -77,4 +76,5 @@ class GPT2(DecoderFamily):
             *linear(f"{here}.mlp.c_fc", f"{ours}/mlp/up", in_out()),
             *linear(f"{here}.mlp.c_proj", f"{ours}/mlp/down", in_out()),
             *norm("transformer.ln_f", "norm_final"),
+            *self.head_rules(model),
         ]

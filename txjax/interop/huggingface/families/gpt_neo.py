@@ -7,10 +7,10 @@ from typing import Any
 
 from txjax.interop.huggingface.families.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, projections
+from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, projections
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, gpt_neo
-from txjax.nn import MLP, Attention, LayerNorm, Learned
+from txjax.nn import MLP, Attention, LayerNorm, Learned, Tied
 from txjax.types import UserError
 
 _TYPES = "attention_types"
@@ -23,12 +23,14 @@ class GPTNeo(DecoderFamily):
     model_type = "gpt_neo"
     architectures = ("GPTNeoForCausalLM", "GPTNeoModel")
     positions = Learned
+    table = "transformer.wte.weight"
+    buffers = r"\.attn\.attention\.(masked_)?bias$"
+    ties = True
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(getattr(each, "scale", None) == 1 for each in model.attentions())
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
-        options.fixed(tie_word_embeddings=True)
         width, depth = options.size("hidden_size", 2048), options.size("num_layers", 24)
         window, dropout = options.size("window_size", 256), options.get("attention_dropout", 0.0)
         windows = {"global": None, "local": window}
@@ -49,6 +51,7 @@ class GPTNeo(DecoderFamily):
                 activation=options.activation("activation_function", "gelu_new"),
             ),
             dropout=options.agreed("resid_dropout", "embed_dropout", 0.0),
+            head=self.head(options),
         )
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
@@ -74,17 +77,13 @@ class GPTNeo(DecoderFamily):
             "resid_dropout": model.dropout,
             "embed_dropout": model.dropout,
             "attention_dropout": attentions[0].dropout,
-            "tie_word_embeddings": True,
+            "tie_word_embeddings": isinstance(model.head, Tied),
         }
-
-    def names(self, options: Options) -> Names:
-        copies = {"lm_head.weight": "transformer.wte.weight"}
-        return Names("transformer.", copies, r"\.attn\.attention\.(masked_)?bias$")
 
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "transformer.h.{}", "layers/block"
         return [
-            Rule("transformer.wte.weight", ("embed/embedding",), SAME),
+            Rule(self.table, ("embed/embedding",), SAME),
             Rule("transformer.wpe.weight", ("positions/table/embedding",), SAME),
             *norm(f"{here}.ln_1", f"{ours}/norm_attention"),
             *projections(f"{here}.attn.attention", f"{ours}/attention", _PROJECTIONS, _attentions(model)[0]),
@@ -92,6 +91,7 @@ class GPTNeo(DecoderFamily):
             *linear(f"{here}.mlp.c_fc", f"{ours}/mlp/up"),
             *linear(f"{here}.mlp.c_proj", f"{ours}/mlp/down"),
             *norm("transformer.ln_f", "norm_final"),
+            *self.head_rules(model),
         ]
 
 

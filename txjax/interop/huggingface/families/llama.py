@@ -7,7 +7,7 @@ from typing import Any
 
 from txjax.interop.huggingface.families.decoder import DecoderFamily
 from txjax.interop.huggingface.options import Options, their_activation
-from txjax.interop.huggingface.rules import SAME, Flat, Names, Rule, linear, norm, projections
+from txjax.interop.huggingface.rules import SAME, Flat, Rule, linear, norm, projections
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.decoder import Decoder, llama
 from txjax.nn import (
@@ -19,7 +19,6 @@ from txjax.nn import (
     Rotary,
     RotaryScaling,
     Tied,
-    Untied,
 )
 from txjax.nn.attention.attention import PROJECTIONS
 
@@ -42,6 +41,9 @@ class Llama(DecoderFamily):
     model_type = "llama"
     architectures = ("LlamaForCausalLM", "LlamaModel")
     positions = Rotary
+    table = "model.embed_tokens.weight"
+    buffers = r"rotary_emb\.inv_freq$"
+    ties = False
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         heads, width = options.size("num_attention_heads", 32), options.size("hidden_size", 4096)
@@ -64,7 +66,7 @@ class Llama(DecoderFamily):
                 activation=options.activation("hidden_act", "silu"),
                 use_bias=options.get("mlp_bias", False),
             ),
-            head=Tied() if _tied(options) else Untied(),
+            head=self.head(options),
         )
 
     def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
@@ -87,10 +89,6 @@ class Llama(DecoderFamily):
             "tie_word_embeddings": isinstance(model.head, Tied),
         }
 
-    def names(self, options: Options) -> Names:
-        copies = {"lm_head.weight": "model.embed_tokens.weight"} if _tied(options) else {}
-        return Names("model.", copies, r"rotary_emb\.inv_freq$")
-
     def rules(self, model: Decoder) -> list[Rule]:
         here, ours = "model.layers.{}", "layers/block"
         names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "o_proj"}
@@ -99,20 +97,15 @@ class Llama(DecoderFamily):
             for name in ("gate", "up", "down")
             for rule in linear(f"{here}.mlp.{name}_proj", f"{ours}/mlp/{name}", bias=model.mlp.use_bias)
         ]
-        head = linear("lm_head", "head/linear", bias=False) if isinstance(model.head, Untied) else []
         return [
-            Rule("model.embed_tokens.weight", ("embed/embedding",), SAME),
+            Rule(self.table, ("embed/embedding",), SAME),
             *norm(f"{here}.input_layernorm", f"{ours}/norm_attention", bias=False),
             *projections(f"{here}.self_attn", f"{ours}/attention", names, model.only_attention),
             *norm(f"{here}.post_attention_layernorm", f"{ours}/norm_mlp", bias=False),
             *mlp,
             *norm("model.norm", "norm_final", bias=False),
-            *head,
+            *self.head_rules(model),
         ]
-
-
-def _tied(options: Options) -> bool:
-    return not options.values["architectures"][0].endswith("ForCausalLM") or options.get("tie_word_embeddings", False)
 
 
 def _rotary(options: Options) -> Rotary:

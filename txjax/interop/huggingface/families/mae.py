@@ -67,7 +67,8 @@ class MAE(Family):
         }
 
     def names(self, options: Options) -> Names:
-        return Names("vit.", renamed={"decoder.decoder_encoder.layer.": "decoder.decoder_layers."})
+        renamed = {"decoder.decoder_encoder.layer.": "decoder.decoder_layers."}
+        return Names("vit.", renamed=renamed, heads=("decoder", "classifier", "vit.pooler.dense"))
 
     def rules(self, model: Any) -> list[Rule]:
         if isinstance(model, ViT):

@@ -10,15 +10,15 @@ import numpy as np
 from txjax.interop.huggingface.families.sequence_to_sequence import (
     EncoderDecoderFamily,
     attentions,
-    encoder_depth,
     layers,
+    size_entries,
+    sizes,
 )
-from txjax.interop.huggingface.options import Options, their_activation
+from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.rules import ROWS, SAME, Flat, Names, Rule, linear
 from txjax.interop.huggingface.weights import Tensor
 from txjax.models.text.encoder_decoder import EncoderDecoder, transformer
 from txjax.nn import (
-    MLP,
     Attention,
     CrossAttention,
     Embed,
@@ -53,7 +53,7 @@ class Marian(EncoderDecoderFamily):
             encoder_layerdrop=0.0,
             decoder_layerdrop=0.0,
         )
-        depth, vocab = options.size("decoder_layers", 12), options.size("vocab_size", 58101)
+        vocab = options.size("vocab_size", 58101)
         target = options.size("decoder_vocab_size", vocab)
         if _shared(options) and target != vocab:
             raise options.refuse("decoder_vocab_size", f"vocab_size = {vocab}, as embeddings are shared", target)
@@ -62,25 +62,17 @@ class Marian(EncoderDecoderFamily):
             vocab=target,
             source_vocab=None if _shared(options) else vocab,
             width=options.size("d_model", 1024),
-            depth=depth,
-            encoder_depth=encoder_depth(options, "encoder_layers", depth, 12),
-            heads=options.same("encoder_attention_heads", "decoder_attention_heads", 16),
+            **sizes(options, layers=12, heads=16, hidden=4096, activation="gelu"),
             embedding=ScaledEmbed() if options.get("scale_embedding", False) else Embed(),
             positions=Sinusoidal(layout="halves"),
             norm=LayerNorm(eps=_EPS),
             attention=Attention(dropout=dropout),
             cross=CrossAttention(dropout=dropout),
-            mlp=MLP(
-                hidden=options.same("encoder_ffn_dim", "decoder_ffn_dim", 4096),
-                activation=options.activation("activation_function", "gelu"),
-                dropout=options.get("activation_dropout", 0.0),
-            ),
             dropout=options.get("dropout", 0.1),
             head=_head(options, tensors),
         )
 
     def config(self, model: EncoderDecoder, flat: Flat) -> dict[str, Any]:
-        sizes = {"layers": model.depth, "ffn_dim": model.mlp.hidden_size(model.width), "attention_heads": model.heads}
         return {
             "architectures": ["MarianMTModel"],
             "is_encoder_decoder": True,
@@ -89,13 +81,10 @@ class Marian(EncoderDecoderFamily):
             "share_encoder_decoder_embeddings": model.source_vocab is None,
             "tie_word_embeddings": not isinstance(model.head, Untied),
             "d_model": model.width,
-            **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in sizes.items()},
-            "encoder_layers": model.encoder_depth or model.depth,
+            **size_entries(model),
             "scale_embedding": isinstance(model.embedding, ScaledEmbed),
-            "activation_function": their_activation(model.mlp.activation),
             "dropout": model.dropout,
             "attention_dropout": model.only_attention.dropout,
-            "activation_dropout": model.mlp.dropout,
         }
 
     def names(self, options: Options) -> Names:
@@ -103,7 +92,8 @@ class Marian(EncoderDecoderFamily):
         copies = dict.fromkeys(embeddings, "model.shared.weight") if _shared(options) else {}
         if options.get("tie_word_embeddings", True):
             copies["lm_head.weight"] = "model.shared.weight" if _shared(options) else embeddings[1]
-        return Names(copies=copies, buffers=r"embed_positions\.weight$")
+        untied = {} if _shared(options) else {"tie_word_embeddings": False}
+        return Names(copies=copies, buffers=r"embed_positions\.weight$", untied=untied)
 
     def rules(self, model: EncoderDecoder) -> list[Rule]:
         if model.source_vocab is None:

@@ -47,7 +47,7 @@ class ResNet(Stages):
         return self.named(model) | entries(model, flat["downsample_0/conv_stem/kernel"])
 
     def names(self, options: Options) -> Names:
-        return Names("resnet.")
+        return Names("resnet.", heads=(self.linear,))
 
     def constants(self, model: Any) -> dict[str, np.ndarray]:
         """The numbers of batches seen, which averages with a momentum don't depend on."""
@@ -81,7 +81,7 @@ def residual(options: Options, norm: Norm, head: Head | None) -> Model:
     if widths[0] == channels:
         raise options.refuse("embedding_size", "another number than the first of hidden_sizes", channels)
     return Model(
-        stages=stages(Options({"depths": _DEPTHS} | options.values), widths),
+        stages=stages(Options({"depths": _DEPTHS} | options.values, options.file, options.prefix), widths),
         stem=ResidualStem(channels=channels),
         norm=norm,
         head=head,

@@ -24,6 +24,7 @@ _OF_CHOICES = {r"roberta\.pooler\.": "classifier.", r"classifier\.(?=weight|bias
 
 class Roberta(Encoder):
     model_type = "roberta"
+    position_kind = Counted
     named = "Roberta"
     base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
@@ -66,7 +67,7 @@ class Roberta(Encoder):
 
 
 class XLMRoberta(Roberta):
-    """RoBERTa's tensors under another name. It is only read: `Roberta` writes its models."""
+    """RoBERTa's tensors under another name. `Roberta` writes its models unless this family is chosen."""
 
     model_type = "xlm-roberta"
     named = "XLMRoberta"

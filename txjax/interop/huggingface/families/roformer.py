@@ -23,6 +23,7 @@ class RoFormer(Encoder):
     """Their rotation pairs neighbouring channels, ours channels of the two halves."""
 
     model_type = "roformer"
+    position_kind = Rotary
     named = "RoFormer"
     base = "roformer"
     defaults = DEFAULTS | BASE | {"vocab_size": 50000}
@@ -35,6 +36,7 @@ class RoFormer(Encoder):
     )
     names_of_inputs = {theirs: ours for theirs, ours in INPUTS.items() if ours != "positions"}
     embed_in = "roformer.embeddings_project"
+    other_modules = ("roformer.pooler.dense", "sequence_summary.summary")  # of an older class, and multiple choice
 
     def matches(self, model: Any) -> bool:
         return type(model) is Model and type(model.positions) is Rotary

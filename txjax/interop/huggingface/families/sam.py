@@ -179,7 +179,7 @@ class SAM(Family):
 
 def _part(options: Options, name: str) -> Options:
     """The options of one of the three parts."""
-    return Options(options.get(f"{name}_config", {}))
+    return options.part(f"{name}_config")
 
 
 def _attentions(vision: Options, side: int) -> tuple[DecomposedAttention, ...]:

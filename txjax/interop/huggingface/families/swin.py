@@ -30,16 +30,20 @@ class Swin(Stages):
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Model:
         options.fixed(use_absolute_embeddings=False, layer_norm_eps=1e-5)
         depths, width = numbers(options, "depths", [2, 2, 6, 2]), options.size("embed_dim", 96)
+        if max(depths) > 1 and any(depth % 2 for depth in depths):
+            expected = "even numbers, as every second layer shifts its windows, or only ones"
+            raise options.refuse("depths", expected, depths)
         widths = [width * 2**i for i in range(len(depths))]
         attention: dict[str, Any] = {
             "biases": PROJECTIONS if options.get("qkv_bias", True) else ("out",),
             "dropout": options.get("attention_probs_dropout_prob", 0.0),
         }
+        windows = shifted_windows(options.size("window_size", 7))[: max(depths)]  # a stage of one layer shifts none
         return Model(
             stages=stages(options, widths, numbers(options, "num_heads", [3, 6, 12, 24])),
             stem=PatchEmbedding(patch=options.size("patch_size", 4)),
             norm=LayerNorm(eps=1e-5),
-            attention=tuple(each.clone(**attention) for each in shifted_windows(options.size("window_size", 7))),
+            attention=tuple(each.clone(**attention) for each in windows),
             mlp=MLP(ratio=options.get("mlp_ratio", 4.0), activation=options.activation("hidden_act", "gelu")),
             block=PreNorm(drop_path=options.get("drop_path_rate", 0.1)),
             dropout=options.get("hidden_dropout_prob", 0.0),
@@ -65,7 +69,7 @@ class Swin(Stages):
         }
 
     def names(self, options: Options) -> Names:
-        return Names("swin.", buffers=r"relative_position_index$")
+        return Names("swin.", buffers=r"relative_position_index$", heads=(self.linear,))
 
     def rules(self, model: Any) -> list[Rule]:
         embeddings = "swin.embeddings"

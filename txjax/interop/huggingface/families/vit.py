@@ -56,7 +56,7 @@ class ViT(Family):
         return named | patches.config(model, flat)
 
     def names(self, options: Options) -> Names:
-        return Names("vit.")
+        return Names("vit.", heads=("classifier", "vit.pooler.dense"))
 
     def rules(self, model: Model) -> list[Rule]:
         pooler = linear("vit.pooler.dense", "pooler") if isinstance(model.head, Pooled) else []
