@@ -167,7 +167,7 @@ def test_a_stuck_process_says_where_and_ends(faulty, tmp_path, count):
     stuck = f"stuck_process_{count - 1}.txt"
     assert any(f"process {count - 1}" in err and "waiting for the data of step" in err for _, _, err in found), found
     assert "waiting for the data" in (workdir / "logs" / stuck).read_text()
-    assert "faulty.py" in (workdir / "logs" / stuck).read_text()  # the stacks
+    assert "faulty_data.py" in (workdir / "logs" / stuck).read_text()  # the stacks
 
 
 @pytest.mark.slow
