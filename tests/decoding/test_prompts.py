@@ -86,6 +86,6 @@ def test_prompt_and_new_text_are_the_text_of_all_tokens(form, tmp_path) -> None:
 def test_texts_end_where_their_tokenizer_says(tmp_path) -> None:
     tokenizer = TokenizerFolder(str(published.llama(tmp_path)))
     assert prompts_for(NextTokenWindows(tokenizer=tokenizer), "data").end == (2, 1)
-    assert prompts_for(NextTokenWindows(tokenizer=tokenizer, end="<|end|>"), "data").end == (1,)
+    assert prompts_for(NextTokenWindows(tokenizer=tokenizer, end="<|end|>"), "data").end == (1, 2)
     assert prompts_for(Completions("made", tokenizer=tokenizer), "data").end == (2, 1)
     assert prompts_for(Completions("made", tokenizer=tokenizer, end="<|end|>"), "data").end == (1,)

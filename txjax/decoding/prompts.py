@@ -144,11 +144,17 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
         raise UserError(field, expected, type(data).__name__)
-    ends = {part.ends() for part in parts if isinstance(part, Completions)}
-    ends |= {part.marks()[1] for part in parts if isinstance(part, Text) and part.end is not None}
-    if not ends and isinstance(tokenizer, TokenizerFolder):
-        ends = {tokenizer.roles().eos}
+    ends = {ends_of(part, tokenizer) for part in parts}
     return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else ())
+
+
+def ends_of(data: Dataset, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The tokens that end a text of a decoder's data: their own, and of windows those that the tokenizer's files name."""
+    if isinstance(data, Completions):
+        return data.ends()
+    marks = data.marks()[1] if isinstance(data, Text) else ()
+    named = tokenizer.roles().eos if isinstance(tokenizer, TokenizerFolder) else ()
+    return tuple(dict.fromkeys((*marks, *named)))
 
 
 def padded(prompts: Sequence[Ids]) -> Inputs:
