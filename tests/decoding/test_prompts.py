@@ -51,6 +51,8 @@ def test_an_answer_ends_at_the_end_token_of_its_data() -> None:
     assert isinstance(of_one, Beginnings) and of_one.end == (256,)
     assert prompts_for(other, "data").end == (257,)
     assert prompts_for(Mixture(parts={"1": one, "2": other}), "data").end == ()
+    windows = NextTokenWindows(tokenizer=one.tokenizer)
+    assert prompts_for(Mixture(parts={"1": one, "2": windows}), "data").end == (256,)
 
 
 def test_long_sources_are_cut_with_a_count_or_refused(caplog: pytest.LogCaptureFixture) -> None:

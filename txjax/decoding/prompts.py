@@ -144,12 +144,12 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
     if tokenizer is None or "targets" not in spec or "source_tokens" in spec:
         expected = "text of a decoder, with a tokenizer and targets, or Pairs of an encoder-decoder"
         raise UserError(field, expected, type(data).__name__)
-    ends = {ends_of(part, tokenizer) for part in parts}
+    ends = {ends_of(part, tokenizer) for part in parts} - {()}
     return Beginnings(tokenizer, ends.pop() if len(ends) == 1 else ())
 
 
 def ends_of(data: Dataset, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The tokens that end a text of a decoder's data: their own, and of windows those that the tokenizer's files name."""
+    """The tokens that end a text of a decoder's data: their own, and of windows those that tokenizer files name, too."""
     if isinstance(data, Completions):
         return data.ends()
     marks = data.marks()[1] if isinstance(data, Text) else ()
