@@ -149,7 +149,7 @@ def prompts_for(data: Dataset, field: str) -> Prompts:
 
 
 def ends_of(data: Dataset, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The tokens that end a text of a decoder's data: their own, and of windows those that tokenizer files name, too."""
+    """The tokens that end texts of a decoder's data: their own, and for windows those of the tokenizer's files."""
     if isinstance(data, Completions):
         return data.ends()
     marks = data.marks()[1] if isinstance(data, Text) else ()
