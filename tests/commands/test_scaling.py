@@ -20,6 +20,7 @@ from txjax.scaling.table import read_table
 from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public, write
 
 NAMES = "params=N,tokens=D,loss=L"
+NEEDS = {"data_constrained": ("params", "tokens", "unique_tokens")}
 
 
 def parsed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -348,6 +349,8 @@ def test_intervals_are_not_known_without_residuals(tmp_path: Path, capsys: pytes
         ("overtraining", {"E": 1.0, "a": 0.0, "b": 1.0, "eta": 0.2}),
         ("overtraining", {"E": 1.0, "a": 1.0, "b": 1e250, "eta": 1e-3}),
         ("kaplan", {"Nc": 1e300, "Dc": 1e300, "alpha_N": 20.0, "alpha_D": 20.0}),
+        ("kaplan", {"Nc": 0.0, "Dc": 0.0, "alpha_N": 1e304, "alpha_D": 0.0}),
+        ("data_constrained", {"E": 1.0, "A": 0.0, "B": 0.0, "alpha": 0.0, "beta": 1e304, "R_D": 0.0, "R_N": 1e304}),
         (
             "isoflop",
             {f"{n}_{part}": 30.0 for n in ("params", "tokens", "loss") for part in ("coefficient", "exponent")},
@@ -356,7 +359,7 @@ def test_intervals_are_not_known_without_residuals(tmp_path: Path, capsys: pytes
 )
 def test_best_runs_of_extreme_laws_are_finite(form: str, law: dict[str, float]) -> None:
     """The best run of a budget spends it, between one parameter and one token; nothing overflows."""
-    best = law_named(form, law, ("params", "tokens")).optimum(law | {"loss_floor": 1.0}, 6e25)
+    best = law_named(form, law, NEEDS.get(form, ("params", "tokens"))).optimum(law | {"loss_floor": 1.0}, 6e25)
     assert all(math.isfinite(value) for value in best.values())
     if form != "isoflop":
         np.testing.assert_allclose(best["params"] * best["tokens"], 1e25, rtol=1e-9)

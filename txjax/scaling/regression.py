@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from txjax.scaling.bounded import best_run, bounded_exp
+from txjax.scaling.bounded import LARGEST, best_run, bounded_exp
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Curve
 from txjax.scaling.form import FitResult, Form, Parameters
@@ -76,7 +76,8 @@ class Regression(Form):
         for role in self.needs:
             if role not in points:
                 raise UserError("--predict", f"{role}=NUMBER for {self.name}", ",".join(points), hint=ROLES[role])
-        return bounded_exp(self.curve.log_loss(self.curve.theta(parameters), points)[0])
+        theta = np.clip(self.curve.theta(parameters), -LARGEST, LARGEST)  # a coefficient of 0 is exp(-700)
+        return bounded_exp(self.curve.log_loss(theta, points)[0])
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
         known = self.curve.optimum(parameters, flops) or self._search(parameters, flops)
