@@ -7,6 +7,7 @@ Names = tuple[str | None, ...]
 
 STACKED = "layers"
 KIND = "kind_"  # and a number: the layers of a period, in paths (`nn.Periods`)
+DEPTHWISE = "group"  # the axis of the single input channel that a channel of a depthwise convolution has
 COPIES = (STACKED, "experts")  # axes along which parameters of equal modules are stacked
 
 

@@ -13,12 +13,14 @@ from txjax.__main__ import main
 from txjax.report.run_page import scores
 from txjax.report.runs import read_runs
 from txjax.scaling.curves import DataConstrained
+from txjax.scaling.forms import law_named
 from txjax.scaling.run_records import read_records
 from txjax.scaling.table import read_table
 
 from helpers.scaling_runs import LAW, grid, loss, noise, profiles, public, write
 
 NAMES = "params=N,tokens=D,loss=L"
+NEEDS = {"data_constrained": ("params", "tokens", "unique_tokens")}
 
 
 def parsed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -292,16 +294,76 @@ def test_minima_by_parabola_by_spline_and_at_the_edge(tmp_path: Path, capsys: py
     assert "budget 1e+18: its parabola has no minimum among the sizes; it is dropped" in said
     by, said = ways("--minima=akima")
     assert by == [*["akima"] * 4, None] and "budget 1e+18" not in said
-    by, said = ways("--keep_edges")
-    assert (
-        by == ["akima", *["parabola"] * 3, "edge"] and "its smallest size (row 29 (line 30)); minimum by edge" in said
-    )
+    kept = parsed(capsys, *words, "--keep_edges", "--bootstrap=8", "--predict=flops=1e21")
+    assert [m["by"] for m in kept["minima"]] == ["akima", *["parabola"] * 3, "edge"]
+    assert "its smallest size (row 29 (line 30)); minimum by edge" in " ".join(kept["warnings"])
+    bound = "the best size of the budgets 1e+21 is at the edge, a bound of the minimum without error"
+    assert kept["intervals"] == {} and kept["no_intervals"] == bound and "interval" not in kept["predictions"][0]
+    assert f"the 95% intervals are not known: {bound}" in kept["warnings"]
     found = parsed(capsys, *words, "--keep_edges", "--bootstrap=0")["minima"][-1]
     assert found["params"] == table["params"][last[0]] and found["loss"] == pytest.approx(table["loss"][last[0]])
     assert main(["scaling", *words, "--bootstrap=0", "--keep_edges"]) == 0
     assert "minima, 1 by akima, 3 by parabola, 1 by edge" in " ".join(capsys.readouterr().out.split())
+    saved = tmp_path / "law.json"
+    assert main(["scaling", *words, "--bootstrap=8", "--keep_edges", f"--save={saved}"]) == 0
+    assert capsys.readouterr().out.count("not known") == 7 + 1  # parameters, and the warning
+    assert bound in refused(capsys, "compare", str(saved), str(saved))
     for flag in ("--minima=akima", "--keep_edges"):
         assert "expected --form=isoflop beside it" in refused(capsys, *words[:-1], "--form=parametric", flag)
+
+
+def test_intervals_are_not_known_without_residuals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Budgets of three runs, five rows for five parameters, sizes of three learning rates, an envelope of two runs."""
+    table = profiles(4, 3)
+    three = write(tmp_path / "three.csv", table)
+    five = write(tmp_path / "five.csv", {name: column[[0, 4, 12, 20, 23]] for name, column in grid(5, 5).items()})
+    n, rate = (x.ravel() for x in np.meshgrid([1e7, 1e8, 1e9], [1e-3, 2e-3, 4e-3], indexing="ij"))
+    bowl = 3 - 0.1 * np.log10(n) + 0.1 * np.log(rate / 2e-3 * (n / 1e8) ** 0.1) ** 2
+    rates = write(tmp_path / "rates.csv", {"params": n, "learning_rate": rate, "loss": bowl})
+    steps = np.geomspace(1e8, 1e12, 9)
+    sizes = np.repeat([1e7, 1e8], 9)
+    curves = {"params": sizes, "tokens": np.tile(steps, 2), "loss": loss(sizes, np.tile(steps, 2))}
+    curves["flops"] = 6 * curves["params"] * curves["tokens"]
+    runs = write(tmp_path / "curves.csv", curves, group=["a"] * 9 + ["b"] * 9)
+    for data, form, reason in (
+        (
+            three,
+            "isoflop",
+            "the budgets 1e+18, 1e+19, 1e+20, 1e+21 have 3 runs, which a parabola fits without residuals",
+        ),
+        (five, "parametric", "there are as many rows as parameters: the residuals give no error"),
+        (rates, "learning_rate", "as many runs as a quadratic has coefficients"),
+        (runs, "envelope", "there are two runs, and a law needs both"),
+    ):
+        found = parsed(capsys, "fit", f"--data={data}", f"--form={form}", "--bootstrap=8")
+        assert found["intervals"] == {} and reason in found["no_intervals"]
+        assert f"the 95% intervals are not known: {found['no_intervals']}" in found["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("form", "law"),
+    [
+        ("parametric", {"E": 1.0, "A": 400.0, "B": 0.0, "alpha": 0.3, "beta": 0.3}),
+        ("parametric", {"E": 1.0, "A": 400.0, "B": 400.0, "alpha": 0.3, "beta": -60.0}),
+        ("parametric", {"E": 1.0, "A": 1e250, "B": 1.0, "alpha": 1e-3, "beta": 1e-3}),
+        ("overtraining", {"E": 1.0, "a": 0.0, "b": 1.0, "eta": 0.2}),
+        ("overtraining", {"E": 1.0, "a": 1.0, "b": 1e250, "eta": 1e-3}),
+        ("kaplan", {"Nc": 1e300, "Dc": 1e300, "alpha_N": 20.0, "alpha_D": 20.0}),
+        ("kaplan", {"Nc": 0.0, "Dc": 0.0, "alpha_N": 1e304, "alpha_D": 0.0}),
+        ("data_constrained", {"E": 1.0, "A": 0.0, "B": 0.0, "alpha": 0.0, "beta": 1e304, "R_D": 0.0, "R_N": 1e304}),
+        (
+            "isoflop",
+            {f"{n}_{part}": 30.0 for n in ("params", "tokens", "loss") for part in ("coefficient", "exponent")},
+        ),
+    ],
+)
+def test_best_runs_of_extreme_laws_are_finite(form: str, law: dict[str, float]) -> None:
+    """The best run of a budget spends it, between one parameter and one token; nothing overflows."""
+    best = law_named(form, law, NEEDS.get(form, ("params", "tokens"))).optimum(law | {"loss_floor": 1.0}, 6e25)
+    assert all(math.isfinite(value) for value in best.values())
+    if form != "isoflop":
+        np.testing.assert_allclose(best["params"] * best["tokens"], 1e25, rtol=1e-9)
+        assert 1 <= best["params"] <= 1e25 * (1 + 1e-9)
 
 
 def test_wide_intervals_are_unidentified(

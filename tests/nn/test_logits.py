@@ -48,6 +48,30 @@ def test_dense_and_parts_of_it() -> None:
     assert half.dense().dtype == Logits.of(half.features).dense().dtype == jnp.float32
 
 
+@pytest.mark.parametrize(
+    "logits", [LOGITS, dataclasses.replace(LOGITS, cap=3.0), Logits.of(DENSE)], ids=["plain", "bounded", "array"]
+)
+def test_conversion_to_arrays(logits: Logits) -> None:
+    """The whole array [B L V], for NumPy in any dtype and for JAX, inside `jit` too."""
+    dense = np.array(logits.dense())
+    array = np.asarray(logits)
+    assert array.shape == (B, L, V) and array.dtype == np.float32
+    np.testing.assert_array_equal(array, dense)
+    for dtype in (np.float64, np.float16, jnp.bfloat16):
+        np.testing.assert_array_equal(np.asarray(logits, dtype=dtype), dense.astype(dtype))
+        assert np.asarray(logits, dtype=dtype).dtype == dtype
+    copied = np.array(logits, copy=True)
+    copied[:] = 0
+    np.testing.assert_array_equal(np.asarray(logits), dense)
+    with pytest.raises(ValueError, match="Logits are computed for an array"):
+        np.array(logits, copy=False)
+    assert jnp.asarray(logits).dtype == jnp.float32
+    np.testing.assert_array_equal(jnp.asarray(logits), dense)
+    np.testing.assert_array_equal(jnp.asarray(logits, jnp.bfloat16), dense.astype(jnp.bfloat16))
+    np.testing.assert_allclose(jax.jit(jnp.asarray)(logits), dense, atol=1e-5)
+    np.testing.assert_array_equal(np.stack([logits, logits]), np.stack([dense, dense]))
+
+
 def graded(chunk: int | None) -> Any:
     def loss(logits: Logits, targets: jax.Array) -> tuple[jax.Array, Any]:
         seen = logits.reduce(scores, targets, chunk=chunk)

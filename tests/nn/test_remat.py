@@ -2,14 +2,16 @@
 
 import functools
 import math
+import re
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
+from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack, apply_again
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, variables
@@ -33,22 +35,22 @@ X = jnp.asarray(numbers(B, L, D))
 KEY = {"dropout": jax.random.key(0, impl="rbg")}
 
 
-def loss(remat: str) -> Any:
+def loss(remat: str, unroll: int | None = 1, depth: int = DEPTH) -> Any:
     drawn = {"initial": Init(), "residual_scale": 1.0, "scaling": Scaling()}
     attention, mlp = Attention(heads=2, kv_heads=1, **drawn), MLP(hidden=F, **drawn)
     block = PreNorm(attention=attention, mlp=mlp, norm=RMSNorm(), dropout=0.1, scaling=Scaling())
-    stack = Stack(block=block, depth=DEPTH, remat=remat, unroll=1)
+    stack = Stack(block=block, depth=depth, remat=remat, unroll=unroll)
     return stack, lambda params: jnp.square(stack.apply(params, X, LayerContext(train=True), rngs=KEY)).mean()
 
 
 @functools.cache
-def params() -> Any:
-    return variables(loss("none")[0], X, LayerContext())
+def params(depth: int = DEPTH) -> Any:
+    return variables(loss("none", depth=depth)[0], X, LayerContext())
 
 
 @functools.cache
-def program(remat: str) -> Any:
-    return jax.jit(jax.grad(loss(remat)[1])).lower(params()).compile()
+def program(remat: str, unroll: int | None = 1, depth: int = DEPTH) -> Any:
+    return jax.jit(jax.grad(loss(remat, unroll, depth)[1])).lower(params(depth)).compile()
 
 
 @pytest.mark.slow
@@ -70,6 +72,50 @@ def test_policies_are_in_order_of_memory() -> None:
     """Policies that offload to host memory are excluded: a CPU's memory is the host's."""
     sizes = {name: program(name).memory_analysis().temp_size_in_bytes for name in REMAT if not REMAT[name].host}
     assert list(sizes.values()) == sorted(sizes.values(), reverse=True), sizes
+
+
+def test_layers_that_are_no_loop_by_default_are_rematerialised() -> None:
+    """The compiled program has less than half the temporaries, and the same gradients."""
+    none, full = (program(remat, None, 4) for remat in ("none", "full"))
+    sizes = [each.memory_analysis().temp_size_in_bytes for each in (none, full)]
+    assert sizes[1] < sizes[0] / 2, sizes
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6), *(each(params(4)) for each in (none, full))
+    )
+
+
+def test_unrolled_layers_are_recomputed() -> None:
+    """The compiler does not take results of the forward pass for those of the backward pass."""
+    none, full = (len(re.findall(r" dot\(", program(remat, 4, 4).as_text())) for remat in ("none", "full"))
+    products = 7  # of one layer, without the last one, whose result no gradient needs
+    assert full - none == 4 * products
+
+
+@pytest.mark.parametrize(("turns", "layers", "needed"), [(12, 1, False), (1, 1, True), (1, 12, True), (6, 2, True)])
+def test_barriers_where_the_backward_pass_is_no_loop_of_single_layers(turns: int, layers: int, needed: bool) -> None:
+    unroll, depth = layers, turns * layers
+    lowered = [jax.jit(jax.grad(loss(r, unroll, depth)[1])).lower(params(depth)).as_text() for r in ("none", "full")]
+    none, full = (text.count("optimization_barrier") for text in lowered)
+    assert (full > none) == needed
+
+
+class Twice(nn.Module):
+    """A stack, and its last layer once more."""
+
+    stack: Stack
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return apply_again(self.stack, -1, self.stack(x, LayerContext()), LayerContext())
+
+
+def test_one_more_pass_is_rematerialised() -> None:
+    def kept(remat: str) -> int:
+        model = Twice(loss(remat, depth=1)[0])
+        shapes = jax.eval_shape(model.init, jax.random.key(0), X)
+        saved = jax.eval_shape(lambda p: jax.vjp(lambda p: model.apply(p, X), p)[1], shapes)
+        return sum(x.size for x in jax.tree.leaves(saved) if x.ndim > 2 and x.shape[-3:-1] == (B, L))
+
+    assert kept("full") == 2 * B * L * D < kept("none")
 
 
 def test_checkpoint_names_do_not_change_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

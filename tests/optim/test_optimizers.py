@@ -1,15 +1,24 @@
 """Two updates of every optimizer against its paper's formulas in numpy, layer by layer where layers matter."""
 
+import dataclasses
+import functools
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from txjax.axes import Axes
-from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Group, Lion, Muon, Optimizer
+from txjax.axes import Axes, axes_of
+from txjax.checkpoint import Store
+from txjax.nn import Conv
+from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Cosine, Group, Lion, Muon, Optimizer
 from txjax.optim.layers import over_layers
-from txjax.types import UserError, flat_paths
+from txjax.parametrization import Scaling
+from txjax.types import TrainState, UserError, flat_paths
+
+from helpers.train_states import abstract, assert_same
 
 AXES = {
     "embed": {"embedding": Axes(("vocab", "embed"), 1)},
@@ -236,6 +245,34 @@ def test_muon_moves_matrices_about_as_far_as_adamw() -> None:
         assert 0.12 < np.sqrt((steps[0][path] ** 2).mean()) < 0.25
 
 
+def test_muon_takes_convolutions_as_matrices_and_leaves_depthwise_ones_to_adamw() -> None:
+    """[taps C F] is the matrix [taps * C, F]; a depthwise kernel [taps 1 F] has Adam's direction."""
+    layers = {
+        "full": Conv((6,), size=(3, 3), scaling=Scaling()),
+        "grouped": Conv((6,), size=(3, 3), groups=2, scaling=Scaling()),
+        "depthwise": Conv((4,), size=(3, 3), groups=4, scaling=Scaling()),
+        "expanding": Conv((8,), size=(3, 3), groups=4, scaling=Scaling()),
+    }
+    axes, grads = {}, {}
+    for name, layer in layers.items():
+        kernel = jax.eval_shape(layer.init, jax.random.key(0), jnp.zeros((1, 5, 5, 4)))["params"]["kernel"]
+        own = axes_of(kernel)
+        axes[name] = {"kernel": Axes(("layers", *own), own.inputs)}
+        grads[name] = {"kernel": np.random.default_rng(0).normal(size=(2, *kernel.value.shape)).astype("float32")}
+    transform = Muon(**RAW, rms=0.3).build(10, axes)
+    updates, _ = transform.update(grads, transform.init(grads), grads)
+    for name in layers:
+        step, grad = (np.asarray(tree[name]["kernel"], np.float64) for tree in (updates, grads))
+        for layer in range(2):
+            flat = grad[layer].reshape(-1, grad.shape[-1])
+            rows, columns = flat.shape
+            wide = flat.T if rows > columns else flat
+            direction = newton_schulz(wide) * 0.3 * np.sqrt(max(rows, columns))
+            orthogonal = direction.T if rows > columns else direction
+            expected = orthogonal if name in ("full", "grouped") else np.sign(flat)
+            np.testing.assert_allclose(step[layer].reshape(rows, columns) / -LR, expected, rtol=2e-3, atol=2e-3)
+
+
 def test_muon_needs_hidden_matrices() -> None:
     with pytest.raises(UserError, match="without hidden matrices, got 'Muon'; did you mean AdamW"):
         Muon().build(1000, {"scale": Axes(("embed",)), "embedding": Axes(("vocab", "embed"), 1)})
@@ -287,6 +324,44 @@ def test_state_mirrors_the_parameters_in_float32(optimizer: Optimizer) -> None:
         else:
             assert leaf.shape == shapes[owners[path][0]] or isinstance(optimizer, Adafactor)
     assert {owner for found in owners.values() for owner in found} == set(shapes)
+
+
+def kinds(base: type[Optimizer]) -> list[type[Optimizer]]:
+    """The optimizers of the package."""
+    below = [kind for subclass in base.__subclasses__() for kind in (subclass, *kinds(subclass))]
+    return [kind for kind in below if kind.__module__.startswith("txjax.")]
+
+
+def test_the_package_has_these_optimizers() -> None:
+    assert {kind.__name__ for kind in kinds(Optimizer)} == {"AdamW", "Lion", "SGD", "LARS", "Adafactor", "Muon"}
+
+
+@pytest.mark.parametrize("kind", kinds(Optimizer), ids=lambda kind: kind.__name__)
+def test_resume_continues_bit_for_bit(kind: type[Optimizer], tmp_path: Path) -> None:
+    """Two updates, a checkpoint and two more equal four without a stop; the restored state makes a difference."""
+    transform = kind(schedule=Cosine(warmup_steps=3)).build(10, AXES)
+
+    @jax.jit
+    def step(state: TrainState, grad: dict) -> TrainState:
+        updates, opt_state = transform.update(grad, state.opt_state, state.params)
+        params = optax.apply_updates(state.params, updates)
+        return dataclasses.replace(state, step=state.step + 1, params=params, opt_state=opt_state)
+
+    def after(state: TrainState, grads: list) -> TrainState:
+        return functools.reduce(step, grads, state)
+
+    start = TrainState(jnp.int32(0), PARAMS, {}, {}, transform.init(PARAMS), jnp.zeros(2, jnp.int32))
+    half = after(start, GRADS)
+    store = Store(tmp_path)
+    store.save(2, half, {"data": {}, "metrics": {}})
+    store.wait()
+    restored = Store(tmp_path).restore(abstract(half))
+    assert restored is not None
+    continued, without_a_stop = after(restored[0], GRADS), after(half, GRADS)
+    assert_same(continued, without_a_stop)
+    assert int(continued.step) == 4
+    fresh = leaves(after(dataclasses.replace(half, opt_state=start.opt_state), GRADS).params)
+    assert any(not np.array_equal(fresh[path], leaf) for path, leaf in leaves(continued.params).items())
 
 
 @pytest.mark.parametrize("kind", [AdamW, Lion, Muon])

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax import sharding
+from txjax import config, sharding
 from txjax.experiment import Experiment
 from txjax.models.text.decoder import Decoder
 from txjax.optim import SGD, AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 
@@ -156,3 +156,17 @@ def test_an_indivisible_mesh_is_an_error_before_anything_compiles():
     whole = dataclasses.replace(exp, mesh=Mesh(data=1, fsdp=4, tensor=2, rules={"vocab": ()}))
     with sharding.use_mesh(whole.mesh) as built:
         build_layout(whole, built)
+
+
+@pytest.mark.slow
+def test_rematerialisation_shrinks_the_compiled_step_of_a_config() -> None:
+    """Also where layers are compiled one after the other by default: a CPU's, up to twelve."""
+    sizes = []
+    for remat in ("none", "dots", "full"):
+        exp = config.load("configs/text/gpt_tiny.py", [f"--config.model.stack.remat={remat}"])
+        with sharding.use_mesh(exp.mesh, jax.devices()[:1]) as built:
+            layout = build_layout(exp, built)
+            step = jit_step(exp, layout).lower(layout.abstract, batch_spec(exp.data, exp.batch_size)).compile()
+        sizes.append(step.memory_analysis().temp_size_in_bytes)
+    none, dots, full = sizes
+    assert full < 0.4 * none and dots < 0.6 * none and full < dots, sizes

@@ -10,7 +10,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from txjax import backend
-from txjax.axes import Names
+from txjax.axes import DEPTHWISE, Names
 from txjax.nn import convolution, depthwise
 from txjax.nn.adapted import add_adapter, enter_adapter
 from txjax.nn.init import Init
@@ -78,7 +78,7 @@ class Conv(nn.Module):
         x = enter_adapter(self, x) if self.adapts() else x
         own = inputs // self.groups
         taps = math.prod(self.size)
-        in_axes = ("taps",) * rank + ("group" if own == 1 < self.groups else self.in_axis,)
+        in_axes = ("taps",) * rank + (DEPTHWISE if own == 1 < self.groups else self.in_axis,)
         part = role(in_axes, tuple(self.axes))
         fans = taps * own, taps * features // self.groups
         std = self.scale * self.initial.kernel(*fans, part, self.scaling)

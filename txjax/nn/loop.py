@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
+import jax
 
-from txjax.nn.stack.remat import Policy
+from txjax.nn.stack.remat import Policy, needs_barriers
 from txjax.types import PyTree
 
 
@@ -23,7 +24,8 @@ def loop(
       policy: what is saved of a turn for the backward pass, besides its state. If None, everything.
     """
     if policy is not None:
-        turn = nn.remat(turn, prevent_cse=False, policy=policy)
+        turns = len(jax.tree.leaves(xs)[0])
+        turn = nn.remat(turn, prevent_cse=needs_barriers(turns), policy=policy)
     return nn.scan(
         turn,
         variable_broadcast=nn.DenyList("intermediates"),

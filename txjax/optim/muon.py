@@ -8,15 +8,23 @@ import optax
 from optax.contrib import MuonDimensionNumbers
 from optax.contrib import scale_by_muon as orthogonalize
 
-from txjax.axes import STACKED, Axes
+from txjax.axes import DEPTHWISE, STACKED, Axes
 from txjax.optim.layers import Matrix, matrix
 from txjax.sharding import is_axes
 from txjax.types import PyTree, UserError, path_name
 
 
 def hidden_matrix(path: str, axes: Axes) -> Matrix | None:
-    """The matrix of a kernel inside the layers, to which Muon applies; None for embeddings, heads and biases."""
-    return matrix(axes) if path.endswith("kernel") and STACKED in axes else None
+    """The matrix of a kernel inside the layers, to which Muon applies; None for embeddings, heads and biases.
+
+    A convolution's kernel [*taps C F] is the matrix [taps * C, F] of its products with patches, as Jordan et al.
+    flatten [F C *taps] to [F, C * taps]; with groups, C are the input channels of one group, there too. A depthwise
+    kernel [*taps 1 F] has none: each channel has taps of its own, and no product maps channels to channels. Orthogonal
+    [taps, F] would tie the taps of one channel to those of others, although the operator norm of all is the largest
+    one of a single channel's.
+    """
+    hidden = path.endswith("kernel") and STACKED in axes and DEPTHWISE not in axes.inside
+    return matrix(axes) if hidden else None
 
 
 def scale_by_muon(

@@ -249,6 +249,9 @@ class Adafactor(Optimizer):
 class Muon(AdamW):
     """Orthogonalised momentum for the matrices of the layers (Jordan et al. 2024), AdamW for all other parameters.
 
+    Matrices are the kernels of products [inputs, outputs] and of convolutions [taps * input channels, features];
+    depthwise convolutions map no channels to others, so AdamW has their kernels (`muon.hidden_matrix`).
+
     Attributes:
       momentum_dtype: of both.
       momentum: Nesterov momentum of the matrices.

@@ -45,7 +45,8 @@ class Envelope(Frontier):
             {"run": str(which[i]), "params": sizes[which[i]], "from_flops": float(flops[i]), "loss": float(loss[i])}
             for i in changes
         ]
-        return FitResult(laws, float(np.sum(left**2)), {"envelope": best_runs}, tuple(warnings))
+        no_intervals = "there are two runs, and a law needs both" if len(runs) == 2 else ""
+        return FitResult(laws, float(np.sum(left**2)), {"envelope": best_runs}, tuple(warnings), no_intervals)
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
         flops, _, loss, _, _ = envelope(table)

@@ -22,12 +22,14 @@ class FitResult:
       objective: the minimised sum over the rows.
       details: further results of the form: minima by budget, number of starts that agree.
       warnings: reasons to doubt the fit.
+      no_intervals: why resampled rows say nothing about the error of the parameters, else "".
     """
 
     parameters: Parameters
     objective: float
     details: dict[str, Any] = dataclasses.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    no_intervals: str = ""
 
 
 class Form:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from txjax.scaling.bounded import bounded_exp, power_law
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Broken, Power
 from txjax.scaling.form import Form, Parameters
@@ -19,15 +20,15 @@ class Frontier(Form):
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         if "flops" not in points or "params" in points or "tokens" in points:
             raise UserError("--predict", f"flops=NUMBER alone: {self.name} predicts the best run of a budget only")
-        floor, coefficient = parameters["loss_floor"], parameters["loss_coefficient"]
-        return floor + coefficient * points["flops"] ** -parameters["loss_exponent"]
+        above = power_law(parameters["loss_coefficient"], points["flops"], -parameters["loss_exponent"])
+        return parameters["loss_floor"] + above
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
-        return {
-            "params": parameters["params_coefficient"] * flops ** parameters["params_exponent"],
-            "tokens": parameters["tokens_coefficient"] * flops ** parameters["tokens_exponent"],
-            "loss": float(self.loss(parameters, {"flops": np.array([flops])})[0]),
+        best = {
+            role: float(power_law(parameters[f"{role}_coefficient"], flops, parameters[f"{role}_exponent"]))
+            for role in ("params", "tokens")
         }
+        return best | {"loss": float(self.loss(parameters, {"flops": np.array([flops])})[0])}
 
 
 def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dict[str, float]:
@@ -35,7 +36,7 @@ def power_laws(flops: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> dic
     found: dict[str, float] = {}
     for name, values in (("params", params), ("tokens", tokens)):
         exponent, constant = np.polyfit(np.log(flops), np.log(values), 1)
-        found |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(np.exp(constant))}
+        found |= {f"{name}_exponent": float(exponent), f"{name}_coefficient": float(bounded_exp(constant))}
     return found
 
 
@@ -48,5 +49,5 @@ def loss_law(flops: np.ndarray, loss: np.ndarray) -> dict[str, float]:
     else:
         found = Regression(Power("flops"), squares).fit(table, start={"Cc": 1.0, "alpha_C": 0.1})
         floor, exponent = 0.0, found.parameters["alpha_C"]
-        coefficient = found.parameters["Cc"] ** exponent
+        coefficient = float(bounded_exp(np.mean(np.log(loss) + exponent * np.log(flops))))  # Cc^alpha_C
     return {"loss_floor": floor, "loss_coefficient": coefficient, "loss_exponent": exponent}

@@ -12,6 +12,7 @@ from txjax.scaling.table import Points, Table
 from txjax.types import UserError
 
 SAME = 1.1  # runs whose FLOPs differ by less than this factor have one budget
+_EXACT = 3  # runs that determine a parabola
 WIDE = 30.0  # a parabola over a wider range of sizes gets a warning
 
 
@@ -117,7 +118,17 @@ class IsoFLOP(Frontier):
             if profile.how == "parabola" and wide > WIDE:
                 problem = f"sizes differ by {wide:.0f} times, too wide for a parabola (Czech et al. 2026)"
                 warnings.append(f"budget {profile.flops:.4g}: {problem}")
-        return FitResult(laws, squares, details, tuple(warnings))
+        return FitResult(laws, squares, details, tuple(warnings), self._no_intervals(good))
+
+    def _no_intervals(self, good: list[IsoFLOPProfile]) -> str:
+        """Why the residuals of these profiles don't give the error of their minima, else ""."""
+        if edges := [f"{profile.flops:.4g}" for profile in good if profile.how in self.edges]:
+            return (
+                f"the best size of the budgets {', '.join(edges)} is at the edge, a bound of the minimum without error"
+            )
+        if exact := [f"{profile.flops:.4g}" for profile in good if len(profile.rows) <= _EXACT]:
+            return f"the budgets {', '.join(exact)} have {_EXACT} runs, which a parabola fits without residuals"
+        return ""
 
     def held_out(self, table: Table) -> tuple[np.ndarray, Points, np.ndarray]:
         found = self.profiles(table)
@@ -146,7 +157,7 @@ class IsoFLOP(Frontier):
             )
             near, middle, parabola = fit_parabola(n, loss)
             left = np.log(loss[near] / curve_of(middle, parabola)(n[near]))
-            free = max(len(left) - 3, 1)  # a parabola's residuals are smaller than the noise
+            free = max(len(left) - _EXACT, 1)  # a parabola's residuals are smaller than the noise
             rows.append(profile.used)
             losses.append(fitted * np.exp(rng.choice(left, len(fitted)) * np.sqrt(len(left) / free)))
         budgets = np.repeat(np.arange(1.0, len(rows) + 1), [len(r) for r in rows])

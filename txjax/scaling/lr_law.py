@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from txjax.scaling.bounded import bounded_exp, power_law
 from txjax.scaling.form import FitResult, Form, Parameters
 from txjax.scaling.table import Points, Table
 from txjax.types import UserError
@@ -63,11 +64,13 @@ class LearningRate(Form):
         parameters = {}
         for i, role in enumerate(_varied(table)):
             constant, *exponents = np.linalg.lstsq(basis, np.array([b.best[i] for b in good]), rcond=None)[0]
-            parameters[f"{role}_coefficient"] = float(np.exp(constant))
+            parameters[f"{role}_coefficient"] = float(bounded_exp(constant))
             parameters |= {f"{role}_exponent_{name}": float(e) for name, e in zip(columns, exponents, strict=True)}
         left = np.concatenate([b.fitted - np.log(table["loss"][b.rows]) for b in good])
         minima = [_minimum_json(basin, table) for basin in found]
-        return FitResult(parameters, float(np.sum(left**2)), {"minima": minima}, warnings)
+        exact = [f"N {b.params:.4g}, D {b.tokens:.4g}" for b in good if len(b.rows) <= _coefficients(table)]
+        no_intervals = f"{', '.join(exact)}: as many runs as a quadratic has coefficients" if exact else ""
+        return FitResult(parameters, float(np.sum(left**2)), {"minima": minima}, warnings, no_intervals)
 
     def predict(self, parameters: Parameters, at: Mapping[str, float]) -> dict[str, float]:
         """The best `learning_rate` (and `batch_size`) for this N and D."""
@@ -75,12 +78,13 @@ class LearningRate(Form):
         for role in ("learning_rate", "batch_size"):
             if f"{role}_coefficient" not in parameters:
                 continue
-            found[role] = parameters[f"{role}_coefficient"]
+            best = parameters[f"{role}_coefficient"]
             for name in ("params", "tokens"):
                 exponent = parameters.get(f"{role}_exponent_{name}", 0.0)
                 if exponent and name not in at:
                     raise UserError("--predict", f"{name}=NUMBER for {self.name}", ",".join(at))
-                found[role] *= at.get(name, 1.0) ** exponent
+                best = float(power_law(best, at.get(name, 1.0), exponent))
+            found[role] = best
         return found
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
@@ -88,7 +92,7 @@ class LearningRate(Form):
 
     def resample(self, table: Table, rng: np.random.Generator) -> Table:
         """The same runs with resampled residuals of every quadratic."""
-        loss, free = table["loss"].copy(), 2 * len(_varied(table)) + 1
+        loss, free = table["loss"].copy(), _coefficients(table)
         for basin in basins(table):
             if not basin.problem:
                 left = np.log(table["loss"][basin.rows]) - basin.fitted
@@ -99,6 +103,12 @@ class LearningRate(Form):
 
 def _varied(table: Table) -> list[str]:
     return ["learning_rate"] + (["batch_size"] if "batch_size" in table else [])
+
+
+def _coefficients(table: Table) -> int:
+    """The number of coefficients of a basin's quadratic: 3 of one variable, 6 of two."""
+    varied = len(_varied(table))
+    return (varied + 1) * (varied + 2) // 2
 
 
 def basins(table: Table) -> list[Basin]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from txjax.scaling.bounded import LARGEST, best_run, bounded_exp
 from txjax.scaling.criterion import Criterion
 from txjax.scaling.curves import Curve
 from txjax.scaling.form import FitResult, Form, Parameters
@@ -66,16 +67,17 @@ class Regression(Form):
         found = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
         theta = offset + base @ found.theta
         warnings = () if start is not None else self._identified(residuals(found.theta)[1], base, theta)
-        if len(points) == base.shape[1]:
-            warnings += ("there are as many rows as parameters: the residuals give no error",)
+        exact = len(points) == base.shape[1]
+        no_intervals = "there are as many rows as parameters: the residuals give no error" if exact else ""
         details = {"starts": {"followed": found.starts, "agree": found.agree}}
-        return FitResult(self.curve.values(theta), found.objective, details, warnings)
+        return FitResult(self.curve.values(theta), found.objective, details, warnings, no_intervals)
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         for role in self.needs:
             if role not in points:
                 raise UserError("--predict", f"{role}=NUMBER for {self.name}", ",".join(points), hint=ROLES[role])
-        return np.exp(self.curve.log_loss(self.curve.theta(parameters), points)[0])
+        theta = np.clip(self.curve.theta(parameters), -LARGEST, LARGEST)  # a coefficient of 0 is exp(-700)
+        return bounded_exp(self.curve.log_loss(theta, points)[0])
 
     def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
         known = self.curve.optimum(parameters, flops) or self._search(parameters, flops)
@@ -96,8 +98,7 @@ class Regression(Form):
         tried = np.linspace(0, np.log(flops / 6), 200)
         best = int(np.argmin([loss(x) for x in tried]))
         low, high = tried[max(best - 1, 0)], tried[min(best + 1, 199)]
-        params = float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x))
-        return {"params": params, "tokens": flops / 6 / params}
+        return best_run(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x, flops)
 
     def _residuals(self, table: Table, offset: np.ndarray, base: np.ndarray) -> Residuals:
         points, loss = table.values, table["loss"]
@@ -106,7 +107,7 @@ class Regression(Form):
         def residuals(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, slopes = self.curve.log_loss(offset + base @ z, points)
             if self.curve.linear:
-                predicted = np.exp(value)
+                predicted = bounded_exp(value)
                 return predicted - loss, (predicted[:, None] * slopes) @ base
             return value - log_loss, slopes @ base
 

@@ -29,6 +29,7 @@ class Study:
       draws: the laws of the bootstrap draws, by number; None where a fit failed.
       backtest: errors at the largest runs of a law fitted to the others.
       warnings: of the table, the fit and the bootstrap.
+      no_intervals: why the intervals are not known although draws were requested, else "".
     """
 
     form: Form
@@ -37,6 +38,7 @@ class Study:
     draws: list[Parameters | None]
     backtest: Mapping[str, Any]
     warnings: tuple[str, ...]
+    no_intervals: str = ""
 
     def intervals(self) -> dict[str, list[float]]:
         """95% intervals of the parameters, by percentiles of the bootstrap; {} without one."""
@@ -95,6 +97,7 @@ class Study:
             "parameters": dict(self.fitted.parameters),
             "objective": self.fitted.objective,
             "intervals": spans,
+            "no_intervals": self.no_intervals,
             "unidentified": unknown,
             "predictions": predictions,
             "warnings": [*self.warnings, *more],
@@ -127,12 +130,16 @@ def study(
     fitted = form.fit(table)
     for at in points:
         form.predict(fitted.parameters, at)
-    laws = bootstrap(form, table, fitted.parameters, draws, seed, jobs) if draws else []
+    no_intervals = fitted.no_intervals
+    laws = bootstrap(form, table, fitted.parameters, draws, seed, jobs) if draws and not no_intervals else []
     failed = sum(law is None for law in laws)
     warnings = [*table.warnings, *fitted.warnings, *diagnostics(form, table, fitted)]
+    if no_intervals:
+        warnings.append(f"the 95% intervals are not known: {no_intervals}")
     if failed:
         warnings.append(f"{failed} of {draws} draws of the bootstrap could not be fitted; the intervals ignore them")
-    return Study(form, table, fitted, laws, backtest(form, table, fitted.parameters), tuple(warnings))
+    test = backtest(form, table, fitted.parameters)
+    return Study(form, table, fitted, laws, test, tuple(warnings), no_intervals if draws else "")
 
 
 def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:

@@ -53,13 +53,16 @@ def run(argv: list[str]) -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    hint = ""
     try:
         law = json.loads(path.read_text())
+        hint = law.get("no_intervals", "")
         if law["form"] and any(law["draws"]) and law["parameters"]:
             return law
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    raise UserError("A and B", "files that `txjax scaling fit --save=FILE` wrote, with a bootstrap", str(path))
+    expected = "files that `txjax scaling fit --save=FILE` wrote, with a bootstrap"
+    raise UserError("A and B", expected, str(path), hint=hint)
 
 
 def _differences(laws: list[dict[str, Any]], points: list[dict[str, float]]) -> Any:

@@ -55,8 +55,9 @@ def show(found: "Study", law: dict[str, Any]) -> None:
 
     spans = law["intervals"]
     unidentified = dict.fromkeys(law["unidentified"], " (unidentified)")
+    missing = "not known" if law["no_intervals"] else ""
     rows = [
-        [name, five_digits(value), five_digits(spans.get(name) or "") + unidentified.get(name, "")]
+        [name, five_digits(value), five_digits(spans.get(name) or missing) + unidentified.get(name, "")]
         for name, value in law["parameters"].items()
     ]
     rows.append(["(objective, summed)", f"{law['objective']:.10g}", ""])

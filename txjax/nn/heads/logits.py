@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from txjax.nn.linear import align
@@ -71,6 +73,20 @@ class Logits:
         """The array, float32."""
         logits = self._unbounded()
         return logits if self.cap is None else self.cap * jnp.tanh(logits / self.cap)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        """All logits, `dense`, as NumPy's array: `np.asarray(logits)`, `np.asarray(logits, dtype)`.
+
+        Raises:
+          ValueError: `copy` is False, as the logits are computed for the array.
+        """
+        if copy is False:
+            raise ValueError("Logits are computed for an array, which is a new one: leave out copy=False")
+        return np.array(self.dense(), dtype, copy=copy)
+
+    def __jax_array__(self) -> Float[Array, "*batch V"]:
+        """All logits, `dense`, for `jnp.asarray`."""
+        return self.dense()
 
     def _unbounded(self) -> jax.Array:
         if self.kernel is None:

@@ -15,7 +15,8 @@ _STACKED = {nn.PARTITION_NAME: "layers"}
 def apply_again(stack: Stack, layer: int, x: PyTree, context: LayerContext) -> PyTree:
     """The stream after one more pass through the layer of this number, of a stack that was called before.
 
-    It has no parameters of its own: gradients of both passes add up. During initialisation, `x`.
+    It has no parameters of its own: gradients of both passes add up. It is rematerialised as the stack's layers are.
+    During initialisation, `x`.
 
     Args:
       layer: negative numbers count from the last layer.
@@ -41,5 +42,11 @@ def apply_again(stack: Stack, layer: int, x: PyTree, context: LayerContext) -> P
     def call(block: nn.Module) -> PyTree:
         return block(x, context, fraction)
 
-    with applied_at((*stack.path, "block")):
-        return nn.apply(call, block.clone(parent=None, name="block", _deep_clone=True))({"params": params}, rngs=rngs)
+    def apply(params: PyTree) -> PyTree:
+        with applied_at((*stack.path, "block")):
+            return nn.apply(call, block.clone(parent=None, name="block", _deep_clone=True))(
+                {"params": params}, rngs=rngs
+            )
+
+    policy = stack.policy()
+    return apply(params) if policy is None else jax.checkpoint(apply, policy=policy)(params)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from txjax import sharding
 from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
-from txjax.nn.stack.remat import Policy, checkpoint_name
+from txjax.nn.stack.remat import Policy, checkpoint_name, needs_barriers
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError
 
@@ -103,9 +103,10 @@ def pipelined(
                 {"params": params}, checkpoint_name(x, "stream"), context, depth_fraction, rngs=rngs, mutable=sown
             )
 
+    unroll = min(unroll, schedule.depth // schedule.stages)
     if policy is not None:
-        layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
-    x, seen = flow(layer, layers, x, context, schedule, min(unroll, schedule.depth // schedule.stages))
+        layer = jax.checkpoint(layer, prevent_cse=needs_barriers(schedule.ticks, unroll), policy=policy)
+    x, seen = flow(layer, layers, x, context, schedule, unroll)
     for name, tree in seen.items():
         stack.put_variable(name, "block", tree)
     return x

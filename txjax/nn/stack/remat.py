@@ -36,6 +36,20 @@ class Remat:
     host: bool = False
 
 
+def needs_barriers(turns: int, layers: int = 1) -> bool:
+    """Whether layers need `prevent_cse` of `jax.checkpoint`, barriers around what is recomputed.
+
+    A loop of one layer a turn needs none: the forward and the backward pass are two loops, and the second recomputes
+    one layer at a time. Where layers are not a loop, XLA replaces a recomputed result by the first one, which it saves;
+    where several layers are one turn, it recomputes all of them before the first gradient.
+
+    Args:
+      turns: of the loop. XLA removes a loop of a single turn.
+      layers: rematerialised one by one in each turn.
+    """
+    return turns == 1 or layers > 1
+
+
 def _only(*names: str) -> Policy:
     return jax.checkpoint_policies.save_only_these_names(*names)
 

@@ -11,7 +11,7 @@ from txjax.nn.adapted import share_adapter
 from txjax.nn.attention.attention import Attention, LayerContext
 from txjax.nn.stack.block import Block
 from txjax.nn.stack.pipeline import Schedule, pipelined
-from txjax.nn.stack.remat import REMAT, Policy, checkpoint_name
+from txjax.nn.stack.remat import REMAT, Policy, checkpoint_name, needs_barriers
 from txjax.nn.stack.stack_records import record_stack
 from txjax.nn.stack.turns import take_turns
 from txjax.sharding import num_shards
@@ -34,7 +34,8 @@ class Stack(nn.Module):
         all. If None, every layer has its own.
       remat: what is saved for the backward pass, which recomputes the rest: a name of the table `nn.REMAT`, from
         "none" (everything is saved) to "offload_full" (each block's input, in host memory).
-      unroll: blocks in one turn of the loop. If None, the backend's default (`backend.unroll`).
+      unroll: blocks in one turn of the loop. If None, 1 for blocks that are rematerialised, else the backend's default
+        (`backend.unroll`).
       microbatches: parts of the batch that pass through the pipeline in turn, if the mesh has one. If None, as many
         as it has stages. More microbatches shrink the bubble (`pipeline.Schedule.idle`).
       rounds: how often each microbatch passes each stage of the pipeline. More rounds shrink the bubble too.
@@ -87,9 +88,10 @@ class Stack(nn.Module):
             x = block(jax.tree.map(lambda x: checkpoint_name(x, "stream"), x), context, depth_fraction)
             return x, x if every else None
 
-        # Initialisation takes no time but for compiling it.
-        unroll = 1 if self.is_initializing() else self.unroll or backend.unroll(self.depth)
         policy = self.policy()
+        # Initialisation takes no time but for compiling it.
+        default = backend.unroll(self.depth) if policy is None else 1
+        unroll = 1 if self.is_initializing() else self.unroll or default
         stacked = not isinstance(self.variables.get("params", {}).get("block"), tuple)  # else `unstacked`
         plain = stacked and len(kinds) == 1 and groups == self.depth
         if (stages := num_shards("layers")) > 1:
@@ -102,15 +104,17 @@ class Stack(nn.Module):
         if not plain and not self.is_initializing():
             return take_turns(self, kinds, groups, layer, x, context, unroll, policy)
 
+        unroll = min(unroll, groups)
         if policy is not None:
-            layer = nn.remat(layer, prevent_cse=False, policy=policy)
+            barriers = needs_barriers(groups // unroll, unroll)
+            layer = nn.remat(layer, prevent_cse=barriers, policy=policy)
         loop = nn.scan(
             layer,
             variable_axes={True: 0},
             split_rngs={"params": True, "dropout": True},
             in_axes=(nn.broadcast, 0),
             length=groups,
-            unroll=min(unroll, groups),
+            unroll=unroll,
             metadata_params={nn.PARTITION_NAME: "layers"},
             check_constancy_invariants=False,  # which would trace a layer once more
         )

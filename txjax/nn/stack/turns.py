@@ -11,7 +11,7 @@ from flax.core import meta
 
 from txjax.nn.adapted import applied_at
 from txjax.nn.aux_outputs import AUX_COLLECTIONS
-from txjax.nn.stack.remat import Policy
+from txjax.nn.stack.remat import Policy, needs_barriers
 from txjax.types import PyTree, UserError
 
 _STACKED = {nn.PARTITION_NAME: "layers"}
@@ -62,6 +62,9 @@ def take_turns(
     mutable = scope.mutable
     rngs = {name: jax.random.split(stack.make_rng(name), depth) for name in scope.rngs if name != "params"}
     shared = groups < depth
+    turns = depth // groups // count if shared else depth // count
+    unroll = min(max(1, unroll // count), turns)
+    barriers = apart or needs_barriers(turns // unroll, unroll * count)
 
     def run(i: int, params: PyTree, own: PyTree, x: PyTree) -> tuple[PyTree, tuple[PyTree | None, PyTree]]:
         variables, keys, fraction = own
@@ -82,7 +85,7 @@ def take_turns(
                 raise UserError("config.model.attention", expected, got, hint=hint) from error
 
         if policy is not None:
-            apply = jax.checkpoint(apply, prevent_cse=False, policy=policy)
+            apply = jax.checkpoint(apply, prevent_cse=barriers, policy=policy)
         out = apply(params, variables, keys, x, fraction)
         (x, stream), changed = (out, {}) if mutable is False else out
         return x, (stream, dict(changed))
@@ -109,14 +112,12 @@ def take_turns(
         streams = jax.tree.map(lambda *layers: jnp.stack(layers), *(stream for stream, _ in each))
         return x if streams is None else (x, streams)
 
-    turns = depth // groups // count if shared else depth // count
     own = (given, rngs, stack.depth_fractions(depth))
-    unroll = max(1, unroll // count)
     if shared:
 
         def group(x: PyTree, one: PyTree) -> tuple[PyTree, PyTree]:
             params, own = one
-            return jax.lax.scan(lambda x, own: turn(lambda i: params, x, own), x, own, unroll=min(unroll, turns))
+            return jax.lax.scan(lambda x, own: turn(lambda i: params, x, own), x, own, unroll=unroll)
 
         x, results = jax.lax.scan(group, x, (params, cut(own, groups, turns, count)))
     else:
@@ -126,7 +127,7 @@ def take_turns(
             return turn(lambda i: jax.tree.map(lambda a: a[i], params), x, own)
 
         xs = cut(params, turns, count), cut(own, turns, count)
-        x, results = jax.lax.scan(several, x, xs, unroll=min(unroll, turns))
+        x, results = jax.lax.scan(several, x, xs, unroll=unroll)
     lead = 3 if shared else 2
     streams, changed = jax.tree.map(lambda a: a.reshape(depth, *a.shape[lead:]), results)
     for name, tree in meta.add_axis(changed, 0, _STACKED).items():

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from txjax.scaling.curves.curve import Curve, grid, sum_of_exponentials
+from txjax.scaling.curves.curve import FAR, Curve, grid, sum_of_exponentials
 from txjax.scaling.curves.parametric import Parametric
 from txjax.scaling.table import Points
 
-_FAR = 100.0  # of log R*: beyond, the law equals that of R* = 0 or infinity to the last bit
+_LEAST_UNIQUE = -500.0  # of log U - log X: the ratio X / U stays finite
 
 
 class DataConstrained(Curve):
@@ -26,7 +26,8 @@ class DataConstrained(Curve):
     positive = (*Parametric.positive, "alpha", "beta", "R_D", "R_N")
 
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
-        e, a, b, log_alpha, log_beta, rd, rn = theta
+        e, a, b, *_, rd, rn = theta
+        log_alpha, log_beta = np.clip(theta[3:5], -FAR, FAR)
         alpha, beta = np.exp(log_alpha), np.exp(log_beta)
         n, d = np.log(points["params"]), np.log(points["tokens"])
         unique = np.minimum(np.log(points["unique_tokens"]), d)
@@ -69,8 +70,8 @@ def _worth(x: np.ndarray, own: np.ndarray, log_scale: float) -> tuple[np.ndarray
       own: log U [n], at most log X.
       log_scale: log R*.
     """
-    scale = np.exp(np.clip(log_scale, -_FAR, _FAR))
-    times = np.exp(x - own)  # X / U
+    scale = np.exp(np.clip(log_scale, -FAR, FAR))
+    times = np.exp(-np.maximum(own - x, _LEAST_UNIQUE))  # X / U
     decay = np.exp(-(times - 1) / scale)
     worth = 1 - scale * np.expm1(-(times - 1) / scale)
     return own + np.log(worth), 1 - decay * times / worth, (worth - 1 - decay * (times - 1)) / worth

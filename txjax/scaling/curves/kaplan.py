@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from txjax.scaling.curves.curve import Curve, grid, sum_of_exponentials
+from txjax.scaling.curves.curve import FAR, Curve, grid, sum_of_exponentials
 from txjax.scaling.table import Points
 
 _LETTERS = {"params": "N", "tokens": "D", "flops": "C"}
@@ -42,8 +42,8 @@ class Kaplan(Curve):
     positive = ("Nc", "Dc", "alpha_N", "alpha_D")
 
     def log_loss(self, theta: np.ndarray, points: Points) -> tuple[np.ndarray, np.ndarray]:
-        nc, dc, log_an, log_ad = theta
-        an, ad = np.exp(log_an), np.exp(log_ad)
+        nc, dc = theta[:2]
+        an, ad = np.exp(np.clip(theta[2:], -FAR, FAR))
         n, d = nc - np.log(points["params"]), dc - np.log(points["tokens"])
         total, share = sum_of_exponentials(np.stack([an / ad * n, d], -1))
         by_ratio = share[:, 0] * n * an  # ad times the derivative by log(an / ad)

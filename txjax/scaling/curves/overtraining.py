@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from txjax.scaling.bounded import best_run
 from txjax.scaling.curves.curve import Curve, coefficients, sum_of_exponentials
 from txjax.scaling.form import Parameters
 from txjax.scaling.table import Points
@@ -34,11 +35,16 @@ class Overtraining(Curve):
             terms = np.column_stack([np.ones_like(n), np.exp(-eta * n), np.exp(-eta * d)])
             yield np.array([*coefficients(terms, points["loss"]), eta])
 
-    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
-        """a M^eta + b M^-eta is least at M = (b / a)^(1 / (2 eta)), whatever the budget."""
-        ratio = (parameters["b"] / parameters["a"]) ** (1 / (2 * parameters["eta"]))
-        params = (flops / 6 / ratio) ** 0.5
-        return {"params": params, "tokens": flops / 6 / params}
+    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float] | None:
+        """a M^eta + b M^-eta is least at M = (b / a)^(1 / (2 eta)), whatever the budget.
+
+        None unless a, b and eta are positive: else it has no minimum.
+        """
+        a, b, eta = (parameters[name] for name in ("a", "b", "eta"))
+        if min(a, b, eta) <= 0:
+            return None
+        log_ratio = (np.log(b) - np.log(a)) / (2 * eta)
+        return best_run((np.log(flops / 6) - log_ratio) / 2, flops)
 
 
 def _logs(points: Points) -> tuple[np.ndarray, np.ndarray]:

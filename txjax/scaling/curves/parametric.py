@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from txjax.scaling.bounded import best_run
 from txjax.scaling.curves.curve import Curve, coefficients, grid, sum_of_exponentials
 from txjax.scaling.form import Parameters
 from txjax.scaling.table import Points
@@ -31,9 +32,14 @@ class Parametric(Curve):
             terms = np.column_stack([np.ones_like(n), n**-alpha, d**-beta])
             yield np.array([*coefficients(terms, points["loss"]), alpha, beta])
 
-    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float]:
-        """N = G (C/6)^a and D = (C/6)^b / G with G = (alpha A / (beta B))^(1 / (alpha + beta)) (equation 4)."""
-        A, B, alpha, beta = (parameters[name] for name in ("A", "B", "alpha", "beta"))
-        g = (alpha * A / (beta * B)) ** (1 / (alpha + beta))
-        params = g * (flops / 6) ** (beta / (alpha + beta))
-        return {"params": params, "tokens": flops / 6 / params}
+    def optimum(self, parameters: Parameters, flops: float) -> dict[str, float] | None:
+        """N = G (C/6)^a and D = (C/6)^b / G with G = (alpha A / (beta B))^(1 / (alpha + beta)) (equation 4).
+
+        None unless A, B, alpha and beta are positive: else the loss has no minimum inside a budget.
+        """
+        found = [parameters[name] for name in ("A", "B", "alpha", "beta")]
+        if min(found) <= 0:
+            return None
+        (log_a, log_b, log_alpha, log_beta), (alpha, beta) = np.log(found), found[2:]
+        log_g = (log_alpha + log_a - log_beta - log_b) / (alpha + beta)
+        return best_run(log_g + beta / (alpha + beta) * np.log(flops / 6), flops)
