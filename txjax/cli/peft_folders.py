@@ -25,12 +25,15 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.interop.huggingface import peft
+    from txjax.interop.huggingface.options import missing_file
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
     from txjax.train.workdir import lock_workdir, write_config, write_manifest
     from txjax.types import flat_paths
 
+    if not base.exists():
+        raise missing_file(base, "config.json")
     theirs = is_folder(base)
     found, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
     model = found.model if isinstance(found, Experiment) else found
