@@ -25,7 +25,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.cli.merging import weights, without_adapter, without_storage
+    from txjax.cli.merging import trained_paths, weights, without_adapter, without_storage
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.modules import trusted
@@ -42,7 +42,8 @@ def run(argv: list[str]) -> int:
         facts = read_json(kept / "config.json") | facts
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
-        export_adapter(found, kernels, flags.to, flags.family, facts.get("model_type"))
+        trained = trained_paths(store, step)
+        export_adapter(found, kernels, trained, flags.to, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:
