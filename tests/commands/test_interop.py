@@ -256,9 +256,24 @@ def test_bert_is_evaluated(tmp_path, capsys):
     assert np.isfinite(json.loads(out)["eval/valid/loss"])
 
 
+BY_NAME = (
+    "got 'no such folder'; `hf download owner/its-name_2.0 --local-dir FOLDER` downloads a name of the hub; then give "
+    "FOLDER\n"
+)
+DOWNLOAD = f"owner/its-name_2.0: expected a folder with config.json, {BY_NAME}"
+ADAPTER = f"owner/its-name_2.0: expected a folder with adapter_config.json, {BY_NAME}"
+
+
 def test_mistakes_are_one_line(folder, workdir, tmp_path, capsys):
     for words, said in (
-        (("import", f"--from={tmp_path}", f"--workdir={tmp_path / 'w'}"), "a folder with a config.json"),
+        (("import", f"--from={tmp_path}", f"--workdir={tmp_path / 'w'}"), "a folder with config.json"),
+        (("import", "--from=owner/its-name_2.0", f"--workdir={tmp_path / 'w'}"), DOWNLOAD),
+        (("import", f"--from={folder}", "--base=owner/its-name_2.0", f"--workdir={tmp_path / 'w'}"), DOWNLOAD),
+        (("import", "--from=owner/its-name_2.0", f"--base={folder}", f"--workdir={tmp_path / 'w'}"), ADAPTER),
+        (
+            ("import", f"--from={tmp_path / 'nowhere'}", f"--workdir={tmp_path / 'w'}"),
+            "config.json, got 'no such folder'\n",
+        ),
         (("import", f"--from={folder}", f"--workdir={workdir}"), "a new folder"),
         (("export", f"--workdir={tmp_path}", f"--to={tmp_path / 'x'}"), "the folder of a run"),
         (("export", f"--workdir={workdir}", f"--to={folder}"), "a folder without weights"),

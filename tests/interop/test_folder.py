@@ -710,8 +710,11 @@ def test_a_pickle_is_never_opened(tmp_path):
     with pytest.raises(UserError, match="expected model.safetensors"):
         huggingface.load(tmp_path / "x")
     (tmp_path / "x" / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'touch /tmp/never'\ntR.")
-    with pytest.raises(UserError, match=r"got 'pytorch_model.bin'.*can run code"):
+    at = repr(str(tmp_path / "x"))
+    code = f"from transformers import GPT2Model as C; C.from_pretrained({at}).save_pretrained({at})"
+    with pytest.raises(UserError, match=r"got 'pytorch_model.bin'.*can run code") as caught:
         huggingface.load(tmp_path / "x")
+    assert str(caught.value).endswith(f'; to convert them: python -c "{code}"')
 
 
 def test_damaged_folders_are_refused(folders, tmp_path):
@@ -725,7 +728,7 @@ def test_damaged_folders_are_refused(folders, tmp_path):
     (folder / "config.json").write_text("{")
     with pytest.raises(UserError, match="expected JSON"):
         huggingface.load(folder)
-    with pytest.raises(UserError, match="a folder with a config.json"):
+    with pytest.raises(UserError, match="a folder with config.json"):
         huggingface.load(tmp_path / "nowhere")
 
 

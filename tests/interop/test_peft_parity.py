@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from txjax.__main__ import main
 from txjax.interop import huggingface
 from txjax.interop.huggingface import peft as folders
 from txjax.nn.adapters import IA3, Adapter, DoRA, LoRA, RsLoRA
@@ -197,6 +198,51 @@ def test_adapters_of_peft_and_ours_are_each_others(name: str, tmp_path: Any) -> 
     back = peft.PeftModel.from_pretrained(wrapper.from_pretrained(tmp_path / "model"), tmp_path / "again")
     np.testing.assert_allclose(reference(back), wanted, atol=1e-5)
     assert type(back) is type(theirs) or config.task_type == "FEATURE_EXTRACTION"
+
+
+HEADLESS: dict[str, tuple[str, Callable[[], Any], Any]] = {
+    "bert-texts": ("ForPreTraining", bert, lora("SEQ_CLS", "query", "value")),
+    "bert-tokens": ("ForMaskedLM", lambda: bert(head="TokenClassification"), lora("TOKEN_CLS", "query", "value")),
+    "bert-answers": (
+        "ForPreTraining",
+        lambda: bert(head="QuestionAnswering", num_labels=2),
+        lora("QUESTION_ANS", "query", modules_to_save=["output.LayerNorm"]),
+    ),
+    "roberta-texts": ("ForMaskedLM", lambda: bert("Roberta"), lora("SEQ_CLS", "query", "value")),
+    "distilbert-texts": ("ForMaskedLM", distilbert, lora("SEQ_CLS", "q_lin", "v_lin")),
+    "electra-tokens": (
+        "ForPreTraining",
+        lambda: bert("Electra", "TokenClassification", embedding_size=24),
+        lora("TOKEN_CLS", "query", "value"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADLESS)
+def test_an_adapter_of_another_task_brings_its_head(name: str, tmp_path: Any, caplog: Any) -> None:
+    """Its base is published with the head of pretraining, as a folder and as a run of it."""
+    torch.manual_seed(0)
+    ending, build, config = HEADLESS[name]
+    base = build()
+    prefix = type(base).__name__.partition("For")[0]
+    pretrained = getattr(transformers, prefix + ending)(base.config)
+    encoder = base.base_model.state_dict()
+    pretrained.base_model.load_state_dict(encoder, strict=False)
+    theirs = trained(base, config, tmp_path)
+    pretrained.save_pretrained(tmp_path / "pretrained")
+    wanted = reference(theirs)
+    adapter, pretrained_folder = tmp_path / "adapter", tmp_path / "pretrained"
+    assert main(["import", f"--from={pretrained_folder}", f"--workdir={tmp_path / 'run'}"]) == 0
+    for at in (pretrained_folder, tmp_path / "run"):
+        workdir = tmp_path / f"{at.name}-adapted"
+        assert main(["import", f"--from={adapter}", f"--base={at}", f"--workdir={workdir}"]) == 0
+        assert main(["export", f"--workdir={workdir}", f"--to={workdir / 'merged'}"]) == 0
+        again = type(base).from_pretrained(workdir / "merged")
+        np.testing.assert_allclose(reference(again), wanted, atol=1e-4)
+        assert main(["export", f"--workdir={workdir}", f"--to={workdir / 'adapter'}", "--adapter"]) == 0
+        back = peft.PeftModel.from_pretrained(type(base).from_pretrained(tmp_path / "base"), workdir / "adapter")
+        np.testing.assert_allclose(reference(back), wanted, atol=1e-4)
+    assert any("left out" in message for message in caplog.messages)
 
 
 OURS: dict[str, Callable[[], tuple[Any, Adapter]]] = {

@@ -12,7 +12,9 @@ from published_files import CHECKPOINTS, Published
 from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
+from txjax.interop.huggingface import weights
 from txjax.interop.huggingface.catalog import FAMILIES
+from txjax.types import UserError
 
 from selection import describe_architecture, per_family
 
@@ -77,3 +79,26 @@ def test_outputs_agree(published: Published, tmp_path, caplog) -> None:
         model = getattr(transformers, case.architecture).from_pretrained(tmp_path).eval()
     call = jax.jit(lambda weights, inputs: huggingface.forward(ours, weights, inputs | case.settings))
     parity.same(call(variables, case.inputs), parity.reference(model, case), case)
+
+
+@pytest.mark.parametrize("architectures", [["GPT2LMHeadModel"], None])
+def test_the_command_that_an_error_names_converts_pickles(architectures, tmp_path) -> None:
+    model = transformers.GPT2LMHeadModel(parity.gpt2())
+    model.config.architectures = architectures
+    model.config.save_pretrained(tmp_path)
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(UserError, match="to convert them") as caught:
+        huggingface.load(tmp_path)
+    exec(str(caught.value).partition('python -c "')[2].removesuffix('"'))
+    table = huggingface.load(tmp_path)[1]["params"]["embed"]["embedding"]
+    np.testing.assert_array_equal(table, model.transformer.wte.weight.detach().numpy())
+
+
+def test_the_command_that_an_error_names_converts_the_pickles_of_an_adapter(tmp_path) -> None:
+    tensors = {"base_model.model.lora_A.weight": torch.ones(2, 3)}
+    torch.save(tensors, tmp_path / "adapter_model.bin")
+    with pytest.raises(UserError, match="to convert them") as caught:
+        weights.read(tmp_path, "adapter_model.safetensors")
+    exec(str(caught.value).partition('python -c "')[2].removesuffix('"'))
+    (tensor,) = weights.read(tmp_path, "adapter_model.safetensors").values()
+    np.testing.assert_array_equal(tensor.read(), np.ones((2, 3)))

@@ -1,6 +1,5 @@
 """The weights of a step, and a model whose adapter is merged into its kernels: for `export` and `merge`."""
 
-import dataclasses
 from typing import Any
 
 from txjax.types import PyTree
@@ -24,6 +23,12 @@ def weights(store: Any, step: int) -> PyTree:
     return found | {"params": dequantized(found["params"])}
 
 
+def trained_paths(store: Any, step: int) -> list[str]:
+    """The paths of the parameters that a step has as trained ones; the others are frozen."""
+    start = "weights/params/"
+    return [path.removeprefix(start) for path in store.record(step)["arrays"] if path.startswith(start)]
+
+
 def without_storage(model: Any) -> Any:
     """The model of these variables: its kernels are float32."""
     return model if getattr(model, "storage", None) is None else model.clone(storage=None)
@@ -33,17 +38,17 @@ def without_adapter(experiment: Any, model: Any, variables: PyTree) -> tuple[Any
     """The model with what merging leaves of its adapter (of most, nothing), and its variables.
 
     Args:
+      experiment: the run's, or the model of a workdir that has no run.
       model: whose kernels are float32.
     """
-    import jax
-    from flax.core import meta
+    from flax import traverse_util
 
-    from txjax.axes import axes_of
+    from txjax.cli.model_axes import model_axes
     from txjax.nn.adapters import merge
     from txjax.parametrization import scaling_by_path
-    from txjax.train.state import abstract_variables
+    from txjax.types import flat_paths
 
-    boxed = abstract_variables(dataclasses.replace(experiment, model=model))["params"]
-    axes = jax.tree.map(axes_of, boxed, is_leaf=lambda node: isinstance(node, meta.AxisMetadata))
+    flat = model_axes(experiment, model, flat_paths(variables["params"]))
+    axes = traverse_util.unflatten_dict(flat, sep="/")
     rest, params = merge(model.adapter, variables["params"], axes, scaling_by_path(model.scalings()))
     return model.clone(adapter=rest), variables | {"params": params}

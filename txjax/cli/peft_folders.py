@@ -1,7 +1,7 @@
 """Folders of Hugging Face's peft as workdirs and back: for `import --base` and `export --adapter`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.checkpoint import Store
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
-    from txjax.interop.huggingface import peft
+    from txjax.interop.huggingface import peft, peft_heads
+    from txjax.interop.huggingface.options import missing_file
     from txjax.io.kept_files import inherit_files
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
@@ -31,6 +32,8 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.train.workdir import lock_workdir, write_config, write_manifest
     from txjax.types import flat_paths
 
+    if not base.exists():
+        raise missing_file(base, "config.json")
     theirs = is_folder(base)
     found, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
     model = found.model if isinstance(found, Experiment) else found
@@ -39,7 +42,15 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     state = dict(variables)
     kept = flat_paths(state.pop("params"))
     params = flat_paths(dequantized(_nested(kept)))
-    adapter, new = peft.load(source, without_storage(model), params, origin_family(base))
+    origin = origin_family(base)
+    plain = without_storage(model)
+    of_task, based = peft_heads.for_task(source, plain, params, base if theirs else None, origin)
+    adapter, new = peft.load(source, of_task, based, origin)
+    if of_task is not plain:
+        model, kernels = model.clone(head=of_task.head), stored_parts(kept)
+        kept = {path: x for path, x in kept.items() if kernels.get(path, path) in based}
+        kept |= {path: based[path] for path in based.keys() - params.keys()}
+        found = model  # a run's objective is for its own head
     if quantized := sorted({*stored_parts(kept).values()} & new.keys()):
         raise UserError("--base", f"a run with {quantized[0]} in float32, which the adapter replaces", str(base))
     whole = {**kept, **new}
@@ -53,7 +64,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
             inherit_files(workdir, [base])
         adapted = model.clone(adapter=adapter)
         if isinstance(found, Experiment):
-            replaced = [re.escape(path) for path in new if path in params]
+            replaced = [re.escape(path) for path in new if path in based]
             found.model, found.init_from, found.ema = adapted, None, None
             found.optimizer.groups = train_adapter(*replaced)
         made = Store(workdir)
@@ -82,31 +93,35 @@ def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[
     return read_config(run, trusted(trust)), saved_weights(store, step), [origin]
 
 
-def export_adapter(found: Any, variables: Any, to: Path, family: str | None = None, origin: str | None = None) -> None:
+def export_adapter(
+    found: Any,
+    variables: Any,
+    trained: Collection[str],
+    to: Path,
+    family: str | None = None,
+    origin: str | None = None,
+) -> None:
     """Writes the adapter of a run alone, and the modules of its base that were trained too.
 
     Args:
       found: the run's experiment, or a model.
       variables: its weights, kernels as float32.
+      trained: paths of the trained parameters, of the adapter and of its base.
       family: the `model_type` whose names are written, of the families that have the model.
       origin: the one of the files that the base comes from, which is written if `family` is None.
     """
     from txjax.experiment import Experiment
     from txjax.interop.huggingface import peft
-    from txjax.optim.groups import find
     from txjax.types import flat_paths
 
     model = without_storage(found.model if isinstance(found, Experiment) else found)
     if getattr(model, "adapter", None) is None:
         raise UserError("--adapter", "a run with an adapter", type(model).__name__)
-    params, trained = flat_paths(variables["params"]), []
-    if isinstance(found, Experiment):
-        own = f"/{model.adapter.name}/"
-        groups = found.optimizer.tuning(found.model).groups
-        trained = [path for path in params if own not in f"/{path}" and find(groups, path).trainable]
+    params, inside = flat_paths(variables["params"]), f"/{model.adapter.name}/"
+    of_base = [path for path in trained if inside not in f"/{path}"]
     base = found.init_from if isinstance(found, Experiment) else None
     name = base if isinstance(base, str) else getattr(base, "run", None)
-    peft.save(model, params, to, trained, None if name is None else str(name), family, origin)
+    peft.save(model, params, to, of_base, None if name is None else str(name), family, origin)
 
 
 def _nested(flat: dict[str, Any]) -> Any:

@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.cli.merging import weights, without_adapter, without_storage
+    from txjax.cli.merging import trained_paths, weights, without_adapter, without_storage
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
     from txjax.interop.huggingface.companions import described, write_companions
@@ -41,7 +41,8 @@ def run(argv: list[str]) -> int:
     model, facts = described(found, facts) if isinstance(found, Experiment) else (found, facts)
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
-        export_adapter(found, kernels, flags.to, flags.family, facts.get("model_type"))
+        trained = trained_paths(store, step)
+        export_adapter(found, kernels, trained, flags.to, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:

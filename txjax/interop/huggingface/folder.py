@@ -34,9 +34,13 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
       UserError: an architecture or an option that txjax doesn't have (named by its key), weights that are pickles,
         tensors that are missing, unknown or of another shape.
     """
-    directory = Path(directory)
-    family, options = class_of(Options.read(directory))
-    options, names, tensors = _without_copies(family, options, weights.read(directory))
+    return model_of(Options.read(Path(directory)), weights.read(Path(directory)))
+
+
+def model_of(options: Options, tensors: Mapping[str, weights.Tensor]) -> tuple[Any, PyTree]:
+    """The model of a config.json with these tensors, and its variables; raises as `load` does."""
+    family, options = class_of(options)
+    options, names, tensors = _without_copies(family, options, tensors)
     try:
         model = family.model(options, tensors)
         tree.check_fields(model, "config.model")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ log = logging.getLogger("txjax")
 T = TypeVar("T")
 FILE = "config.json"
 
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")  # of a model, with its owner but for a few old ones
 # Their names of our activations; the first one is written.
 _ACTIVATIONS = {
     "gelu": ("gelu", "gelu_python"),
@@ -42,7 +44,7 @@ class Options:
         """Reads the config.json of a folder. Raises UserError if it is missing or can't be read."""
         path = directory / FILE
         if not path.is_file():
-            raise UserError(str(directory), f"a folder with a {FILE}", "none")
+            raise missing_file(directory, FILE)
         try:
             values = json.loads(path.read_text())
         except ValueError as error:
@@ -106,6 +108,15 @@ class Options:
     def refuse(self, key: str, expected: str, got: Any, near: list[str] | None = None) -> UserError:
         """The error for a key."""
         return UserError(f"{self.file}: {self.prefix}{key}", expected, got, near or (), "txjax supports no other value")
+
+
+def missing_file(directory: Path, file: str) -> UserError:
+    """The error for a folder that lacks a file; if it may be a name of the hub, with the command that downloads it."""
+    hint = ""
+    if not directory.exists() and _HUB_NAME.fullmatch(str(directory)):
+        hint = f"`hf download {directory} --local-dir FOLDER` downloads a name of the hub; then give FOLDER"
+    got = "none" if directory.exists() else "no such folder"
+    return UserError(str(directory), f"a folder with {file}", got, hint=hint)
 
 
 def their_activation(ours: str) -> str:

@@ -15,7 +15,7 @@ from flax.core import meta
 from txjax.axes import Axes, axes_of
 from txjax.interop.huggingface import peft_ia3, peft_lora, peft_options, peft_rows, peft_saved, weights
 from txjax.interop.huggingface.family import Family
-from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.options import Options, missing_file
 from txjax.interop.huggingface.peft_names import Aliases, named, without
 from txjax.interop.huggingface.peft_parts import BEFORE, parts
 from txjax.interop.huggingface.representation import family_for
@@ -48,7 +48,7 @@ def load(
     directory, where, params = Path(directory), str(directory), _numpy(params)
     path = directory / CONFIG
     if not path.is_file():
-        raise UserError(where, f"a folder with {CONFIG}", "none")
+        raise missing_file(directory, CONFIG)
     options = Options(read_json(path), str(path))
     kind = peft_options.check(options)
     family = family_for(model, params, origin=origin)

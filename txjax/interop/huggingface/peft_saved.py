@@ -29,6 +29,14 @@ def task(model: Any, architecture: str) -> tuple[str | None, tuple[str, ...]]:
     return next((found for part, found in _TASKS.items() if part in architecture), (None, ()))
 
 
+def class_of_task(task: str | None) -> tuple[str, tuple[str, ...]]:
+    """The part of the names of a task's classes, and the ends of names of modules that peft trains by itself for it.
+
+    Both are empty for the tasks of models with the head of pretraining, or none.
+    """
+    return next(((part, ends) for part, (name, ends) in _TASKS.items() if name == task), ("", ()))
+
+
 def read(where: str, rules: list[Rule], copies: Mapping[str, str], tensors: dict[str, Tensor], base: Flat) -> Flat:
     """Our parameters that the tensors replace, by path.
 
@@ -92,20 +100,20 @@ def written(
     tables = {
         copy: original
         for copy, original in copies.items()
-        if original in changed and copy not in tensors and not _ends(copy, {*names, *heads})
+        if original in changed and copy not in tensors and not ends_in(copy, {*names, *heads})
     }
     if tables and set(tables) != {_TIED}:
         raise UserError("config.optimizer.groups", "no tied table, which peft can't train", min(tables.values()))
     tensors |= {copy: tensors[original] for copy, original in copies.items() if original in tensors}
     names |= {name.rpartition(".")[0] for name in tables}
-    names = {name for name in names if not _ends(name, {*names, *heads} - {name})}
-    if twice := sorted(name for name in adapted if _ends(name, {*names, *heads})):
+    names = {name for name in names if not ends_in(name, {*names, *heads} - {name})}
+    if twice := sorted(name for name in adapted if ends_in(name, {*names, *heads})):
         raise UserError("config.model.adapter.paths", "none of the modules that peft trains whole", twice[0])
-    kept = {name: tensor for name, tensor in tensors.items() if _ends(name, {*names, *heads})}
+    kept = {name: tensor for name, tensor in tensors.items() if ends_in(name, {*names, *heads})}
     return sorted(names), kept, bool(tables)
 
 
-def _ends(name: str, ends: Collection[str]) -> bool:
+def ends_in(name: str, ends: Collection[str]) -> bool:
     """Whether a module or tensor is, or is inside, a module whose name ends so."""
     steps = name.split(".")
     above = [".".join(steps[: i + 1]) for i in range(len(steps))]

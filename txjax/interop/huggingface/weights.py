@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,9 +83,27 @@ def _files(directory: Path, single: str) -> list[str]:
         return names
     if (directory / single).is_file():
         return [single]
-    found = sorted(path.name for pattern in _PICKLES for path in directory.glob(pattern))
-    hint = "weights of this kind are not read, since they can run code: save them with save_pretrained" if found else ""
-    raise UserError(str(directory), f"{single} or {INDEX}", ", ".join(found) or "neither", hint=hint)
+    pickles = sorted(path.name for pattern in _PICKLES for path in directory.glob(pattern))
+    hint = ""
+    if pickles:
+        hint = f"weights of this kind are not read, since they can run code; {_conversion(directory, pickles, single)}"
+    raise UserError(str(directory), f"{single} or {INDEX}", ", ".join(pickles) or "neither", hint=hint)
+
+
+def _conversion(directory: Path, pickles: Sequence[str], single: str) -> str:
+    """How to convert the pickles of a folder, with PyTorch."""
+    pickle, at = f"{Path(single).stem}.bin", directory.absolute()
+    if pickle in pickles:  # an adapter
+        code = "import torch, safetensors.torch as s"
+        code += f"; s.save_file(torch.load({str(at / pickle)!r}, weights_only=True), {str(at / single)!r})"
+    elif any(name.startswith("pytorch_model") for name in pickles):
+        config = directory / "config.json"
+        names = json.loads(config.read_text()).get("architectures") if config.is_file() else None
+        name = names[0] if names else "AutoModel"
+        code = f"from transformers import {name} as C; C.from_pretrained({str(at)!r}).save_pretrained({str(at)!r})"
+    else:
+        return "save them with save_pretrained"
+    return f'to convert them: python -c "{code}"'
 
 
 def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int, single: str = SINGLE) -> None:
