@@ -184,7 +184,8 @@ def test_a_tracker_that_hangs_stops_nothing(
     full.woken.set()
 
 
-def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 120.0)  # a busy machine imports the library slowly
     write(tmp_path, range(1, 4), trackers=(TensorBoard(),))
     time.sleep(1)  # event files are named by the second
     write(tmp_path, range(3, 5), start_step=2, trackers=(TensorBoard(),))
