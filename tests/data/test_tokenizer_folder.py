@@ -20,11 +20,7 @@ FORMS = ("gpt2", "t5", "bert", "roberta", "llama")
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A folder of each form."""
-    made = {}
-    for form in FORMS:
-        folder = tmp_path_factory.mktemp(form)
-        made[form] = getattr(published, form)(folder)
-    return made
+    return {form: getattr(published, form)(tmp_path_factory.mktemp(form)) for form in FORMS}
 
 
 @pytest.fixture(scope="module", params=FORMS)

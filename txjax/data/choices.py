@@ -96,7 +96,7 @@ class ChoiceSource:
         self._known = (self._labels != text.unlabelled).astype(np.float32)
         self._frame = text.tokenizer.frame(2)
         made_from = repr(
-            [each.fingerprint for each in (self._context, *self._choices)] + [text.label_feature, repr(self._frame)]
+            [tokens.fingerprint for tokens in (self._context, *self._choices)] + [text.label_feature, repr(self._frame)]
         )
         self.fingerprint = hashlib.blake2b(made_from.encode(), digest_size=16).hexdigest()
 

@@ -96,15 +96,14 @@ class Frame:
 
     def row(self, texts: Sequence[np.ndarray]) -> Row:
         """The texts, as many as the frame is for, with these tokens."""
-        ids, types, numbers = (
-            [np.array(each, np.int32)] for each in (self.marks[0], self.mark_types[0], [0] * len(self.marks[0]))
-        )
+        parts: list[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray, int]]
+        parts = [(self.marks[0], self.mark_types[0], 0)]
         for number, text in enumerate(texts):
-            marks, size = self.marks[number + 1], len(text)
-            ids += [text, np.array(marks, np.int32)]
-            types += [np.full(size, self.text_types[number]), np.array(self.mark_types[number + 1], np.int32)]
-            numbers += [np.full(size, number + 1), np.zeros(len(marks), np.int32)]
-        return Row(*(np.concatenate(each).astype(np.int32) for each in (ids, types, numbers)))
+            parts.append((text, np.full(len(text), self.text_types[number]), number + 1))
+            parts.append((self.marks[number + 1], self.mark_types[number + 1], 0))
+        ids, types = (np.concatenate([np.asarray(part[column], np.int32) for part in parts]) for column in (0, 1))
+        numbers = np.repeat([number for _, _, number in parts], [len(tokens) for tokens, _, _ in parts])
+        return Row(ids, types, numbers.astype(np.int32))
 
 
 def sentence_frame(cls: int, sep: int, texts: int) -> Frame:

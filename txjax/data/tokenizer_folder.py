@@ -47,9 +47,9 @@ class TokenizerFolder(LibraryTokenizer):
         if not path.is_dir() or not self.path:
             return find_file(self.path, f"a {FILE}")
         for name in (FILE, *VOCABULARIES):
-            if all((path / each).is_file() for each in (name, *VOCABULARIES.get(name, ()))):
+            if all((path / file).is_file() for file in (name, *VOCABULARIES.get(name, ()))):
                 return path / name
-        there = ", ".join(sorted(each.name for each in path.iterdir())) or "nothing"
+        there = ", ".join(sorted(file.name for file in path.iterdir())) or "nothing"
         hint = "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one"
         raise UserError("data.tokenizer.path", f"a folder with a {FILE}", f"{self.path}, with {there}", hint=hint)
 
@@ -80,13 +80,13 @@ class TokenizerFolder(LibraryTokenizer):
         known: dict[str, Any] = {role: id_of(name) for role, name in names.items()}
         by_name = dataclasses.asdict(roles_by_name(id_of))
         ends = self.setting(GENERATION).get("eos_token_id", self.setting("config.json").get("eos_token_id"))
-        ends = [each for each in (ends if isinstance(ends, list) else [ends]) if each in ids]
+        ends = [end for end in (ends if isinstance(ends, list) else [ends]) if end in ids]
         if {"bos", "eos"} & set(names) or ends:
             by_name |= {"bos": None, "eos": ()}
         if known.get("eos") is not None or ends:
             first = [known["eos"]] if known.get("eos") is not None else []
             known["eos"] = tuple(dict.fromkeys([*first, *ends]))
-        return Roles(**by_name | {role: each for role, each in known.items() if each is not None})
+        return Roles(**by_name | {role: number for role, number in known.items() if number is not None})
 
     def _names(self) -> dict[str, str]:
         """The names of special tokens by role, as far as a file says them."""
@@ -119,7 +119,7 @@ class TokenizerFolder(LibraryTokenizer):
             return path.read_text()
         template = self.setting(SETTINGS).get("chat_template")
         if isinstance(template, list):  # several, by name
-            template = {each["name"]: each["template"] for each in template}.get("default")
+            template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
         return template
 
     def token_bytes(self) -> np.ndarray | None:

@@ -157,12 +157,12 @@ def _proto(path: Path) -> Any:
 
 def _merges(pieces: list[tuple[str, float]], ids: Mapping[str, int]) -> list[tuple[str, str]]:
     """The merges of a vocabulary with scores: every way to make a piece of two others, the best pieces first."""
-    found = []
+    merges = []
     for piece, score in pieces:
         splits = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
         known = [(left, right) for left, right in splits if left in ids and right in ids]
-        found += [(score, pair) for pair in sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))]
-    return [pair for _, pair in sorted(found, key=lambda item: -item[0])]
+        merges += [(score, pair) for pair in sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))]
+    return [pair for _, pair in sorted(merges, key=lambda item: -item[0])]
 
 
 def _add_specials(tokenizer: Any, names: Mapping[str, str]) -> None:

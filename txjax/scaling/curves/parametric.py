@@ -37,9 +37,9 @@ class Parametric(Curve):
 
         None unless A, B, alpha and beta are positive: else the loss has no minimum inside a budget.
         """
-        found = [parameters[name] for name in ("A", "B", "alpha", "beta")]
-        if min(found) <= 0:
+        values = [parameters[name] for name in ("A", "B", "alpha", "beta")]
+        if min(values) <= 0:
             return None
-        (log_a, log_b, log_alpha, log_beta), (alpha, beta) = np.log(found), found[2:]
+        (log_a, log_b, log_alpha, log_beta), (alpha, beta) = np.log(values), values[2:]
         log_g = (log_alpha + log_a - log_beta - log_b) / (alpha + beta)
         return best_run(log_g + beta / (alpha + beta) * np.log(flops / 6), flops)
