@@ -23,6 +23,7 @@ def handlers():
 def test_sighup_saves_and_exits(config, tmp_path, handlers, capsys, monkeypatch):
     """The run saves although stdout and stderr can no longer be written."""
     workdir = tmp_path / "run"
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may be run under nohup
 
     def hang_up():
         log, deadline = workdir / "metrics.jsonl", time.monotonic() + 100
