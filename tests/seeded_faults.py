@@ -207,6 +207,12 @@ FAULTS = (
         "tests/data/test_loader.py -k start_at_any_step",
     ),
     Fault(
+        "an import follows a link out of its folder",
+        "if not any(target.is_relative_to(root) for root in inside):",
+        "if not any(target.is_relative_to(root) for root in (*inside, Path('/'))):",
+        "tests/io/test_kept_files.py -k link_out",
+    ),
+    Fault(
         "an adapter's branch is not scaled",
         "return y + self.factor * Branch(*self.halves(module), None, self.dropout",
         "return y + Branch(*self.halves(module), None, self.dropout",

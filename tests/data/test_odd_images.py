@@ -1,6 +1,10 @@
 """Damaged images, other channels, other depths: an example of weight 0 or one line, never other pixels."""
 
 import logging
+import shutil
+import struct
+import subprocess
+import zlib
 
 import numpy as np
 import pytest
@@ -13,6 +17,18 @@ from txjax.types import UserError
 from helpers import photo_set, runs
 from helpers.photo_set import file, pixels
 
+
+def deep_png() -> bytes:
+    """A PNG of 2 x 2 pixels with colours of 16 bits."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
+    rows = zlib.compress(2 * (b"\0" + bytes(range(12))))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
 JPEG = file(pixels(3), "jpeg")
 DAMAGED = {
     "truncated JPEG": JPEG[: len(JPEG) // 2],
@@ -20,14 +36,26 @@ DAMAGED = {
     "empty": b"",
     "text": b"no image at all",
     "16 bits": file(Image.fromarray(pixels(3)[..., 0].astype(np.uint16) * 200)),
+    "16 bits of colours": deep_png(),
+    "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n(x) show\n%%EOF\n",
 }
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_files_and_deep_pixels_are_unreadable(name):
-    with pytest.raises(UnreadableImage, match="more than 8 bits" if name == "16 bits" else "Error") as error:
+    with pytest.raises(UnreadableImage, match="more than 8 bits" if "16 bits" in name else "Error") as error:
         decode_image(DAMAGED[name], 3)
     assert "\n" not in str(error.value)
+
+
+def test_data_start_no_program(monkeypatch):
+    def start(*arguments, **options):
+        raise AssertionError("a program is started")
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(shutil, "which", lambda name, *more, **options: f"/usr/bin/{name}")
+    with pytest.raises(UnreadableImage, match="cannot identify image file"):
+        decode_image(DAMAGED["PostScript"], 3)
 
 
 def test_every_kind_of_file_has_the_pixels_that_it_shows():

@@ -25,7 +25,7 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.interop import huggingface
     from txjax.interop.huggingface import peft, peft_heads
     from txjax.interop.huggingface.options import missing_file
-    from txjax.io.kept_files import inherit_files
+    from txjax.io.kept_files import files_beside_weights, inherit_files
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
@@ -35,6 +35,8 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     if not base.exists():
         raise missing_file(base, "config.json")
     theirs = is_folder(base)
+    if theirs:
+        files_beside_weights(base)  # raises before a workdir is made
     found, variables, origins = (*huggingface.load(base), []) if theirs else _last_step(base, trust)
     model = found.model if isinstance(found, Experiment) else found
     if getattr(model, "adapter", None) is not None:

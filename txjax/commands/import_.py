@@ -29,6 +29,7 @@ def run(argv: list[str]) -> int:
     from txjax.checkpoint import Store
     from txjax.interop import huggingface
     from txjax.io.files import replace_text
+    from txjax.io.kept_files import files_beside_weights
     from txjax.train.workdir import lock_workdir, write_manifest
     from txjax.types import UserError
 
@@ -37,6 +38,8 @@ def run(argv: list[str]) -> int:
         raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
     if flags.base is not None:
         return import_adapter(flags.source, flags.base, flags.workdir, flags.trust)
+    if flags.source.is_dir():
+        files_beside_weights(flags.source)  # raises before a workdir is made
     model, variables = huggingface.load(flags.source)
     with lock_workdir(flags.workdir) as workdir:
         made, missing = keep(flags.source, workdir, model)

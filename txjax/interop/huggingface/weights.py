@@ -70,7 +70,10 @@ def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], n
     def get() -> np.ndarray:
         if dtype not in ("F64", "F32", "F16", "BF16"):
             raise UserError(str(path), f"{key} as 64, 32 or 16 bit floats", dtype)
-        return file.get_tensor(key).astype(np.float32, copy=False)
+        array = file.get_tensor(key).astype(np.float32, copy=False)
+        if not np.isfinite(array).all():
+            raise UserError(str(path), f"finite numbers in {key}", "NaN or infinity")
+        return array
 
     return get
 
@@ -131,7 +134,10 @@ def write(directory: Path, tensors: dict[str, Tensor], shard_bytes: int, single:
     names = [single] if len(shards) == 1 else names
     for name, keys in zip(names, shards, strict=True):
         arrays = {key: np.asarray(tensors[key].read(), np.float32, order="C") for key in keys}
+        (directory / name).touch()
+        mode = (directory / name).stat().st_mode  # as the umask has it; the library writes files of mode 0600
         save_file(arrays, directory / name, metadata={"format": "pt"})
+        (directory / name).chmod(mode)
     if len(shards) > 1:
         total = sum(map(_bytes, tensors.values()))
         where = {key: name for name, keys in zip(names, shards, strict=True) for key in keys}
