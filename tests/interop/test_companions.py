@@ -1,13 +1,14 @@
 """What an export has beside its weights: class names, how images are read, the tokens that begin and end texts."""
 
 import json
+import shutil
 
 import jax
 import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows
+from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows, TokenizerFolder
 from txjax.experiment import Experiment
 from txjax.models import Bert, ViT, gpt
 from txjax.nn import Classes, FirstToken, Learned, Pooler
@@ -16,6 +17,7 @@ from txjax.train.workdir import lock_workdir, write_config
 
 from helpers import sentence_set, word_set
 from helpers.arrays import variables
+from helpers.published_tokenizers import llama
 
 pytestmark = pytest.mark.claim("Transfer", "exports: class names, pixels and end tokens of the run's own data")
 
@@ -114,6 +116,17 @@ def test_completions_end_at_the_tokenizers_token(data_dir, tmp_path):
 def test_a_run_without_special_tokens_has_none(tmp_path):
     files = exported(decoder(NextTokenWindows("txjax_python_text", length=16)), tmp_path)
     assert set(files) == {"config.json"} and "eos_token_id" not in files["config.json"]
+
+
+def test_the_kept_tokenizer_outlives_the_import(tmp_path):
+    (tmp_path / "import").mkdir()
+    folder = llama(tmp_path / "import")
+    data = NextTokenWindows("txjax_python_text", length=16, tokenizer=TokenizerFolder(str(folder)), end="<|end|>")
+    kept = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    shutil.rmtree(folder)
+    model = gpt(vocab=400, width=8, depth=1, heads=2, max_length=16)
+    files = exported(Experiment(model, NextToken(), data), tmp_path, kept)
+    assert {name: files[name] for name in kept} == kept
 
 
 def test_keys_of_another_family_are_not_written(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
 import shutil
@@ -15,6 +17,7 @@ from txjax.data.limits import size_of
 from txjax.data.text import Text
 from txjax.data.tokenizer_folder import FILE as TOKENIZER
 from txjax.data.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
+from txjax.data.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS
@@ -26,7 +29,7 @@ from txjax.types import UserError
 log = logging.getLogger("txjax")
 
 PREPROCESSOR = "preprocessor_config.json"
-OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model")
+OF_A_TOKENIZER = (TOKENIZER, SETTINGS, SPECIALS, TEMPLATE, *VOCABULARIES, *itertools.chain(*VOCABULARIES.values()))
 BICUBIC = 3  # the number of Pillow's filter
 
 
@@ -87,8 +90,15 @@ def tokenizer_of(experiment: Any) -> Tokenizer | None:
 
 
 def _is_kept(tokenizer: TokenizerFolder, kept: Path) -> bool:
-    """Whether the kept tokenizer is that of the data."""
-    return (kept / TOKENIZER).is_file() and (kept / TOKENIZER).read_bytes() == tokenizer.file().read_bytes()
+    """Whether the data's tokenizer is the kept one, or is gone, as the import may be that the run started from."""
+    try:
+        digest = tokenizer.vocabulary_digest()
+    except UserError as error:
+        log.warning("the export has the kept tokenizer, if there is one: %s", error)
+        return True
+    with contextlib.suppress(UserError):
+        return TokenizerFolder(str(kept)).vocabulary_digest() == digest
+    return False
 
 
 def _token_entries(experiment: Experiment, there: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,20 +107,23 @@ def _token_entries(experiment: Experiment, there: Mapping[str, Any]) -> dict[str
     if tokenizer is None or "targets" not in experiment.objective.required_keys:
         return {}
     try:
-        roles, end = tokenizer.roles(), _end(experiment.data)
+        roles = tokenizer.roles()
     except UserError as error:
-        log.warning("config.json has no tokens that end a text: %s", error)
+        log.warning("config.json has the tokens of the kept one, if there is one: %s", error)
         return {}
     ids = {"bos_token_id": roles.bos, "eos_token_id": _one_or_all(roles.eos), "pad_token_id": roles.pad}
     missing = {key: number for key, number in ids.items() if number is not None and there.get(key) is None}
-    return missing | _end_entries({**missing, **there}, end)
+    return missing | _end_entries({**missing, **there}, _end(experiment.data))
 
 
 def _end(data: Any) -> int | None:
-    """The token that ends the texts of the data; None if they end with none."""
-    if isinstance(data, Completions):
-        return data.ends()[0]
-    return data.marks()[1][0] if isinstance(data, Text) and data.end is not None else None
+    """The token that ends the texts of the data; None if they end with none, or if their tokenizer is gone."""
+    with contextlib.suppress(UserError):
+        if isinstance(data, Completions):
+            return data.ends()[0]
+        if isinstance(data, Text) and data.end is not None:
+            return data.marks()[1][0]
+    return None
 
 
 def _end_entries(there: Mapping[str, Any], end: int | None) -> dict[str, Any]:
