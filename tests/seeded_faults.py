@@ -218,6 +218,12 @@ FAULTS = (
         "return y + Branch(*self.halves(module), None, self.dropout",
         "tests/nn/test_adapters.py -k merged_kernels",
     ),
+    Fault(
+        "a temporary name is fixed",
+        'f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"',
+        'f".{path.name}.0-00000000.tmp"',
+        "tests/io/test_temporary.py -k same_time",
+    ),
 )
 HASHES = [f"{number:040x}" for number in range(TURNS)]  # commits, one of each turn
 

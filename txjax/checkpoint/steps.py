@@ -17,7 +17,8 @@ from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
-_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.tmp$|\.nfs")  # in a step
+# What a save writes in a step: temporary files with the number of their process, and of earlier versions without it.
+_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.(.*\.)?tmp$|\.nfs")
 
 
 @dataclasses.dataclass
