@@ -7,6 +7,7 @@ import sys
 
 from txjax import libtpu
 from txjax.cli import actions
+from txjax.io.disk import first_line
 from txjax.types import RunError, UserError
 from txjax.visible import Formatter, visible
 
@@ -27,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except (Exception, KeyboardInterrupt) as caught:
-        error = _disk(caught) or caught
+        error = _of_system(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 
@@ -45,28 +46,15 @@ def _run(argv: list[str]) -> int:
     return actions.run("txjax.commands", argv, "COMMAND")
 
 
-_OF_FILES = (
-    errno.EIO,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.EMFILE,
-    errno.ENFILE,
-)
-
-
-def _disk(error: BaseException) -> UserError | RunError | None:
-    """The one-line error of a full or failing disk; None for any other error."""
+def _of_system(error: BaseException) -> UserError | RunError | None:
+    """The one-line error of a full or failing disk, a file server or a connection; None for any other error."""
     if not isinstance(error, OSError):
         return None
-    name = str(error.filename or "the disk")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(name, "room to write", "a full disk")
-    if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
-        return RunError(f"{name}: {error.strerror}")
-    return None
+        return UserError(str(error.filename or "the disk"), "room to write", "a full disk")
+    if error.filename is None:
+        return RunError(first_line(error))
+    return RunError(f"{error.filename}: {error.strerror or first_line(error)}")
 
 
 if __name__ == "__main__":
