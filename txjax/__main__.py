@@ -7,6 +7,7 @@ import sys
 
 from txjax import libtpu
 from txjax.cli import actions
+from txjax.cli.streams import open_streams
 from txjax.io.disk import first_line
 from txjax.types import RunError, UserError
 from txjax.visible import Formatter, visible
@@ -18,6 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     With several processes, one that fails doesn't return: it reports its failure to the others, which wait, and exits.
     """
     argv = sys.argv[1:] if argv is None else argv
+    open_streams()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides XLA's notes
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
@@ -25,8 +27,6 @@ def main(argv: list[str] | None = None) -> int:
     libtpu.leave_out()
     try:
         return _run(argv)
-    except BrokenPipeError:
-        return 0
     except (Exception, KeyboardInterrupt) as caught:
         error = _of_system(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
