@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.io.text_files import read_text
 from txjax.types import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -265,7 +266,7 @@ def read_json(path: Path, hint: str = "") -> dict[str, Any]:
       UserError: the file can't be read, or it is truncated or damaged.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_text(path))
     except OSError as error:
         raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
     except (ValueError, RecursionError) as error:

@@ -214,7 +214,7 @@ def _prepare(name: str, data_dir: str | None) -> Any:
         tfds.display_progress_bar(terminal)
         try:
             with contextlib.ExitStack() as stack:
-                silent = sys.stderr if terminal else stack.enter_context(open(os.devnull, "w"))
+                silent = sys.stderr if terminal else stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
                 stack.enter_context(contextlib.redirect_stdout(silent))  # TFDS prints; stdout is for results
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)

@@ -15,6 +15,7 @@ from txjax.data.special_tokens import NAMES, Frame, Roles, roles_by_name
 from txjax.data.token_bytes import token_bytes
 from txjax.data.tokenizers import find_file
 from txjax.data.vocabulary_files import VOCABULARIES, put_around, read_vocabulary
+from txjax.io.text_files import read_text
 from txjax.types import UserError, near_misses
 
 FILE = "tokenizer.json"
@@ -116,7 +117,7 @@ class TokenizerFolder(LibraryTokenizer):
         has one."""
         path = self.file().with_name(TEMPLATE)
         if path.is_file():
-            return path.read_text()
+            return read_text(path)
         template = self.setting(SETTINGS).get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
@@ -156,7 +157,7 @@ def _name(token: Any) -> str | None:
 def _read_settings(path: Path, changed: int) -> dict[str, Any]:
     """The content of a JSON file; cached by path and modification time."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(read_text(path))
     except ValueError as error:
         raise UserError("data.tokenizer.path", f"JSON in {path}", hint=str(error)) from error
     if not isinstance(content, dict):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from txjax.io.text_files import read_text
 from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
@@ -46,7 +47,7 @@ class Options:
         if not path.is_file():
             raise missing_file(directory, FILE)
         try:
-            values = json.loads(path.read_text())
+            values = json.loads(read_text(path))
         except ValueError as error:
             raise UserError(str(path), "JSON", hint=str(error)) from error
         if not isinstance(values, dict):

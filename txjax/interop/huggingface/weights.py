@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from txjax.io.files import replace_text
+from txjax.io.text_files import read_text
 from txjax.types import UserError
 
 SINGLE = "model.safetensors"
@@ -80,7 +81,7 @@ def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], n
 
 def _files(directory: Path, single: str) -> list[str]:
     if (directory / INDEX).is_file():
-        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+        names = sorted(set(json.loads(read_text(directory / INDEX))["weight_map"].values()))
         if outside := [name for name in names if Path(name).name != name]:
             raise UserError(str(directory / INDEX), "names of files beside it", outside[0])
         return names
@@ -101,7 +102,7 @@ def _conversion(directory: Path, pickles: Sequence[str], single: str) -> str:
         code += f"; s.save_file(torch.load({str(at / pickle)!r}, weights_only=True), {str(at / single)!r})"
     elif any(name.startswith("pytorch_model") for name in pickles):
         config = directory / "config.json"
-        names = json.loads(config.read_text()).get("architectures") if config.is_file() else None
+        names = json.loads(read_text(config)).get("architectures") if config.is_file() else None
         name = names[0] if names else "AutoModel"
         code = f"from transformers import {name} as C; C.from_pretrained({str(at)!r}).save_pretrained({str(at)!r})"
     else:
