@@ -78,7 +78,8 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    experiment = check(experiment)
+    check(experiment)
+    experiment = resolved(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh:
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
