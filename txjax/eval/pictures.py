@@ -131,7 +131,7 @@ def grid(
 
 
 def _keep_inside(label: Any, left: float, right: float) -> None:
-    """Moves a label to the left until it ends before `right`, in pixels, and shrinks one that is wider than the room."""
+    """Moves a label so that it ends before `right`, in pixels, and shrinks one that is wider than the room."""
     width = label.get_window_extent().width
     if width > right - left:
         label.set_fontsize(label.get_fontsize() * (right - left) / width)
