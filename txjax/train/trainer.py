@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state import variables
 from txjax.train.step import jit_step
-from txjax.train.throughput import Throughput, Work, work
+from txjax.train.throughput import Pending, Throughput, Work, work
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
 
@@ -56,21 +56,6 @@ def train(
     if trainer.recorder.failure is not None:
         raise trainer.recorder.failure
     return exit_code
-
-
-class Pending(NamedTuple):
-    """A step that was started and is not logged yet.
-
-    Attributes:
-      metrics: scalars; they may still be computed.
-      ids: int32 [B], of the whole batch.
-      work: that the step does. If None, it compiled, and its time is not counted as training.
-    """
-
-    step: int
-    metrics: dict[str, jax.Array]
-    ids: np.ndarray | jax.Array
-    work: Work | None
 
 
 class Trainer:
