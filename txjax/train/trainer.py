@@ -13,6 +13,7 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
+from txjax.train.earlier_run import keep_earlier_run
 from txjax.train.goodput import WORK, Goodput
 from txjax.train.init_from import InitSource
 from txjax.train.preemption import EXIT_CODE, Preemption
@@ -193,8 +194,9 @@ class Trainer:
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and distributed.is_primary():
-            for workdir in self.recorder.workdirs:
+        for workdir in self.recorder.workdirs if distributed.is_primary() else ():
+            keep_earlier_run(workdir)
+            if init_source is not None:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return 0, {}
