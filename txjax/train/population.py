@@ -33,8 +33,9 @@ from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
+from txjax.train.throughput import Pending
 from txjax.train.traced import Values, check_together, member, traced_values
-from txjax.train.trainer import HostBatch, Pending, Trainer
+from txjax.train.trainer import HostBatch, Trainer
 from txjax.train.workdir import valid_path
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
@@ -171,9 +172,9 @@ class Population(Trainer):
         step = _newest_of_all(stores)
         if step is None:
             return None
+        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         for store in stores:
             store.go_back(step)
-        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         return stores[0].record(step)
 
     def create(self, init_source: InitSource | None) -> None:

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
+from txjax.train.earlier_run import keep_earlier_run
 from txjax.train.goodput import WORK, Goodput
 from txjax.train.init_from import InitSource
 from txjax.train.preemption import EXIT_CODE, Preemption
@@ -23,7 +24,7 @@ from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state import variables
 from txjax.train.step import jit_step
-from txjax.train.throughput import Throughput, Work, work
+from txjax.train.throughput import Pending, Throughput, Work, work
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
 
@@ -56,21 +57,6 @@ def train(
     if trainer.recorder.failure is not None:
         raise trainer.recorder.failure
     return exit_code
-
-
-class Pending(NamedTuple):
-    """A step that was started and is not logged yet.
-
-    Attributes:
-      metrics: scalars; they may still be computed.
-      ids: int32 [B], of the whole batch.
-      work: that the step does. If None, it compiled, and its time is not counted as training.
-    """
-
-    step: int
-    metrics: dict[str, jax.Array]
-    ids: np.ndarray | jax.Array
-    work: Work | None
 
 
 class Trainer:
@@ -208,8 +194,9 @@ class Trainer:
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and distributed.is_primary():
-            for workdir in self.recorder.workdirs:
+        for workdir in self.recorder.workdirs if distributed.is_primary() else ():
+            keep_earlier_run(workdir)
+            if init_source is not None:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return 0, {}
