@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.modules import run_file, running
-from txjax.overrides import override
+from txjax.overrides import override_all
 from txjax.types import UserError, near_misses
 
 
@@ -42,9 +42,7 @@ class ConfigFile:
     def tree(self, overrides: Sequence[str] = ()) -> Any:
         """A new tree by `get_config`, with overrides applied. Raises UserError for invalid overrides."""
         tree = copy.deepcopy(self.call("get_config"))  # the file's global objects are not modified
-        for flag in overrides:  # in their order: the fields of a component can be set after it
-            tree = override(tree, flag, vars(self.module))
-        return tree
+        return override_all(tree, overrides, vars(self.module))
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of a function of the file; the variant, if there is one, is its last argument.

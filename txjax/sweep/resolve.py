@@ -92,8 +92,7 @@ def point_in_errors(name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        hint = "; ".join(part for part in (error.hint, f"in the point {name}") if part)
-        raise UserError(error.field, error.expected, error.got, error.near, hint) from None
+        raise error.with_hint(f"in the point {name}") from None
 
 
 def digest(resolved: Any) -> str:

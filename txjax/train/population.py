@@ -27,14 +27,15 @@ from txjax.train.check import check, check_layout
 from txjax.train.init_from import InitSource
 from txjax.train.preemption import EXIT_CODE
 from txjax.train.prepare import Run
-from txjax.train.recorder import NotFinite
 from txjax.train.recorders import Recorders
+from txjax.train.rows import NotFinite
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state import build_layout, variables
-from txjax.train.step import make_step
+from txjax.train.step import Step, make_step
+from txjax.train.throughput import Pending
 from txjax.train.traced import Values, check_together, member, traced_values
-from txjax.train.trainer import HostBatch, Pending, Trainer
+from txjax.train.trainer import HostBatch, Trainer
 from txjax.train.workdir import valid_path
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
@@ -166,14 +167,17 @@ class Population(Trainer):
         """The state of one run, where that run alone has it."""
         return self.pick(self.state, self.numbers[member])
 
+    def traced_step(self) -> Step:
+        return make_step(self.experiment, self.layout)
+
     def restore(self) -> dict[str, Any] | None:
         stores = [recorder.store for recorder in self.recorder.all]
         step = _newest_of_all(stores)
         if step is None:
             return None
+        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         for store in stores:
             store.go_back(step)
-        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         return stores[0].record(step)
 
     def create(self, init_source: InitSource | None) -> None:
@@ -239,21 +243,20 @@ class Population(Trainer):
 
     def evaluate(self, name: str, step: int) -> None:
         for i, recorder in self.recorder.going:
-            recorder.evaluate(name, variables(self.state_of(i)), step)
+            if recorder.row:  # the others were evaluated before the run was stopped
+                recorder.evaluate(name, variables(self.state_of(i)), step)
 
-    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
+    def read_row(self, pending: Pending, due: bool) -> None:
         skipped = jax.device_get(pending.metrics.pop("skipped"))
-        going = self.recorder.going
-        logged = [(i, each) for i, each in going if due or each.scores_at(pending.step) or skipped[i][0]]
+        logged = [(i, recorder) for i, recorder in self.recorder.going if due or skipped[i][0]]
         if not logged:
-            return False
+            return
         metrics = jax.device_get(pending.metrics)
         ids = np.broadcast_to(pending.ids, (len(skipped), self.experiment.batch_size))
-        speed = self.throughput.read(self.experiment.batch_size) | more
+        speed = self.throughput.read(self.experiment.batch_size)
         for i, recorder in logged:
             own = {name: x[i] for name, x in metrics.items()}
-            recorder.log_step(pending.step, own, ids[i], skipped[i].tolist(), speed)
-        return True
+            recorder.read_row(pending.step, own, ids[i], skipped[i].tolist(), speed)
 
     def save(self, step: int, seconds: dict[str, float]) -> None:
         going = self.recorder.going

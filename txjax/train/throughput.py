@@ -29,6 +29,21 @@ class Work(NamedTuple):
     flops: int
 
 
+class Pending(NamedTuple):
+    """A step that was started and is not logged yet.
+
+    Attributes:
+      metrics: scalars; they may still be computed.
+      ids: int32 [B], of the whole batch.
+      work: that the step does. If None, it compiled, and its time is not counted as training.
+    """
+
+    step: int
+    metrics: dict[str, jax.Array]
+    ids: np.ndarray | jax.Array
+    work: Work | None
+
+
 def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], whole: int) -> Work:
     """What a step on a batch of this shape does.
 
