@@ -176,13 +176,9 @@ def write_manifest(
     path = workdir / "manifest.json"
     before = _check_data(workdir, data)
     devices = jax.devices()
-    here = {
-        "platform": devices[0].platform,
-        "kind": devices[0].device_kind,
-        "count": len(devices),
-        "cores": cpu.cores(),
-    }
-    _compare_cores(before.get("devices", {}), here)
+    here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
+    here["cores"] = cpu.cores()
+    _compare_cores(before.get("devices"), here)
     manifest = {
         "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
         "command": tree.hide_secrets(sys.argv),
@@ -201,12 +197,13 @@ def write_manifest(
         replace_text(path, json.dumps(manifest, indent=2) + "\n")
 
 
-def _compare_cores(before: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Warns where a run on a CPU resumes with another number of cores."""
-    known = before.get("cores", here["cores"])
-    if before.get("platform") == here["platform"] == "cpu" and known != here["cores"]:
-        message = "the run had %s CPU cores and has %s now: XLA splits sums by cores, so numbers may differ in their last bits"
-        log.warning(message, known, here["cores"])
+def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
+    """Warns where a run on a CPU resumes with another number of cores. Both are `devices` of a manifest."""
+    if isinstance(before, dict) and before.get("platform") == here["platform"] == "cpu":
+        known = before.get("cores", here["cores"])  # an older release noted none
+        if known != here["cores"]:
+            reason = "XLA splits sums by cores, so numbers may differ in their last bits"
+            log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
 
 
 def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
