@@ -168,7 +168,7 @@ class Slot:
         needed = [f.name for f in fields.values() if f.default is f.default_factory is dataclasses.MISSING]
         if not given.keys() >= set(needed):
             raise UserError(self.where, f"{cls.__name__}({', '.join(f'{n}=...' for n in needed)})", hint=said)
-        kinds = typing.get_type_hints(cls)
+        kinds = field_types(cls)
         values = {name: self._inner(f".{name}", kinds[name])._value(part) for name, part in given.items()}
         try:
             return cls(**values)

@@ -59,8 +59,11 @@ def identity(node: Any) -> tuple[Any, ...]:
 
 
 def field_types(node: Any) -> dict[str, Any]:
-    """The types of a component's fields, by name."""
-    return typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}
+    """The types of a component's (or a class's) fields, by name. Those that evaluations inherit may be None."""
+    if not dataclasses.is_dataclass(node):
+        return {}
+    kinds = typing.get_type_hints(node if isinstance(node, type) else type(node))
+    return kinds | {f.name: kinds[f.name] | None for f in dataclasses.fields(node) if "described" in f.metadata}
 
 
 def check_fields(tree: Any, root: str = "config") -> None:
@@ -76,8 +79,7 @@ def check_fields(tree: Any, root: str = "config") -> None:
         kinds = field_types(node)
         for field in config_fields(node) if dataclasses.is_dataclass(node) else ():
             where = f"{path}.{field.name}".replace("--.", "--")
-            value, kind = getattr(node, field.name), kinds.get(field.name, Any)
-            checks.run(_check_field, where, value, kind, field, needs=[where])
+            checks.run(_check_field, where, getattr(node, field.name), kinds[field.name], field, needs=[where])
     checks.finish()
 
 
@@ -91,9 +93,8 @@ def _check_field(where: str, value: Any, kind: Any, field: dataclasses.Field) ->
 def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
     if limit == "choices":
         if value not in bound:
-            raise UserError(
-                where, "one of " + ", ".join(map(repr, bound)), value, near_misses(str(value), map(str, bound))
-            )
+            near = near_misses(str(value), map(str, bound))
+            raise UserError(where, "one of " + ", ".join(map(repr, bound)), value, near)
         return
     words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
     within = {"above": value > bound, "at_least": value >= bound, "at_most": value <= bound, "below": value < bound}

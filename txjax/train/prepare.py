@@ -80,7 +80,8 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
     with own_code("config"):
-        experiment = check(experiment)
+        check(experiment)
+    experiment = resolved(experiment)
     with sharding.use_mesh(experiment.mesh) as mesh, own_code("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
