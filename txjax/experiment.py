@@ -35,7 +35,7 @@ class Experiment:
       log_every_steps: steps between rows of metrics.jsonl.
       on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
       spikes: which finite gradients are too large to be applied. If None, all are applied.
-      max_skips: updates in a row that `skip` or `spikes` drop before the run stops.
+      max_skips: dropped updates in a row, by `skip`, by `spikes` or since no example has a weight, that stop the run.
       checkpoint: when to save and what to keep.
       step_timeout_seconds: a run without a step for so long stops, and reports what each of its threads was doing. Ten
         times as long for what takes longer: compiling, evaluating, saving.

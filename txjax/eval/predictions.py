@@ -137,8 +137,8 @@ class Predictions(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             rows = real_rows(context.over(program, variables, context.source, self.max_batches, (answer,)))
-            context.keep(rows if answer == "value" else rows | {"accuracy": rows["predicted"] == rows[GIVEN]})
-            return self.rescore(rows)
+            right = {} if answer == "value" else {"accuracy": rows["predicted"] == rows[GIVEN]}
+            return self.keep_and_rescore(context, rows | right)
 
         return evaluate
 

@@ -1,7 +1,6 @@
 """What one run leaves in its workdir while it trains: rows of the log, scores, checkpoints; and why it failed."""
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from threading import Barrier
 
@@ -11,15 +10,12 @@ from txjax import distributed
 from txjax.checkpoint import Store
 from txjax.data import fingerprint
 from txjax.log import Log, spare
+from txjax.train.dropped_updates import Dropped, nothing_applied
 from txjax.train.prepare import Run
 from txjax.train.run_eval import EvalFn
 from txjax.types import PyTree, RunError, TrainState
 
 log = logging.getLogger("txjax")
-
-
-class NotFinite(RunError):
-    """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
 class RunRecorder:
@@ -42,7 +38,8 @@ class RunRecorder:
         self.name = name
         self.store = Store(run.workdir, run.experiment.checkpoint)
         self.store.origins = run.init_source.frozen() if run.init_source else []
-        self.failure: NotFinite | None = None
+        self.failure: RunError | None = None
+        self._last_dropped: Dropped | None = None
         self._scores: tuple[int, dict[str, float]] = (0, {})
 
     def open(self, start: int, shown: bool = True) -> None:
@@ -78,53 +75,49 @@ class RunRecorder:
         self,
         step: int,
         metrics: Mapping[str, np.ndarray],
+        means: Mapping[str, float],
         ids: np.ndarray,
-        skipped: Sequence[int],
         speed: dict[str, float],
     ) -> None:
-        """Writes the row of a step with its scores, and warns if the update was dropped.
+        """Writes the row of a step with its scores.
 
         Args:
-          metrics: scalars by name.
+          metrics: of the step (`make_step`).
+          means: since the last row, by name.
           ids: int32 [B], of the whole batch.
-          skipped: updates that were dropped, in a row until now and in all.
           speed: `perf/` and `goodput/` numbers.
         """
-        row = {f"train/{name}": np.asarray(value).item() for name, value in metrics.items()}
-        row["train/batch_hash"] = fingerprint(ids, step)
-        in_a_row, in_all = skipped
-        self.log.write(step, row | {"train/skipped": in_all} | self.scores_at(step) | speed)
-        if in_a_row:
-            self._warn_of_dropped(step, row, in_a_row)
+        row = {**means, "grad_norm": metrics["grad_norm"].item(), "lr": metrics["lr"].item()}
+        row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
+        self.log.write(step, {f"train/{name}": x for name, x in row.items()} | self.scores_at(step) | speed)
+
+    def drop(self, dropped: Dropped) -> None:
+        """Warns of an update that was dropped; the run fails if it may not continue."""
+        dropped.warn(self.name)
+        self.failure, self._last_dropped = dropped.failure(self.experiment), dropped
+
+    def finish(self, step: int, skipped: int) -> None:
+        """The run has reached its last step. It fails if all its updates were dropped."""
+        if step and skipped >= step and self.failure is None:
+            self.failure = nothing_applied(step, self._last_dropped)
 
     def save(
         self,
         step: int,
         state: TrainState,
         seconds: Mapping[str, float],
+        sums: Mapping[str, Sequence[float]],
         barrier: Barrier | None = None,
     ) -> None:
         """Starts a save. The rows up to the step are on the disk before: a step that can be resumed has all its rows.
 
         Args:
           seconds: spent on the work up to this step, by kind.
+          sums: of the metrics since the last row, and their counts (`Interval`).
           barrier: see `Store.save`.
         """
         self.log.sync()
         position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
         record = {"data": position, "metrics": self.scores_at(step), "seconds": dict(seconds), "log": self.log.extent()}
+        record["sums"] = dict(sums)
         self.store.save(step, state, record, barrier)
-
-    def _warn_of_dropped(self, step: int, row: Mapping[str, float | int], in_a_row: int) -> None:
-        spike = math.isfinite(row["train/loss"]) and math.isfinite(row["train/grad_norm"])
-        limit = self.experiment.max_skips if spike or self.experiment.on_nonfinite == "skip" else 1
-        what = f"step {step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
-        dropped = f"{what}; the update was dropped ({in_a_row} in a row), batch {row['train/batch_hash']}"
-        log.warning("%s%s", self.name, dropped)
-        if in_a_row >= limit:
-            why = f"is a spike, {in_a_row} in a row" if spike else "is not finite"
-            hint = "raise spikes.factor" if spike else "drop such updates with --config.on_nonfinite=skip"
-            self.failure = NotFinite(
-                f"{what} {why}; the update was not applied and the checkpoints are good. "
-                f"Lower optimizer.peak_lr, or {hint}"
-            )

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from txjax.train.prepare import Run
-from txjax.train.recorder import NotFinite, RunRecorder
+from txjax.train.recorder import RunRecorder
 from txjax.train.run_eval import EvalFn
+from txjax.types import RunError
 
 
 class Recorders:
@@ -25,12 +26,12 @@ class Recorders:
         return [(i, recorder) for i, recorder in enumerate(self.all) if recorder.failure is None]
 
     @property
-    def failures(self) -> dict[int, NotFinite]:
+    def failures(self) -> dict[int, RunError]:
         """Why runs cannot continue, by their numbers."""
         return {i: recorder.failure for i, recorder in enumerate(self.all) if recorder.failure is not None}
 
     @property
-    def failure(self) -> NotFinite | None:
+    def failure(self) -> RunError | None:
         """Why no run can continue. If None, one of them can."""
         return None if self.going else self.all[0].failure
 

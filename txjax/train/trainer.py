@@ -2,10 +2,10 @@
 
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Generator, Hashable, Iterator
+import operator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -13,8 +13,11 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
+from txjax.train.dropped_updates import of_step
 from txjax.train.goodput import WORK, Goodput
 from txjax.train.init_from import InitSource
+from txjax.train.interval import Index, Interval
+from txjax.train.pending import HostBatch, Pending
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
@@ -23,12 +26,12 @@ from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state import variables
 from txjax.train.step import jit_step
-from txjax.train.throughput import Throughput, Work, work
+from txjax.train.step_work import StepWork
+from txjax.train.throughput import Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
 
 log = logging.getLogger("txjax")
-HostBatch = dict[str, np.ndarray]
 
 
 def train(
@@ -58,21 +61,6 @@ def train(
     return exit_code
 
 
-class Pending(NamedTuple):
-    """A step that was started and is not logged yet.
-
-    Attributes:
-      metrics: scalars; they may still be computed.
-      ids: int32 [B], of the whole batch.
-      work: that the step does. If None, it compiled, and its time is not counted as training.
-    """
-
-    step: int
-    metrics: dict[str, jax.Array]
-    ids: np.ndarray | jax.Array
-    work: Work | None
-
-
 class Trainer:
     """Trains one run. (`population.Population` trains several in one program: it overrides what each run has.)
 
@@ -89,8 +77,9 @@ class Trainer:
         self.run = run
         self.experiment = run.experiment
         self.layout = run.layout
-        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]] = jit_step(run.experiment, run.layout)
+        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, Any]]] = jit_step(run.experiment, run.layout)
         self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
 
     def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
@@ -98,21 +87,20 @@ class Trainer:
         self.preemption = preemption
         self.watchdog = watchdog
         self.goodput = goodput
-        self.flops_per_step = flops_per_step
         with watchdog.patient("beginning"):
             self.start, seconds = self._restore_or_create()
         self.recorder.open(self.start)
         if distributed.is_primary():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
-        self.compiled: dict[Hashable, Work] = {}  # the work of a step, by the shapes of its batch
+        of_run = self.experiment, self.layout, flops_per_step
+        self.step_work = StepWork(*of_run, self.throughput, self._outside_step)
         self.pending: Pending | None = None
 
     def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
-        end = experiment.num_steps
-        last = min(until or end, end)
+        last = min(until or experiment.num_steps, experiment.num_steps)
         profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
@@ -120,21 +108,21 @@ class Trainer:
             for step in range(self.start + 1, last + 1):
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
-                with self._compile_apart(host_batch) as work:
+                with self.step_work.of(self.batch_of(host_batch, 0), lambda: self.state) as work:
                     self.state, metrics = self.train_step(self.state, batch)
                 profile.after(step, metrics)
                 self._log_previous_step()
-                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), work)
+                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
                 self._evaluate(step, metrics)
-                stop = self.preemption.reached(step) or step == until
-                if step % experiment.checkpoint.every_steps == 0 or step == end or stop:
+                stop = step == last or self.preemption.reached(step)
+                if stop or step % experiment.checkpoint.every_steps == 0:
                     self._save(step)
                 self.recorder.poll()
                 if self.recorder.failure is not None:
                     return RunError.code
-                if stop and step < end:
-                    return self._stop(step)
-        return 0
+                if stop and step < last:
+                    return self._preempted(step)
+        return self._finish(max(self.start, last))
 
     # What several runs override
 
@@ -161,7 +149,7 @@ class Trainer:
             batch_size=experiment.batch_size,
             seed=experiment.seed,
             start_step=self.start,
-            rows=distributed.local_rows(self.layout.batch, experiment.batch_size),
+            rows=self.batch_rows,
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
             workers=experiment.data_workers,
         )
@@ -170,40 +158,31 @@ class Trainer:
         """The batch on the devices."""
         return shard_batch(batch, self.layout.batch, self.experiment.batch_size)
 
-    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
-        """The batch itself; of several runs, the first one's."""
+    def batch_of(self, batch: HostBatch, run: Index) -> HostBatch:
+        """The batch itself; of several runs, that of one."""
         return batch
+
+    def members(self) -> list[tuple[Index, RunRecorder]]:
+        """The recorder of the run, with its place in the metrics; of several runs, those that did not fail."""
+        return [(..., self.recorder)]
 
     def evaluate(self, name: str, step: int) -> None:
         """Scores the model after a step."""
         self.recorder.evaluate(name, variables(self.state), step)
 
-    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
-        """Logs a step if that is due, and where it was evaluated or its update was dropped. Returns whether it was.
-
-        Args:
-          more: goes into the row, if there is one.
-        """
-        skipped = jax.device_get(pending.metrics.pop("skipped"))
-        if not (due or self.recorder.scores_at(pending.step) or skipped[0]):
-            return False
-        metrics = jax.device_get(pending.metrics)
-        ids = jax.device_get(pending.ids)
-        speed = self.throughput.read(self.experiment.batch_size)
-        self.recorder.log_step(pending.step, metrics, ids, skipped.tolist(), speed | more)
-        return True
-
     def save(self, step: int, seconds: dict[str, float]) -> None:
         """Starts to save the state after a step, with the seconds that were spent on reaching it."""
-        self.recorder.save(step, self.state, seconds)
+        self.recorder.save(step, self.state, seconds, self.interval.recorded())
 
     # The parts of a step
 
     def _restore_or_create(self) -> tuple[int, dict[str, float]]:
         """Returns the step of the state, and the seconds that were spent on reaching it, by kind."""
+        self.interval = Interval()
         with self.goodput.spent("restore"):
             record = self.restore()
         if record is not None:
+            self.interval = Interval(record.get("sums"))
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
@@ -226,25 +205,6 @@ class Trainer:
         return self._gather_ids(batch["id"]) if distributed.is_multiprocess() else host_batch["id"]
 
     @contextlib.contextmanager
-    def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
-        """Yields the work of the step inside. If None, the step compiles: its time is not counted as training."""
-        own = self.batch_of_one_run(host_batch)
-        shapes = frozenset((key, x.shape) for key, x in own.items())
-        if shapes in self.compiled:
-            yield self.compiled[shapes]
-            return
-        jax.block_until_ready(self.state)  # the time of the steps before is theirs
-        if not self.compiled:
-            self.throughput.reset()  # waiting for the first batch is no step's
-        begun = time.perf_counter()
-        with self._outside_step("compile", "compiling the step"):
-            yield None
-            done = self.compiled[shapes] = work(self.experiment, self.layout, own, self.flops_per_step)
-            jax.block_until_ready(self.state)
-        which, seconds = f" of {done.tokens} tokens" if done.tokens else "", time.perf_counter() - begun
-        log.info("first step%s after %.1f s (compilation included)", which, seconds)
-
-    @contextlib.contextmanager
     def _outside_step(self, kind: str, what: str) -> Iterator[None]:
         """Time that is no step's, and may be longer than one's."""
         with self.throughput.paused(kind), self.watchdog.patient(what), self.recorder.log.busy(what):
@@ -258,10 +218,32 @@ class Trainer:
         if pending.work is not None:
             self.throughput.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        if self.log_step(pending, due, more or {}):
+        if self._log_step(pending, due, more or {}):
             self.goodput.write_if_due()
 
-    def _evaluate(self, step: int, metrics: dict[str, jax.Array]) -> None:
+    def _log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
+        """Logs a step if that is due, and where it was evaluated or its update was dropped. Returns whether it was.
+
+        Args:
+          more: goes into the row, if there is one.
+        """
+        step, metrics = pending.step, pending.metrics
+        self.interval.add(metrics["sums"])
+        skipped = jax.device_get(metrics["skipped"])
+        logged = [(i, each) for i, each in self.members() if due or each.scores_at(step) or skipped[i][0]]
+        if not logged:
+            return False
+        metrics, ids = jax.device_get((metrics, pending.ids))
+        speed = self.throughput.read(self.experiment.batch_size) | more
+        for i, recorder in logged:
+            own = jax.tree.map(operator.itemgetter(i), metrics)
+            recorder.log_step(step, own, self.interval.means(i), ids[i], speed)
+            self.interval.clear(i)
+            if skipped[i][0]:
+                recorder.drop(of_step(step, own, ids[i], self.batch_of(pending.batch, i), self.batch_rows))
+        return True
+
+    def _evaluate(self, step: int, metrics: dict[str, Any]) -> None:
         end = self.experiment.num_steps
         due = [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
         if due and self.recorder.failure is None:
@@ -278,13 +260,17 @@ class Trainer:
                 seconds = {kind: spent for kind, spent in self.goodput.read().items() if kind in WORK}
                 self.save(step, seconds)
 
-    def _stop(self, step: int) -> int:
+    def _preempted(self, step: int) -> int:
         with self.watchdog.patient(f"saving step {step}"):
             self.recorder.wait()
-        if not self.preemption.asked:
-            return 0
         log.info("preempted: saved at step %d; run the same command to resume", step)
         return EXIT_CODE
+
+    def _finish(self, step: int) -> int:
+        skipped = jax.device_get(self.state.skipped)
+        for i, recorder in self.members():
+            recorder.finish(step, int(skipped[i][1]))
+        return RunError.code if self.recorder.failure else 0
 
     def __enter__(self) -> Self:
         return self
