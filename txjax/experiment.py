@@ -6,7 +6,7 @@ from typing import Any
 from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset
 from txjax.data.following import following
-from txjax.eval import Evaluator
+from txjax.eval import EarlyStopping, Evaluator
 from txjax.log import Curves, TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
@@ -31,6 +31,7 @@ class Experiment:
       batch_size: examples an update, over all devices and hosts.
       data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
+      stop: when the run ends before `num_steps`. If None, it doesn't.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
       on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
@@ -56,6 +57,7 @@ class Experiment:
     batch_size: int = config_field(32, at_least=1)
     data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)
+    stop: EarlyStopping | None = None
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)
     on_nonfinite: str = config_field("raise", choices=("raise", "skip"))

@@ -40,6 +40,10 @@ class Evaluation(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective or objective, self.data)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        sums = jax.eval_shape(sums_of(model, self.objective or objective, 0), variables, batch)
+        return tuple(scores(dict.fromkeys(named(sums), 0.0)))
+
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
         sums = sums_of(context.model, objective, context.seed)

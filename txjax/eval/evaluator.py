@@ -234,6 +234,15 @@ class Evaluator:
           UserError: it doesn't fit; the field's name begins with `eval` for the evaluator itself.
         """
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        """The names of its scores; () if they are known only after an evaluation. Runs nothing.
+
+        Args:
+          model, objective: the run's, or its task's.
+          variables, batch: the model's variables and a batch of `data`, shapes and dtypes.
+        """
+        return ()
+
     def start(self, context: Context) -> Evaluate:
         """Called once per run; returns a function from (the model's variables, updates done) to the scores.
 

@@ -45,6 +45,9 @@ class Perplexity(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective, self.data)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        return tuple(scores(1.0, 1.0, 1.0))
+
     def start(self, context: Context) -> Evaluate:
         model, objective = context.model, self.objective
         sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]

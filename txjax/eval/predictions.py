@@ -124,6 +124,9 @@ class Predictions(Evaluator):
             expected = "a model with output [B classes]" if known is CLASSES else "a model with output [B 1]"
             raise UserError("config.model", expected, type(model).__name__)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        return tuple(self.metrics)
+
     def start(self, context: Context) -> Evaluate:
         answer = self._answer()
         model, objective = context.model, context.objective

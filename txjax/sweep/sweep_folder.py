@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.io import digest
+from txjax.checkpoint.steps import Steps
 from txjax.io.disk import take_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
 from txjax.train.lock import FLAG, is_locked
 from txjax.tree import read_json
-from txjax.types import UserError
+from txjax.types import RunError, UserError
 
 NAME = "sweep.json"
 
@@ -50,8 +50,13 @@ class SweepPoint:
 
 
 def finished(workdir: Path, num_steps: int) -> bool:
-    """Whether a run has ended: its last step is saved completely."""
-    return digest.is_complete(workdir / "checkpoints" / str(num_steps))
+    """Whether a run has ended: its last step is saved completely, `num_steps` or the one at which `stop` ended it."""
+    store = Steps(workdir)
+    saved = store.steps()
+    try:
+        return num_steps in saved or bool(saved) and store.record(saved[-1]).get("stopped") is not None
+    except RunError:  # a damaged record: the run itself reports it
+        return False
 
 
 class Folder:

@@ -14,6 +14,7 @@ from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.nn import one_of
 from txjax.train.check import check, open_data
+from txjax.train.check_scores import check_scores
 from txjax.train.counting import forward_of
 from txjax.train.init_from import InitSource, find_init_source
 from txjax.train.state import Layout, batch_spec, build_layout
@@ -83,6 +84,7 @@ def checked_layout(experiment: Experiment) -> Layout:
             params, others = layout.variables["params"], layout.abstract.model_state
             with one_of(experiment.microbatches):
                 jax.eval_shape(forward_of(experiment), params, others, spec)
+        check_scores(experiment, layout.variables)
         return layout
 
 

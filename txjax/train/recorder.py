@@ -9,7 +9,8 @@ import numpy as np
 from txjax import distributed
 from txjax.checkpoint import Store
 from txjax.data import fingerprint
-from txjax.log import Log, spare
+from txjax.log import Log, Row, read_metrics, spare
+from txjax.train.check_scores import check_scores
 from txjax.train.dropped_updates import Dropped, nothing_applied
 from txjax.train.prepare import Run
 from txjax.train.run_eval import EvalFn
@@ -35,12 +36,14 @@ class RunRecorder:
         self.workdir = run.workdir
         self.workdirs = [run.workdir]
         self.eval_fn = eval_fn
+        self._variables = run.layout.variables
         self.name = name
         self.store = Store(run.workdir, run.experiment.checkpoint)
         self.store.origins = run.init_source.frozen() if run.init_source else []
         self.failure: RunError | None = None
         self._last_dropped: Dropped | None = None
         self._scores: tuple[int, dict[str, float]] = (0, {})
+        self._evaluated: list[Row] = []  # of the metric that may end the run
 
     def open(self, start: int, shown: bool = True) -> None:
         """Opens the log at a step. If `shown`, rows go to the console too."""
@@ -49,6 +52,9 @@ class RunRecorder:
             spare(self.workdir, max(self.store.passed_over))
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
         self.log = Log(self.workdir, trackers, num_steps, start, distributed.process_index(), shown, known.get("log"))
+
+        if stop := self.experiment.stop:
+            self._evaluated = distributed.on_primary("the scores", lambda: stop.rows(read_metrics(self.workdir)))
 
     def close(self) -> None:
         """Closes the log."""
@@ -64,8 +70,16 @@ class RunRecorder:
 
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model after a step."""
-        scores = {f"eval/{name}/{key}": value for key, value in self.eval_fn(name, variables, step).items()}
+        found = self.eval_fn(name, variables, step)
+        check_scores(self.experiment, self._variables, {name: (*found,)})
+        scores = {f"eval/{name}/{key}": value for key, value in found.items()}
         self._scores = step, self.scores_at(step) | scores
+        if stop := self.experiment.stop:
+            self._evaluated += stop.rows([{"step": step, **scores}])
+
+    def stop_reason(self) -> str | None:
+        """Why the run ends before `num_steps`; None if it continues."""
+        return self.experiment.stop.reason(self._evaluated) if self.experiment.stop else None
 
     def scores_at(self, step: int) -> dict[str, float]:
         """The scores after a step; {} if it was not evaluated, or another one was since."""
@@ -119,5 +133,5 @@ class RunRecorder:
         self.log.sync()
         position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
         record = {"data": position, "metrics": self.scores_at(step), "seconds": dict(seconds), "log": self.log.extent()}
-        record["sums"] = dict(sums)
+        record |= {"sums": dict(sums), "stopped": self.stop_reason()}
         self.store.save(step, state, record, barrier)

@@ -40,6 +40,9 @@ class Recorders:
             recorder.open(start, shown=i == 0)
         self.log = self.all[0].log
 
+    def stop_reason(self) -> None:
+        """None: runs that train together end together (`traced.check_together`)."""
+
     def poll(self) -> None:
         for recorder in self.all:
             recorder.poll()

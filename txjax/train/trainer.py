@@ -105,7 +105,7 @@ class Trainer:
         self.preemption.starting = False
         self.goodput.switch("step")
         with contextlib.closing(self.batches()) as batches, profile, jax.transfer_guard("disallow"):
-            for step in range(self.start + 1, last + 1):
+            for step in range(self.start + 1, last + 1) if self.recorder.stop_reason() is None else ():
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
                 with self.step_work.of(self.batch_of(host_batch, 0), lambda: self.state) as work:
@@ -114,15 +114,16 @@ class Trainer:
                 self._log_previous_step()
                 self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
                 self._evaluate(step, metrics)
-                stop = step == last or self.preemption.reached(step)
+                over = step == last or self.recorder.stop_reason() is not None
+                stop = over or self.preemption.reached(step)
                 if stop or step % experiment.checkpoint.every_steps == 0:
                     self._save(step)
                 self.recorder.poll()
                 if self.recorder.failure is not None:
                     return RunError.code
-                if stop and step < last:
-                    return self._preempted(step)
-        return self._finish(max(self.start, last))
+                if stop:
+                    return self._finish(step) if over else self._preempted(step)
+        return self._finish(self.start)
 
     # What several runs override
 
@@ -244,13 +245,19 @@ class Trainer:
         return True
 
     def _evaluate(self, step: int, metrics: dict[str, Any]) -> None:
-        end = self.experiment.num_steps
-        due = [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
+        evals, end = self.experiment.evals, step == self.experiment.num_steps
+        due = [name for name, e in evals.items() if step % e.every_steps == 0 or end]
         if due and self.recorder.failure is None:
             jax.block_until_ready(metrics)
             for name in due:
-                with self._outside_step("evaluation", f"evaluating {name} after step {step}"):
-                    self.evaluate(name, step)
+                self._evaluate_one(name, step)
+            for name in evals if self.recorder.stop_reason() else ():  # this step has become the last one
+                if name not in due:
+                    self._evaluate_one(name, step)
+
+    def _evaluate_one(self, name: str, step: int) -> None:
+        with self._outside_step("evaluation", f"evaluating {name} after step {step}"):
+            self.evaluate(name, step)
 
     def _save(self, step: int) -> None:
         """Logs up to a step, then starts the save: a step that can be resumed has all its rows."""
@@ -267,6 +274,8 @@ class Trainer:
         return EXIT_CODE
 
     def _finish(self, step: int) -> int:
+        if reason := self.recorder.stop_reason():
+            log.info("stopped at step %s of %s: %s", f"{step:,}", f"{self.experiment.num_steps:,}", reason)
         skipped = jax.device_get(self.state.skipped)
         for i, recorder in self.members():
             recorder.finish(step, int(skipped[i][1]))

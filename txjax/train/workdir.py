@@ -34,6 +34,7 @@ HARMLESS = (
     "mesh.",
     "microbatches",
     "model.stack.",
+    "stop",
     "step_timeout_seconds",
     "heartbeat_timeout_seconds",
 )
