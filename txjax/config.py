@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.data.epochs import set_steps
 from txjax.modules import run_file, running
 from txjax.overrides import override
 from txjax.types import UserError, near_misses
@@ -40,10 +41,11 @@ class ConfigFile:
     module: Any
 
     def tree(self, overrides: Sequence[str] = ()) -> Any:
-        """A new tree by `get_config`, with overrides applied. Raises UserError for invalid overrides."""
+        """A new tree by `get_config`, with overrides applied and epochs as steps. Raises UserError for invalid ones."""
         tree = copy.deepcopy(self.call("get_config"))  # the file's global objects are not modified
         for flag in overrides:  # in their order: the fields of a component can be set after it
             tree = override(tree, flag, vars(self.module))
+        set_steps(tree, [flag.partition("=")[0].removeprefix("--config.") for flag in overrides])
         return tree
 
     def call(self, name: str, *arguments: Any) -> Any:

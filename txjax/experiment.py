@@ -28,6 +28,8 @@ class Experiment:
       ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
       mesh: how the run is sharded over devices.
       num_steps: updates of the whole run.
+      num_epochs: how often the run uses every example; it sets `num_steps`, by the examples of `data` and `batch_size`.
+        If None, `num_steps` is as given.
       batch_size: examples an update, over all devices and hosts.
       data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
@@ -54,6 +56,7 @@ class Experiment:
     ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
     num_steps: int = config_field(1000, at_least=1)
+    num_epochs: float | None = config_field(None, above=0)
     batch_size: int = config_field(32, at_least=1)
     data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)

@@ -13,6 +13,7 @@ import numpy as np
 
 from txjax import tree
 from txjax.config import ConfigFile, read
+from txjax.data.epochs import set_steps
 from txjax.overrides import set_field
 from txjax.sweep.names import names
 from txjax.sweep.points import Point
@@ -82,6 +83,7 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     with point_in_errors(name):
         for path, value in fields.items():
             set_field(experiment, path, value)
+        set_steps(experiment, fields)
         resolved = tree.to_json(experiment)
     return Resolved(name, digest(resolved), point, experiment)
 

@@ -21,6 +21,7 @@ from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
 from txjax.data.buckets import Cut
+from txjax.data.epochs import set_steps
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
@@ -78,6 +79,8 @@ def train_together(
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
     experiments = [resolved(experiment) for experiment in experiments]
+    for experiment in experiments:
+        set_steps(experiment)
     if is_multiprocess():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:

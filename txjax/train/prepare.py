@@ -10,6 +10,7 @@ import jax
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
+from txjax.data.epochs import set_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.nn import one_of
@@ -56,6 +57,8 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
       RunError: this process has other data than process 0.
     """
     experiments = [resolved(experiment) for experiment in experiments]
+    for experiment in experiments:
+        set_steps(experiment)
     resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
     layout = checked_layout(first)

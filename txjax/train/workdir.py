@@ -26,6 +26,7 @@ from txjax.types import UserError
 
 # What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
+    "num_epochs",
     "log_every_steps",
     "data_workers",
     "checkpoint.",
