@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"types", "visible", "numbers", "ranking", "libtpu", "cpu", "axes"},
-    {"io", "chips", "patterns"},
+    {"io", "chips", "patterns", "checks"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},

@@ -6,9 +6,10 @@ import os
 import sys
 
 from txjax import libtpu
+from txjax.checks import error_lines
 from txjax.cli import actions
 from txjax.types import RunError, UserError
-from txjax.visible import Formatter, visible
+from txjax.visible import Formatter
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
             distributed.report_failure(error)
         if not isinstance(error, UserError | RunError):
             raise
-        print(f"txjax: {visible(str(error))}", file=sys.stderr)
+        print(error_lines(error), file=sys.stderr)
         return 2 if isinstance(error, UserError) else error.code
 
 

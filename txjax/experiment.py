@@ -4,15 +4,16 @@ import dataclasses
 from typing import Any
 
 from txjax.checkpoint import Checkpoints
+from txjax.checks import Checks
 from txjax.data import Dataset
-from txjax.data.following import following
 from txjax.eval import EarlyStopping, Evaluator
+from txjax.eval.resolution import resolve
 from txjax.log import Curves, TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
 from txjax.transfer import From
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass
@@ -79,21 +80,7 @@ def resolved(experiment: Experiment) -> Experiment:
     Raises:
       UserError: an evaluation names no data set, and none can be derived from the training data.
     """
-    evals = {name: _following(f"config.evals.{name}", each, experiment) for name, each in experiment.evals.items()}
-    return dataclasses.replace(experiment, evals=evals)
-
-
-def _following(where: str, evaluator: Evaluator, experiment: Experiment) -> Evaluator:
-    followed: dict[str, Any] = {}
-    try:
-        _, _, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
-    except UserError as error:
-        raise error.inside(where, "eval") from None
-    for field in dataclasses.fields(evaluator):
-        data = getattr(evaluator, field.name)
-        if isinstance(data, Dataset):
-            try:
-                followed[field.name] = following(data, train)
-            except UserError as error:
-                raise error.inside(f"{where}.{field.name}", "data") from None
-    return dataclasses.replace(evaluator, **followed)
+    checks = Checks()
+    experiment = resolve(experiment, checks)
+    checks.finish()
+    return experiment

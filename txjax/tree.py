@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.checks import Checks
 from txjax.types import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -66,21 +67,25 @@ def check_fields(tree: Any, root: str = "config") -> None:
     """Checks that values and components have their fields' types, and that numbers are finite and in the field's range.
 
     Raises:
-      UserError: for the first invalid value.
+      UserError: for every invalid value, see `checks.UserErrors`.
     """
+    checks = Checks()
+    floats = [(path, node) for path, node in walk(tree, root) if isinstance(node, float)]
+    checks.errors += [UserError(path, "a finite number", value) for path, value in floats if not math.isfinite(value)]
     for path, node in walk(tree, root):
-        if isinstance(node, float) and not math.isfinite(node):
-            raise UserError(path, "a finite number", node)
-    for path, node in walk(tree, root):
-        if not dataclasses.is_dataclass(node):
-            continue
-        types_here = field_types(node)
-        for field in config_fields(node):
-            value, where = getattr(node, field.name), f"{path}.{field.name}".replace("--.", "--")
-            _check_type(where, value, types_here.get(field.name, Any))
-            for limit, bound in field.metadata.get("limits", {}).items():
-                if value is not None:
-                    _check_limit(where, value, limit, bound)
+        kinds = field_types(node)
+        for field in config_fields(node) if dataclasses.is_dataclass(node) else ():
+            where = f"{path}.{field.name}".replace("--.", "--")
+            value, kind = getattr(node, field.name), kinds.get(field.name, Any)
+            checks.run(_check_field, where, value, kind, field, needs=[where])
+    checks.finish()
+
+
+def _check_field(where: str, value: Any, kind: Any, field: dataclasses.Field) -> None:
+    _check_type(where, value, kind)
+    for limit, bound in field.metadata.get("limits", {}).items():
+        if value is not None:
+            _check_limit(where, value, limit, bound)
 
 
 def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:

@@ -115,6 +115,11 @@ class UserError(ValueError):
             parts.append(hint)
         super().__init__("; ".join(parts))
 
+    @property
+    def errors(self) -> tuple[UserError, ...]:
+        """The error itself; `checks.UserErrors` has several."""
+        return (self,)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles all arguments: the error of a worker process is raised again in the run's."""
         given = {} if self.got is dataclasses.MISSING else {"got": self.got}
@@ -125,6 +130,11 @@ class UserError(ValueError):
         within = self.field == root or self.field.startswith(f"{root}.")
         field = place + self.field[len(root) :] if within else self.field
         return UserError(field, self.expected, self.got, self.near, self.hint)
+
+    def with_hint(self, hint: str) -> UserError:
+        """The same error with one more hint."""
+        hints = "; ".join(part for part in (self.hint, hint) if part)
+        return UserError(self.field, self.expected, self.got, self.near, hints)
 
 
 class RunError(RuntimeError):

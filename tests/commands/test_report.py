@@ -209,6 +209,15 @@ def test_pictures_are_never_written_through_a_link(tmp_path: Path) -> None:
     assert victim.read_text() == "untouched"
 
 
+def test_what_a_killed_report_left_is_removed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "report").mkdir()
+    for name in ("curves.png", "index.html"):
+        (run / "report" / f".{name}.1234-0123cdef.tmp").write_text("half")
+    assert report.run([str(run)]) == 0
+    assert sorted(path.name for path in (run / "report").iterdir()) == ["curves.png", "index.html"]
+
+
 def test_names_with_dollars_are_no_formulas(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "a$\\frac{$", **{r"eval/$x^$/accuracy": 0.5}), make_run(tmp_path / "b")]
     assert report.run([*map(str, runs)]) == 0

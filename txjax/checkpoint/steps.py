@@ -17,7 +17,8 @@ from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
-_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.tmp$|\.nfs")  # in a step
+# What a save writes in a step: temporary files with the number of their process, and of earlier versions without it.
+_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.(.*\.)?tmp$|\.nfs")
 
 
 @dataclasses.dataclass
@@ -175,14 +176,18 @@ class Steps:
                 hint = "remove the folder to start from scratch"
                 raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
-        if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
+        self.check_training(step, self.record(step)["arrays"])
+        return step
+
+    def check_training(self, step: int, arrays: dict[str, Any]) -> None:
+        """Raises UserError if a step has only weights. `arrays` are those of its record."""
+        if not any(path.startswith("training/") for path in arrays):
             raise UserError(
                 "--workdir",
                 "a run that can be resumed",
                 f"{self.folder.parent}, whose step {step} has only weights (no moments, no counters)",
                 hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
             )
-        return step
 
     def _newest(self, good: Callable[[int], bool]) -> int | None:
         """The newest step for which `good` is true, or None. Skips steps that can't be read for now.

@@ -21,6 +21,7 @@ import jax
 from txjax import distributed
 from txjax.checkpoint import origins
 from txjax.checkpoint.arrays import check_arrays, orbax
+from txjax.checkpoint.background import Background
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.distributed import on_primary
 from txjax.io import digest, disk
@@ -50,8 +51,7 @@ class Store(Steps):
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         super().__init__(workdir, options)
         self.origins: list[origins.Origin] = []  # where frozen parameters lie unchanged; known once a step is loaded
-        self._saving: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._background = Background()
 
     # Saving
 
@@ -92,13 +92,12 @@ class Store(Steps):
                     if _all_saved(meet):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
-            except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
-                self._failure = error
+            except BaseException:
                 if meet is not None:
                     meet.abort()
+                raise
 
-        self._saving = threading.Thread(target=finish, name=f"save {step}")
-        self._saving.start()
+        self._background.start(f"save {step}", finish)
 
     def _commit(self, step: int, record: dict[str, Any]) -> None:
         replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
@@ -134,19 +133,28 @@ class Store(Steps):
 
     def wait(self) -> None:
         """Waits until the running save is finished. Raises its error, if any."""
-        if self._saving is not None:
-            self._saving.join()
-        self.poll()
+        self._background.wait()
 
     def poll(self) -> None:
         """Raises the error of a save that has ended; never waits."""
-        if self._saving is not None and not self._saving.is_alive():
-            self._saving = None
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise failure
+        self._background.poll()
 
     # Restoring
+
+    def check(self, abstract: TrainState) -> None:
+        """Compares the record of the newest readable step with a state, before anything is restored or changed.
+
+        Raises:
+          UserError: the arrays don't match this model.
+        """
+        for step in reversed(self.steps()):
+            with contextlib.suppress(RunError):  # damaged, or unreadable for now: `restore` says what is used instead
+                arrays = self.record(step)["arrays"]
+                break
+        else:
+            return
+        self.check_training(step, arrays)
+        check_arrays(step, arrays, split(abstract), all_of_them=True)
 
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the newest step whose digests all match, sharded as `abstract`; None if nothing was ever saved.

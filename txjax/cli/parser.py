@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from txjax.checks import Checks
 from txjax.types import UserError, near_misses
 
 
@@ -43,8 +44,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Parses `args`. Raises UserError for an unknown flag."""
         flags, rest = self.parse_known_args(args, namespace)
-        if rest:
-            self._unknown(rest[0])
+        self._refuse(rest)
         return flags
 
     def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -67,8 +67,7 @@ class Parser(argparse.ArgumentParser):
         if {"-h", "--help"} & set(own):
             self._help(own, overrides)
         flags, rest = self.parse_known_args(own)
-        if rest:
-            self._unknown(rest[0], getattr(flags, "config", None))
+        self._refuse(rest, getattr(flags, "config", None), overrides)
         return flags, overrides
 
     def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
@@ -95,7 +94,24 @@ class Parser(argparse.ArgumentParser):
             raise UserError(self.prog, flags, hint=f"see {self.prog} --help")
         raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
 
-    def _unknown(self, word: str, source: str | None = None) -> NoReturn:
+    def _refuse(self, words: Sequence[str], source: str | None = None, overrides: Sequence[str] = ()) -> None:
+        """Raises UserError if there are words that are no flags of this command, for each of them.
+
+        Args:
+          source: a config file, whose fields are searched for near misses. With overrides that are invalid, too, the
+            errors of these are added.
+        """
+        checks = Checks()
+        for before, word in zip(["", *words], words, strict=False):
+            if word.startswith("-") or "=" in before or not before.startswith("-"):  # else an unknown flag's value
+                checks.run(self._unknown, word, source)
+        if checks.errors and source:
+            from txjax.config import load
+
+            checks.run(load, source, overrides)
+        checks.finish()
+
+    def _unknown(self, word: str, source: str | None) -> NoReturn:
         """Raises UserError for an unknown flag. `source`: a config file whose fields are searched for near misses."""
         name = word.split("=")[0]
         if not name.startswith("-"):

@@ -60,9 +60,10 @@ def run(argv: list[str]) -> int:
     with laid_out(experiment, target) as layout:
         rows = layout_rows(layout)
     if flags.html:
+        from txjax.io.files import replace_text
         from txjax.report.plan_page import page
 
-        flags.html.write_text(page(f"{flags.config} on {target.name}", plan, rows))
+        replace_text(flags.html, page(f"{flags.config} on {target.name}", plan, rows))
     if flags.json:
         print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
     else:

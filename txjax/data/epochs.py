@@ -1,20 +1,22 @@
 """The length of a run in epochs, as users count: the number of steps follows from the data and the batch size."""
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from txjax import tree
 from txjax.data.dataset import Dataset
 from txjax.types import UserError
 
 _lengths: dict[str, int] = {}  # by the config of the data set: a sweep has many points of the same data
+E = TypeVar("E")
 FIELD, STEPS = "num_epochs", "num_steps"
 
 
-def set_steps(experiment: Any, assigned: Iterable[str] = ()) -> None:
-    """Sets `num_steps` of an experiment in place, if its `num_epochs` is not None. Opens the training data then.
+def in_steps(experiment: E, assigned: Iterable[str] = ()) -> E:
+    """The experiment with the `num_steps` of its `num_epochs`, if these are not None. Opens the training data then.
 
     Args:
       assigned: dotted paths of the fields that flags, or the point of a sweep, have set.
@@ -22,14 +24,16 @@ def set_steps(experiment: Any, assigned: Iterable[str] = ()) -> None:
     Raises:
       UserError: `num_steps` is assigned, too, or the data set has no epochs.
     """
-    epochs = getattr(experiment, FIELD, None)
+    config: Any = experiment
+    epochs = getattr(config, FIELD, None)
     if epochs is None:
-        return
+        return experiment
     if STEPS in assigned:
         hint = f"add --config.{FIELD}=None to give the steps"
         raise UserError(f"config.{STEPS}", f"no value, since config.{FIELD} = {epochs:g} sets it", hint=hint)
-    if epochs > 0 and experiment.batch_size > 0:  # else `check_fields` refuses them
-        experiment.num_steps = steps_of(epochs, experiment.data, experiment.batch_size)
+    if epochs <= 0 or config.batch_size < 1:  # `check_fields` refuses them
+        return experiment
+    return dataclasses.replace(config, **{STEPS: steps_of(epochs, config.data, config.batch_size)})
 
 
 def steps_of(epochs: float, data: Dataset, batch_size: int) -> int:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader
 from pathlib import Path
 
-from txjax.io.files import evict, flush, replace_text
+from txjax.io.files import evict, flush, naming, replace_text
 from txjax.types import RunError
 
 NAME = "digests.json"
@@ -43,12 +43,8 @@ def _digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BufferedReader]:
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        error.filename = str(path)  # errors of read() have none
-        raise
+    with naming(path), path.open("rb") as file:
+        yield file
 
 
 def _digests(folder: Path) -> dict[str, str]:

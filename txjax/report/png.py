@@ -1,15 +1,30 @@
-"""Figures as PNG bytes, and PNG bytes as data URLs."""
+"""Figures as PNG bytes and as files, and PNG bytes as data URLs."""
 
 import base64
 import io
+from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from txjax.io.files import replace_bytes
 
 
 def png(figure: Figure) -> bytes:
     """A figure as the bytes of a PNG file."""
+    return _content(figure, "png")
+
+
+def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Writes a figure as NAME.png and NAME.svg. Returns their paths."""
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        replace_bytes(path, _content(figure, path.suffix[1:]))
+    return paths
+
+
+def _content(figure: Figure, kind: str) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    figure.savefig(file, format=kind)
     return file.getvalue()
 
 

@@ -11,6 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from txjax.report.curves import LIGHT, Theme, dress
+from txjax.report.png import write_figure
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
 from txjax.scaling.isoflop import IsoFLOP
 from txjax.scaling.regression import Regression
@@ -57,12 +58,7 @@ def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], fol
 
 def _save(figures: dict[str, Figure], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, figure in figures.items():
-        for ending in ("png", "svg"):
-            paths.append(folder / f"{name}.{ending}")
-            figure.savefig(paths[-1], format=ending)
-    return paths
+    return [path for name, figure in figures.items() for path in write_figure(figure, folder, name)]
 
 
 def _figure(

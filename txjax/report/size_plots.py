@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -88,14 +87,6 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
         line = [middle[1] * (w / middle[0]) ** found.slope for w in widths]
         right.plot(widths, line, color=theme.faint, lw=1, ls="--")
     return figure
-
-
-def save(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Writes a figure as PNG and as SVG."""
-    paths = [out / f"{name}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        figure.savefig(path)
-    return paths
 
 
 def _columns(optima: Sequence) -> tuple[list[float], list[float]]:

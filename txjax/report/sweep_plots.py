@@ -12,15 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from txjax.report.curves import WORDS, Theme, dress
+from txjax.report.sweep_axes import axes_of, independent_axes, is_number
 from txjax.report.sweep_table import SEED, Group, Row
 
 WIDE = 8.0  # axes with at least this ratio of values are logarithmic
-
-
-def axes_of(groups: Sequence[Group]) -> list[str]:
-    """The paths on which the groups differ."""
-    paths = dict.fromkeys(path for group in groups for path in group.values if path != SEED)
-    return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
 
 
 @rc_context(WORDS)
@@ -61,7 +56,7 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
       groups: best first.
     """
     groups = [group for group in groups if math.isfinite(group.mean)]
-    paths = axes_of(groups)
+    paths = independent_axes(groups)
     scales = [Scale([group.values.get(path) for group in groups]) for path in paths]
     means = [group.mean for group in groups]
     figure = Figure(figsize=(2.2 + 2.0 * (len(paths) + 1), 4.4), dpi=160, facecolor=theme.paper, layout=_layout())
@@ -119,7 +114,7 @@ class Scale:
     """Positions of values on an axis: numbers linear, or logarithmic over a wide range; other values by order."""
 
     def __init__(self, values: Sequence[Any]):
-        self.numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        self.numeric = all(map(is_number, values))
         self.kinds = [] if self.numeric else sorted({str(value) for value in values})
         numbers = [float(value) for value in values] if self.numeric else []
         self.log = self.numeric and min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE

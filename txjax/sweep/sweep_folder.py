@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.checkpoint.steps import Steps
-from txjax.io.disk import take_lock
+from txjax.io.disk import take_lock, wait_for_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
 from txjax.train.lock import FLAG, is_locked
@@ -85,12 +85,12 @@ class Folder:
 
     def write(self, points: Sequence[SweepPoint], notes: dict[str, Any]) -> None:
         """Writes `sweep.json`. Earlier points that are not in `points` are kept, after the others."""
-        self.path.mkdir(parents=True, exist_ok=True)
         names = {point.name for point in points}
-        before = self.points() if (self.path / NAME).exists() else []
-        kept = [*points, *(point for point in before if point.name not in names)]
-        text = json.dumps(notes | {"points": [dataclasses.asdict(point) for point in kept]}, indent=1)
-        replace_text(self.path / NAME, text + "\n")
+        with wait_for_lock(self.path / ".points", FLAG):  # another sweep may add points of its own
+            before = self.points() if (self.path / NAME).exists() else []
+            kept = [*points, *(point for point in before if point.name not in names)]
+            text = json.dumps(notes | {"points": [dataclasses.asdict(point) for point in kept]}, indent=1)
+            replace_text(self.path / NAME, text + "\n")
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:

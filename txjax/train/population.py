@@ -21,13 +21,12 @@ from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
 from txjax.data.buckets import Cut
-from txjax.data.epochs import set_steps
+from txjax.data.epochs import in_steps
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
 from txjax.train.init_from import InitSource
 from txjax.train.interval import Index, stacked
-from txjax.train.pending import HostBatch
 from txjax.train.preemption import EXIT_CODE
 from txjax.train.prepare import Run
 from txjax.train.recorder import RunRecorder
@@ -37,7 +36,7 @@ from txjax.train.session import session
 from txjax.train.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.train.traced import Values, check_together, member, traced_values
-from txjax.train.trainer import Trainer
+from txjax.train.trainer import HostBatch, Trainer
 from txjax.train.workdir import valid_path
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
@@ -78,9 +77,7 @@ def train_together(
     """
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
-    experiments = [resolved(experiment) for experiment in experiments]
-    for experiment in experiments:
-        set_steps(experiment)
+    experiments = [in_steps(resolved(experiment)) for experiment in experiments]
     if is_multiprocess():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:
@@ -177,9 +174,9 @@ class Population(Trainer):
         step = _newest_of_all(stores)
         if step is None:
             return None
+        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         for store in stores:
             store.go_back(step)
-        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         records = [store.record(step) for store in stores]
         return records[0] | {"sums": stacked([records[i].get("sums", {}) for i in self.padded])}
 

@@ -14,10 +14,10 @@ from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
 from txjax.train.dropped_updates import of_step
+from txjax.train.earlier_run import keep_earlier_run
 from txjax.train.goodput import WORK, Goodput
 from txjax.train.init_from import InitSource
 from txjax.train.interval import Index, Interval
-from txjax.train.pending import HostBatch, Pending
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
@@ -27,11 +27,12 @@ from txjax.train.session import session
 from txjax.train.state import variables
 from txjax.train.step import jit_step
 from txjax.train.step_work import StepWork
-from txjax.train.throughput import Throughput
+from txjax.train.throughput import Pending, Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
 
 log = logging.getLogger("txjax")
+HostBatch = dict[str, np.ndarray]
 
 
 def train(
@@ -188,8 +189,9 @@ class Trainer:
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and distributed.is_primary():
-            for workdir in self.recorder.workdirs:
+        for workdir in self.recorder.workdirs if distributed.is_primary() else ():
+            keep_earlier_run(workdir)
+            if init_source is not None:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return 0, {}
