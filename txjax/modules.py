@@ -2,15 +2,22 @@
 
 import contextlib
 import importlib.util
+import logging
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from txjax.types import UserError, near_misses
+import txjax
+from txjax.types import RunError, UserError, near_misses
+
+log = logging.getLogger("txjax")
 
 _ours: dict[str, ModuleType] = {}  # modules that `run_file` ran, by name
+_LIBRARIES = (Path(txjax.__file__).parent, Path(sysconfig.get_path("stdlib")))
 _folders: set[Path] = set()  # of these files
 
 
@@ -82,6 +89,34 @@ def running(flag: str, path: Path, what: str) -> Iterator[None]:
             lines.append(error.lineno)
         where = f"{path} (line {lines[-1]})" if lines else str(path)
         raise UserError(flag, f"a file whose {what} runs", where, hint=f"{type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def own_code(field: str) -> Iterator[None]:
+    """Turns an error of the user's code inside into a one-line UserError with its last line there; others pass.
+
+    The user's code is every file that is neither of txjax nor of an installed package.
+
+    Args:
+      field: of the config whose code runs, for the message.
+    """
+    try:
+        yield
+    except (UserError, RunError):
+        raise
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename))]
+        if not frames:
+            raise
+        log.debug("%s failed", field, exc_info=True)
+        lines = str(error).strip().splitlines() or [""]
+        where = f"{os.path.relpath(frames[-1].filename)} (line {frames[-1].lineno})"
+        raise UserError(field, "code that runs", where, hint=f"{type(error).__name__}: {lines[0]}") from error
+
+
+def _is_own(path: Path) -> bool:
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return path.is_file() and not installed and not any(path.is_relative_to(folder) for folder in _LIBRARIES)
 
 
 def _taken(path: Path) -> bool:

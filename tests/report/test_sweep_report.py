@@ -178,6 +178,9 @@ def test_the_best_value_at_an_edge_of_its_axis(tmp_path, capsys, losses, sort, s
     assert not [sentence for sentence in found["edges"] if "steps" in sentence or "weight_decay, 0," in sentence]
     page = Path(found["html"]).read_text()
     assert all(f"<p>{sentence}.</p>" in page for sentence in sentences)
+    assert (
+        '<img alt="eval/valid/loss by setting" width="1210"' in page
+    )  # three panels of 4.2 inches, in pixels of a page
     assert main(["report", str(tmp_path), f"--sort={sort}"]) == 0
     out = capsys.readouterr().out
     assert all(sentence in out for sentence in found["edges"])

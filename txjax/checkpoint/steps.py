@@ -18,7 +18,7 @@ from txjax.types import RunError, UserError, config_field, join_names
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
 # What a save writes in a step: temporary files with the number of their process, and of earlier versions without it.
-_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.(.*\.)?tmp$|\.nfs")
+_SAVED = re.compile(r"(arrays|(record|digests|added)\.json)(\.|$)|\.(record|digests|added)\.json\.(.*\.)?tmp$|\.nfs")
 
 
 @dataclasses.dataclass
@@ -67,13 +67,14 @@ class Steps:
             raise digest.unavailable(error) or RunError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
-        """The record saved with the arrays of a step.
+        """The record saved with the arrays of a step, and what was added to it since.
 
         Raises:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
             found = json.loads((self.path(step) / "record.json").read_text())
+            found |= json.loads(digest.added(self.path(step)) or "{}")
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None

@@ -5,6 +5,7 @@ A step is the folder `checkpoints/STEP/`:
     arrays/        Orbax: `weights` (parameters, their EMA, model state) and `training` (moments, counters)
     record.json    the data position, the metrics at this step, shapes and dtypes
     digests.json   a digest of every file, written last: a step without it was never finished
+    added.json     values that the record got later: the scores of evaluations that came after the save
 """
 
 import contextlib
@@ -52,6 +53,7 @@ class Store(Steps):
         super().__init__(workdir, options)
         self.origins: list[origins.Origin] = []  # where frozen parameters lie unchanged; known once a step is loaded
         self._background = Background()
+        self._everywhere = True  # whether all runs that train together have the newest step
 
     # Saving
 
@@ -59,7 +61,8 @@ class Store(Steps):
         """Starts saving a step; returns once the arrays are copied from the devices.
 
         Args:
-          record: JSON values to save with the arrays: `data` (the data position) and `metrics`.
+          record: JSON values to save with the arrays: `data` (the data position), `metrics`, and `row`, if `add` is to
+            complete it: older steps are removed then.
           meet: barrier of runs that train together: no older step is removed before all have saved this one.
 
         Raises:
@@ -89,7 +92,8 @@ class Store(Steps):
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
                     self._guarded(step, lambda: self._commit(step, record))
-                    if _all_saved(meet):
+                    self._everywhere = _all_saved(meet)
+                    if self._everywhere and not record.get("row"):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
             except BaseException:
@@ -99,10 +103,24 @@ class Store(Steps):
 
         self._background.start(f"save {step}", finish)
 
+    def add(self, step: int, facts: dict[str, Any]) -> None:
+        """Starts to add values to the record of a step, in the place of older ones, and then removes older steps."""
+
+        def finish() -> None:
+            self._guarded(step, lambda: self._verify(step, digest.add(self.path(step), json.dumps(facts, indent=1))))
+            if self._everywhere:
+                self._guarded(step, lambda: self.forget_old(step))
+
+        if distributed.is_primary():
+            self._background.start(f"completing step {step}", finish)
+
     def _commit(self, step: int, record: dict[str, Any]) -> None:
         replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
         digest.commit(self.path(step))
-        if faults := digest.read_back(self.path(step)):
+        self._verify(step, digest.read_back(self.path(step)))
+
+    def _verify(self, step: int, faults: list[str]) -> None:
+        if faults:
             self.set_aside(step, faults)
             raise RunError(f"step {step} read back from the disk differs from what was written; {self._safe()}")
 

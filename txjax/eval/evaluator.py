@@ -16,6 +16,7 @@ from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.data.limits import for_task
 from txjax.eval.results import GIVEN, ID, Rows, means
+from txjax.eval.tracing import end_of_trace
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
@@ -127,6 +128,7 @@ class Context:
           needs: keys of a batch that the program compares with the model's output, such as `label`: an id outside the
             model's range is a UserError. (In `tokens` it always is.)
         """
+        end_of_trace(program, variables, source, self.batch_size, self.sharding)
         batches = eval_batches(
             source,
             batch_size=self.batch_size,

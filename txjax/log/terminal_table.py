@@ -30,7 +30,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     if widths is None:
         _print_list(console, names, cells)
         return
-    drawn = Table(header_style="bold", show_edge=False)
+    drawn = Table(header_style="bold", show_edge=False, show_header=any(names))
     for i, (name, width) in enumerate(zip(names, widths, strict=True)):
         drawn.add_column(Text(name), justify="left" if i == 0 else "right", width=width)
     for row in cells:

@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 
 from txjax.numbers import full
-from txjax.report.png import png_address
+from txjax.report.png import png_address, png_width
 
 
 def render(template: str, title: str, subtitle: str, **values: Any) -> str:
@@ -32,4 +32,5 @@ _TEMPLATES.filters |= {
     "thousands": lambda number: f"{number:,}",
     "percent": lambda share: f"{min(share, 1):.1%}",
     "png_address": png_address,
+    "png_width": png_width,
 }

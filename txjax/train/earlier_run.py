@@ -16,8 +16,8 @@ NAMES = (
     "curves.png",
     "wandb.id",
     "tensorboard",
+    "examples",
     "pictures",
-    "predictions",
     "samples",
     "tables",
 )

@@ -34,7 +34,7 @@ from txjax.train.recorders import Recorders
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state import build_layout, variables
-from txjax.train.step import make_step
+from txjax.train.step import Step, make_step
 from txjax.train.traced import Values, check_together, member, traced_values
 from txjax.train.trainer import HostBatch, Trainer
 from txjax.train.workdir import valid_path
@@ -169,6 +169,9 @@ class Population(Trainer):
         """The state of one run, where that run alone has it."""
         return self.pick(self.state, self.numbers[member])
 
+    def traced_step(self) -> Step:
+        return make_step(self.experiment, self.layout)
+
     def restore(self) -> dict[str, Any] | None:
         stores = [recorder.store for recorder in self.recorder.all]
         step = _newest_of_all(stores)
@@ -246,7 +249,8 @@ class Population(Trainer):
 
     def evaluate(self, name: str, step: int) -> None:
         for i, recorder in self.recorder.going:
-            recorder.evaluate(name, variables(self.state_of(i)), step)
+            if recorder.row:  # the others were evaluated before the run was stopped
+                recorder.evaluate(name, variables(self.state_of(i)), step)
 
     def members(self) -> list[tuple[Index, RunRecorder]]:
         return [*self.recorder.going]

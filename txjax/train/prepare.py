@@ -13,6 +13,7 @@ from txjax.data import Source
 from txjax.data.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
+from txjax.modules import own_code
 from txjax.nn import one_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
@@ -81,8 +82,9 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    experiment = check(experiment)
-    with sharding.use_mesh(experiment.mesh) as mesh:
+    with own_code("config"):
+        experiment = check(experiment)
+    with sharding.use_mesh(experiment.mesh) as mesh, own_code("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)

@@ -1,10 +1,11 @@
 """The recorders of runs that train together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from txjax.log import Row
 from txjax.train.prepare import Run
 from txjax.train.recorder import RunRecorder
-from txjax.train.run_eval import EvalFn
+from txjax.train.run_eval import Evaluations
 from txjax.types import RunError
 
 
@@ -13,11 +14,13 @@ class Recorders:
 
     Attributes:
       log: of the first, whose rows go to the console.
+      eval_fn: of the first; the others' compute the same.
     """
 
-    def __init__(self, runs: Sequence[Run], eval_fns: Sequence[EvalFn]):
+    def __init__(self, runs: Sequence[Run], eval_fns: Sequence[Evaluations]):
         names = [f"{run.workdir.name}: " for run in runs] if len(runs) > 1 else [""]
         self.all = [RunRecorder(*each) for each in zip(runs, eval_fns, names, strict=True)]
+        self.eval_fn = eval_fns[0]
         self.workdirs = [run.workdir for run in runs]
 
     @property
@@ -34,6 +37,18 @@ class Recorders:
     def failure(self) -> RunError | None:
         """Why no run can continue. If None, one of them can."""
         return None if self.going else self.all[0].failure
+
+    @property
+    def row(self) -> Row:
+        """A row that is not in the log of its run; {} if there is none."""
+        return next((recorder.row for recorder in self.all if recorder.row), {})
+
+    def write_row(self, more: Mapping[str, float]) -> bool:
+        return any([recorder.write_row(more) for recorder in self.all])
+
+    def complete(self, more: Mapping[str, float], seconds: Mapping[str, float]) -> None:
+        for _, recorder in self.going:
+            recorder.complete(more, seconds)
 
     def open(self, start: int) -> None:
         for i, recorder in enumerate(self.all):

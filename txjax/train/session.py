@@ -60,6 +60,7 @@ def session(
         first = runs[0].experiment
         stack.enter_context(sharding.use_mesh(first.mesh))
         trainer = make_trainer(runs)
+        trainer.trace()
         if not distributed.is_multiprocess():
             lock()
         for run in runs:

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import operator
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -13,20 +12,21 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
-from txjax.train.dropped_updates import of_step
+from txjax.modules import own_code
+from txjax.train.compilations import Compilations
 from txjax.train.earlier_run import keep_earlier_run
-from txjax.train.goodput import WORK, Goodput
+from txjax.train.goodput import Goodput
 from txjax.train.init_from import InitSource
 from txjax.train.interval import Index, Interval
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
+from txjax.train.row_reader import read_rows
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
-from txjax.train.state import variables
+from txjax.train.state import batch_spec, variables
 from txjax.train.step import jit_step
-from txjax.train.step_work import StepWork
 from txjax.train.throughput import Pending, Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
@@ -83,6 +83,13 @@ class Trainer:
         self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
 
+    def trace(self) -> None:
+        """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
+        batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
+        with own_code("config.model, config.objective"):
+            jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
+        self.recorder.eval_fn.trace(variables(self.layout.abstract))
+
     def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
         """Restores the newest good checkpoint, or creates the state; opens the log."""
         self.preemption = preemption
@@ -94,39 +101,49 @@ class Trainer:
         if distributed.is_primary():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
-        of_run = self.experiment, self.layout, flops_per_step
-        self.step_work = StepWork(*of_run, self.throughput, self._outside_step)
+        self.compilations = Compilations(self.experiment, self.layout, flops_per_step, self.throughput)
         self.pending: Pending | None = None
 
     def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
-        last = min(until or experiment.num_steps, experiment.num_steps)
+        end = experiment.num_steps
+        step, last = self.start, min(until or end, end)
         profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
         with contextlib.closing(self.batches()) as batches, profile, jax.transfer_guard("disallow"):
+            if self.recorder.row:  # of the step that was restored: the run stopped before its evaluations
+                self._evaluate(self.start, self._due(self.start), saved=True)
             for step in range(self.start + 1, last + 1) if self.recorder.stop_reason() is None else ():
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
-                with self.step_work.of(self.batch_of(host_batch, 0), lambda: self.state) as work:
+                with self.compilations.step(self, self.batch_of(host_batch, 0)) as work:
                     self.state, metrics = self.train_step(self.state, batch)
                 profile.after(step, metrics)
                 self._log_previous_step()
                 self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
-                self._evaluate(step, metrics)
-                over = step == last or self.recorder.stop_reason() is not None
-                stop = over or self.preemption.reached(step)
-                if stop or step % experiment.checkpoint.every_steps == 0:
-                    self._save(step)
+                due, saved = self._due(step), step % experiment.checkpoint.every_steps == 0 or step in (end, until)
+                if saved:
+                    self._save(step, due)
+                if due and not self.preemption.asked:  # else the run evaluates when it resumes
+                    self._evaluate(step, due, saved)
+                    due = []
+                stop = self.preemption.reached(step) or step == until or self.recorder.stop_reason() is not None
+                if stop and not saved:
+                    self._save(step, due)
                 self.recorder.poll()
                 if self.recorder.failure is not None:
                     return RunError.code
-                if stop:
-                    return self._finish(step) if over else self._preempted(step)
-        return self._finish(self.start)
+                if stop and (step < end or due):
+                    return self._stop(step)
+        return self._finish(step)
 
     # What several runs override
+
+    def traced_step(self) -> Callable[[Any, Batch], tuple[Any, dict[str, Any]]]:
+        """The step as it is traced before the run begins: the compiled one has this trace, and needs no other."""
+        return self.train_step
 
     def restore(self) -> dict[str, Any] | None:
         """Restores the newest good checkpoint. Returns its record; None if nothing was ever saved."""
@@ -180,11 +197,10 @@ class Trainer:
 
     def _restore_or_create(self) -> tuple[int, dict[str, float]]:
         """Returns the step of the state, and the seconds that were spent on reaching it, by kind."""
-        self.interval = Interval()
         with self.goodput.spent("restore"):
             record = self.restore()
+        self.interval = Interval(record and record.get("sums"))
         if record is not None:
-            self.interval = Interval(record.get("sums"))
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
@@ -208,79 +224,66 @@ class Trainer:
         return self._gather_ids(batch["id"]) if distributed.is_multiprocess() else host_batch["id"]
 
     @contextlib.contextmanager
-    def _outside_step(self, kind: str, what: str) -> Iterator[None]:
+    def outside_step(self, kind: str, what: str) -> Iterator[None]:
         """Time that is no step's, and may be longer than one's."""
         with self.throughput.paused(kind), self.watchdog.patient(what), self.recorder.log.busy(what):
             yield
 
-    def _log_previous_step(self, more: dict[str, float] | None = None) -> None:
-        """Reads the metrics of the last step, now that the next one keeps the devices busy."""
+    def _log_previous_step(self) -> None:
+        """Logs the last step, now that the next one keeps the devices busy."""
+        self._read_row()
+        self._write_row()
+
+    def _read_row(self, evaluated: bool = False) -> None:
         pending, self.pending = self.pending, None
         if pending is None:
             return
         if pending.work is not None:
             self.throughput.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        if self._log_step(pending, due, more or {}):
+        read_rows(self, pending, due or evaluated)
+
+    def _write_row(self, more: dict[str, float] | None = None) -> None:
+        if self.recorder.write_row(more or {}):
             self.goodput.write_if_due()
 
-    def _log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
-        """Logs a step if that is due, and where it was evaluated or its update was dropped. Returns whether it was.
+    def _due(self, step: int) -> list[str]:
+        """The names of the evaluations after a step."""
+        end = self.experiment.num_steps
+        return [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
 
-        Args:
-          more: goes into the row, if there is one.
-        """
-        step, metrics = pending.step, pending.metrics
-        self.interval.add(metrics["sums"])
-        skipped = jax.device_get(metrics["skipped"])
-        logged = [(i, each) for i, each in self.members() if due or each.scores_at(step) or skipped[i][0]]
-        if not logged:
-            return False
-        metrics, ids = jax.device_get((metrics, pending.ids))
-        speed = self.throughput.read(self.experiment.batch_size) | more
-        for i, recorder in logged:
-            own = jax.tree.map(operator.itemgetter(i), metrics)
-            recorder.log_step(step, own, self.interval.means(i), ids[i], speed)
-            self.interval.clear(i)
-            if skipped[i][0]:
-                recorder.drop(of_step(step, own, ids[i], self.batch_of(pending.batch, i), self.batch_rows))
-        return True
+    def _evaluate(self, step: int, due: list[str], saved: bool) -> None:
+        """Evaluates a step and writes its row: the one that the record of a saved step has."""
+        self._read_row(evaluated=True)
+        for name in sorted(self.experiment.evals, key=lambda name: name not in due):
+            wanted = name in due or self.recorder.stop_reason()  # a step that has become the last one has all scores
+            if wanted and self.recorder.failure is None:
+                with self.outside_step("evaluation", f"evaluating {name} after step {step}"):
+                    self.evaluate(name, step)
+        if saved and self.recorder.failure is None:
+            self.recorder.complete(self.goodput.row(), self.goodput.work())
+        self._write_row()
 
-    def _evaluate(self, step: int, metrics: dict[str, Any]) -> None:
-        evals, end = self.experiment.evals, step == self.experiment.num_steps
-        due = [name for name, e in evals.items() if step % e.every_steps == 0 or end]
-        if due and self.recorder.failure is None:
-            jax.block_until_ready(metrics)
-            for name in due:
-                self._evaluate_one(name, step)
-            for name in evals if self.recorder.stop_reason() else ():  # this step has become the last one
-                if name not in due:
-                    self._evaluate_one(name, step)
-
-    def _evaluate_one(self, name: str, step: int) -> None:
-        with self._outside_step("evaluation", f"evaluating {name} after step {step}"):
-            self.evaluate(name, step)
-
-    def _save(self, step: int) -> None:
-        """Logs up to a step, then starts the save: a step that can be resumed has all its rows."""
-        self._log_previous_step(self.goodput.row())
+    def _save(self, step: int, due: list[str]) -> None:
+        """Starts the save of a step. Its rows are logged before; one that waits for evaluations is in the record."""
+        self._read_row(evaluated=bool(due))
+        if not due:
+            self._write_row(self.goodput.row())
         if self.recorder.failure is None:
-            with self._outside_step("save", f"saving step {step}"):
-                seconds = {kind: spent for kind, spent in self.goodput.read().items() if kind in WORK}
-                self.save(step, seconds)
+            with self.outside_step("save", f"saving step {step}"):
+                self.save(step, self.goodput.work())
 
-    def _preempted(self, step: int) -> int:
+    def _stop(self, step: int) -> int:
         with self.watchdog.patient(f"saving step {step}"):
             self.recorder.wait()
+        if self.recorder.stop_reason() or not self.preemption.asked:
+            return self._finish(step)
         log.info("preempted: saved at step %d; run the same command to resume", step)
         return EXIT_CODE
 
     def _finish(self, step: int) -> int:
-        if reason := self.recorder.stop_reason():
-            log.info("stopped at step %s of %s: %s", f"{step:,}", f"{self.experiment.num_steps:,}", reason)
-        skipped = jax.device_get(self.state.skipped)
         for i, recorder in self.members():
-            recorder.finish(step, int(skipped[i][1]))
+            recorder.finish(step, int(jax.device_get(self.state.skipped)[i][1]))
         return RunError.code if self.recorder.failure else 0
 
     def __enter__(self) -> Self:

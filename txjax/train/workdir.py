@@ -30,7 +30,7 @@ HARMLESS = (
     "log_every_steps",
     "data_workers",
     "checkpoint.",
-    "evals.",
+    "evals",
     "trackers",
     "mesh.",
     "microbatches",
