@@ -172,3 +172,16 @@ def test_members_of_a_population_fail_each_for_themselves(tmp_path):
     assert [row["train/skipped"] for row in runs.rows(tmp_path / "none")] == [1, 2]
     assert "train/loss" not in runs.rows(tmp_path / "none")[0]
     assert [row["train/skipped"] for row in runs.rows(tmp_path / "some")] == [0, 0]
+
+
+@pytest.mark.slow
+def test_two_processes_name_the_example_of_either(odd, tmp_path):
+    bad = batch_ids(tiny_experiments.decoder(), 2)[5]  # the second process has it
+    flags = f"--config.data.nan={bad}", "--config.on_nonfinite=skip"
+    assert runs.train_here(odd, tmp_path / "one", *flags)[0] == 0
+    ended = runs.ended(runs.start_several(2, odd, tmp_path / "two", *flags))
+    for code, _, err in ended:
+        assert code == 0 and f"its batch has values that are not finite: weights of example {bad}" in err, err
+    for row, single in zip(runs.rows(tmp_path / "two"), runs.rows(tmp_path / "one"), strict=True):
+        assert row["train/skipped"] == single["train/skipped"] and row["train/batch_hash"] == single["train/batch_hash"]
+        np.testing.assert_allclose(float(row["train/loss"]), float(single["train/loss"]), rtol=1e-5)

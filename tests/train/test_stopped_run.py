@@ -5,9 +5,12 @@ import shutil
 
 import pytest
 
+from txjax import config as configs
 from txjax.checkpoint import Store
 from txjax.sweep.sweep_folder import finished
 from txjax.train.population import train_together
+from txjax.train.run_eval import Evaluations
+from txjax.train.trainer import train
 from txjax.types import UserError
 
 from helpers import runs, tiny_experiments
@@ -65,6 +68,27 @@ def test_an_interrupted_run_stops_at_the_same_step(config, stopped, tmp_path, un
     code, out, err = runs.train_here(config, tmp_path, *FLAGS)
     assert code == 0 and out.endswith("done: step 6\n"), err
     assert runs.rows(tmp_path) == runs.rows(stopped[0])
+
+
+def test_a_run_that_dies_in_its_last_evaluation_stops_when_it_resumes(config, stopped, tmp_path, monkeypatch):
+    """The step is saved before: the resume evaluates it, finds that the run is over, and completes its record."""
+    workdir, flags = tmp_path / "run", (*FLAGS, "--config.checkpoint.every_steps=2")
+    evaluate, evaluated = Evaluations.__call__, []
+
+    def dying(self, name, variables, step):
+        evaluated.append(step)
+        if step == 6:
+            raise KeyboardInterrupt
+        return evaluate(self, name, variables, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluations, "__call__", dying)
+        with pytest.raises(KeyboardInterrupt):
+            train(configs.load(str(config), list(flags)), workdir)
+    assert evaluated == [2, 4, 6] and Store(workdir).steps()[-1] == 6 and not finished(workdir, 40)
+    code, out, err = runs.train_here(config, workdir, *flags)
+    assert code == 0 and out.endswith("done: step 6\n") and "stopped at step 6 of 40: eval/valid/loss has not" in err
+    assert runs.rows(workdir) == runs.rows(stopped[0]) and finished(workdir, 40)
 
 
 @pytest.mark.parametrize(
