@@ -42,7 +42,12 @@ class ConfigFile:
 
     def tree(self, overrides: Sequence[str] = ()) -> Any:
         """A new tree by `get_config`, with overrides applied and epochs as steps. Raises UserError for invalid ones."""
-        tree = copy.deepcopy(self.call("get_config"))  # the file's global objects are not modified
+        returned = self.call("get_config")
+        if not (dataclasses.is_dataclass(returned) and hasattr(returned, "num_steps")) or isinstance(returned, type):
+            got = "None" if returned is None else f"{type(returned).__name__}, from {self.path}"
+            hint = f"{self.path} has no `return` for it" if returned is None else ""
+            raise UserError("--config", "get_config() to return an Experiment", got, hint=hint)
+        tree = copy.deepcopy(returned)  # the file's global objects are not modified
         tree = override_all(tree, overrides, vars(self.module))
         return in_steps(tree, [flag.partition("=")[0].removeprefix("--config.") for flag in overrides])
 

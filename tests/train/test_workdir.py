@@ -1,6 +1,7 @@
 """The config that a workdir was started with, and releases that have more fields than it."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from txjax.io import digest
 from txjax.train.workdir import check_config, write_config
 from txjax.types import UserError
 
-from helpers.runs import rows, train_here
+from helpers.runs import command, rows, train_here
 
 
 def load():
@@ -73,3 +74,19 @@ def test_a_refused_change_leaves_every_byte(config, straight_run, tmp_path, flag
     shutil.rmtree(workdir / "checkpoints" / "40")
     code, _, err = train_here(config, workdir)  # the old command runs
     assert code == 0 and "resuming at step 30" in err and rows(workdir) == logged, err
+
+
+def test_a_resume_on_other_cores_says_so(config, straight_run, tmp_path, monkeypatch):
+    """XLA splits the sums of a CPU by its cores, so the same numbers to the bit need as many as before."""
+    workdir = shutil.copytree(straight_run, tmp_path / "run")
+    cores = json.loads((workdir / "manifest.json").read_text())["devices"]["cores"]
+    assert cores == len(os.sched_getaffinity(0))
+    said = "CPU cores and has {} now: XLA splits sums by cores, so numbers may differ in their last bits"
+    code, _, err = train_here(config, workdir)
+    assert code == 0 and "cores" not in err
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(77)))
+    code, _, err = train_here(config, workdir)
+    assert code == 0 and f"the run had {cores} {said.format(77)}" in err.splitlines()
+    assert json.loads((workdir / "manifest.json").read_text())["devices"]["cores"] == 77
+    code, out, _ = command("diff", straight_run, workdir)
+    assert code == 0 and "devices: devices.cores" in out

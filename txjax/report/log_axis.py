@@ -1,10 +1,12 @@
 """Logarithmic axes whose labels do not overlap: round numbers over one or two decades, powers of ten over more."""
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axis import Axis
-from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import Locator, MaxNLocator, NullLocator
 
+MOST = 8  # powers of ten with a label
 SUBS: tuple[tuple[float, tuple[float, ...]], ...] = (  # multiples of a power of ten, for axes above a ratio of ends
     (1000.0, (1.0,)),
     (30.0, (1.0, 3.0)),
@@ -31,9 +33,9 @@ class RoundNumbers(Locator):
         """The ticks between two positive numbers; equally spaced where no two round numbers lie between them."""
         low, high = sorted((vmin, vmax))
         subs = next(subs for ratio, subs in SUBS if high / low > ratio)
-        ticks = [
-            float(tick) for tick in LogLocator(subs=subs, numticks=9).tick_values(low, high) if low <= tick <= high
-        ]
+        first, last = math.floor(math.log10(low)), math.floor(math.log10(high))
+        powers = range(first, last + 1, (last - first) // MOST + 1)
+        ticks = [sub * 10.0**power for power in powers for sub in subs if low <= sub * 10.0**power <= high]
         return ticks if len(ticks) > 1 else [float(tick) for tick in MaxNLocator(4).tick_values(low, high)]
 
 

@@ -79,7 +79,7 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
             axes.text(i + 0.03, share, wrapped(text, BROAD), fontsize=8, color=theme.ink, va="center", bbox=behind)
     axes.set_xticks(range(len(paths) + 1), [*labels(paths).values(), metric], fontsize=9, color=theme.ink)
     axes.tick_params(length=0)
-    axes.set_xlim(-0.1, len(paths) + 0.6)
+    axes.set_xlim(-0.1, len(paths) + 0.35)
     return figure
 
 

@@ -45,7 +45,9 @@ def print_best(folder: Path, metric: str | None = None) -> None:
 def _print(title: str, groups: Sequence[Group], metric: str, paths: Sequence[str] | None = None) -> None:
     paths = axes_of(groups) if paths is None else paths
     names = [*labels(paths).values(), metric, "standard error", "runs", "unfinished"]
-    table(title, names, [_cells(group, paths) for group in groups])
+    cells = [_cells(group, paths) for group in groups]
+    used = [i for i in range(len(names)) if i <= len(paths) or any(row[i] for row in cells)]  # none without a cell
+    table(title, [names[i] for i in used], [[row[i] for i in used] for row in cells])
 
 
 def _print_edges(groups: Sequence[Group]) -> None:

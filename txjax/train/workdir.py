@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import jax
 
 import txjax
-from txjax import tree
+from txjax import cpu, tree
 from txjax.checkpoint import Checkpoints, Store
 from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
@@ -24,6 +25,7 @@ from txjax.train import environment
 from txjax.train.lock import locked
 from txjax.types import TrainState, UserError
 
+log = logging.getLogger("txjax")
 # What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
     "num_epochs",
@@ -176,13 +178,16 @@ def write_manifest(
     path = workdir / "manifest.json"
     before = _check_data(workdir, data)
     devices = jax.devices()
+    here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
+    here["cores"] = cpu.cores()
+    _compare_cores(before.get("devices"), here)
     manifest = {
         "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
         "command": tree.hide_secrets(sys.argv),
         "git": _git(),
         "python": platform.python_version(),
         "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
-        "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
+        "devices": here,
         "processes": jax.process_count(),
         "environment": environment.noted(),
         "compiler_options": dict(options or {}),
@@ -192,6 +197,15 @@ def write_manifest(
     }
     with dispensable(path):
         replace_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
+    """Warns where a run on a CPU resumes with another number of cores. Both are `devices` of a manifest."""
+    if isinstance(before, dict) and before.get("platform") == here["platform"] == "cpu":
+        known = before.get("cores", here["cores"])  # an older release noted none
+        if known != here["cores"]:
+            reason = "XLA splits sums by cores, so numbers may differ in their last bits"
+            log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
 
 
 def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
