@@ -80,10 +80,19 @@ def test_a_checkpoint_between_two_rows(tmp_path: Path) -> None:
     assert steps(tmp_path) == [10, 20, 30, 40]
 
 
-def test_from_scratch_all_rows_go(tmp_path: Path) -> None:
-    write(tmp_path, range(3))
-    write(tmp_path, range(1))
+def test_from_scratch_the_rows_that_are_there_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No checkpoint says that they may go: each start keeps them under a new name."""
+    texts = []
+    for count in (3, 2, 1):
+        write(tmp_path, range(count))
+        texts.append((tmp_path / "metrics.jsonl").read_bytes())
     assert steps(tmp_path) == [0]
+    assert [(tmp_path / f"metrics.jsonl.before-{n}").read_bytes() for n in (1, 2)] == texts[:2]
+    path = tmp_path / "metrics.jsonl"
+    assert caplog.messages == [
+        f"{path} has {rows} rows and there is no checkpoint: it is kept as metrics.jsonl.before-{n}"
+        for rows, n in ((3, 1), (2, 2))
+    ]
 
 
 def test_rows_are_in_the_file_at_once(tmp_path: Path) -> None:
@@ -175,11 +184,11 @@ def test_a_tracker_that_hangs_stops_nothing(
     log.close()
     assert caplog.messages == ["tracker Hangs is switched off: it did not finish in time; metrics.jsonl has everything"]
     caplog.clear()
-    write(tmp_path, range(1, 20), trackers=(full,))
+    write(tmp_path / "full", range(1, 20), trackers=(full,))
     assert caplog.messages == ["tracker Hangs is switched off: it is 5 rows behind; metrics.jsonl has everything"]
     assert time.monotonic() - begun < 5
     assert len(good.rows) == 5
-    assert steps(tmp_path) == list(range(1, 20))
+    assert steps(tmp_path / "full") == list(range(1, 20))
     slow.woken.set()
     full.woken.set()
 

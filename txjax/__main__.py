@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import traceback
+from pathlib import Path
 
 from txjax import __version__, libtpu
 from txjax.checks import error_lines
@@ -33,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except (Exception, KeyboardInterrupt) as caught:
-        error = _disk(caught) or caught
+        error = _disk(caught) or _platform(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 
@@ -79,6 +80,17 @@ def _disk(error: BaseException) -> UserError | RunError | None:
     if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
         return RunError(f"{name}: {error.strerror}")
     return None
+
+
+def _platform(error: BaseException) -> UserError | None:
+    """The one-line error of a JAX_PLATFORMS whose devices JAX can't use here; None for any other error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not (os.environ.get("JAX_PLATFORMS") and frames and Path(frames[-1].filename).name == "xla_bridge.py"):
+        return None
+    reason = str(error).partition(" (set JAX_PLATFORMS")[0].rstrip(".") or "JAX finds no such device"
+    expected = "a platform whose devices this machine has, and that its JAX is installed for"
+    hint = f"{reason}; without JAX_PLATFORMS, JAX takes what there is"
+    return UserError("JAX_PLATFORMS", expected, os.environ["JAX_PLATFORMS"], hint=hint)
 
 
 if __name__ == "__main__":

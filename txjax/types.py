@@ -49,8 +49,9 @@ class Mean:
 
     @property
     def value(self) -> jax.Array:
-        """total / count, or 0 if count is 0."""
-        return jnp.where(self.count > 0, self.total / jnp.where(self.count > 0, self.count, 1.0), 0.0)
+        """total / count, or 0 if count is 0; NaN if count is NaN."""
+        empty = self.count == 0
+        return jnp.where(empty, 0.0, self.total / jnp.where(empty, 1.0, self.count))
 
 
 @jax.tree_util.register_dataclass
@@ -81,7 +82,7 @@ class TrainState:
       frozen: the other parameters, under the same paths.
       model_state: the model's mutable collections (BatchNorm statistics and the like).
       opt_state: the optimizer's state, sharded like `params`.
-      skipped: int32 [2], updates dropped for a non-finite loss or gradient: in a row until now, and in all.
+      skipped: int32 [2], updates dropped (`make_step`): in a row until now, and in all.
       ema: averages of `params`, float32, under the same paths; {} if the run has none.
     """
 

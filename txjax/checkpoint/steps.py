@@ -17,7 +17,8 @@ from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
-_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.tmp$|\.nfs")  # in a step
+# What a save writes in a step: temporary files with the number of their process, and of earlier versions without it.
+_SAVED = re.compile(r"(arrays|(record|digests|added)\.json)(\.|$)|\.(record|digests|added)\.json\.(.*\.)?tmp$|\.nfs")
 
 
 @dataclasses.dataclass
@@ -66,13 +67,14 @@ class Steps:
             raise digest.unavailable(error) or RunError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
-        """The record saved with the arrays of a step.
+        """The record saved with the arrays of a step, and what was added to it since.
 
         Raises:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
             found = json.loads((self.path(step) / "record.json").read_text())
+            found |= json.loads(digest.added(self.path(step)) or "{}")
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None
@@ -175,14 +177,18 @@ class Steps:
                 hint = "remove the folder to start from scratch"
                 raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
-        if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
+        self.check_training(step, self.record(step)["arrays"])
+        return step
+
+    def check_training(self, step: int, arrays: dict[str, Any]) -> None:
+        """Raises UserError if a step has only weights. `arrays` are those of its record."""
+        if not any(path.startswith("training/") for path in arrays):
             raise UserError(
                 "--workdir",
                 "a run that can be resumed",
                 f"{self.folder.parent}, whose step {step} has only weights (no moments, no counters)",
                 hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
             )
-        return step
 
     def _newest(self, good: Callable[[int], bool]) -> int | None:
         """The newest step for which `good` is true, or None. Skips steps that can't be read for now.

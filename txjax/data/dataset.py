@@ -61,6 +61,10 @@ class Dataset:
         """The names of its classes, in the order of their numbers; None if it has none. Reads at most metadata."""
         return None
 
+    def without_epochs(self) -> str | None:
+        """Why an epoch of it is not every example once, for a message; None if it is."""
+        return None
+
     def check(self) -> None:
         """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 

@@ -44,9 +44,9 @@ class Detections(TFDSDataset):
         are crowds, and `area` is the area of each in pixels. Without `area` it is that of the box.
       masks_feature: the name of an image feature whose pixels are the number of the object there, from 1, or 0. If
         None, examples have no masks.
-      corrupt: what happens to an image that cannot be decoded, has more than `objects` objects or crowds, or masks of
-        another size: "refuse" is an error that names its record; "skip" leaves it out, as an example of weight 0, with
-        a line in the log and their number so far.
+      corrupt: what happens to an image that cannot be decoded, has more than `objects` objects or crowds, or masks that
+        are damaged or of another size: "refuse" is an error that names its record; "skip" leaves it out, as an example
+        of weight 0, with a line in the log and their number so far.
       mean: the mean of the pixels (/ 255), one for all channels or one per channel.
       std: their standard deviation, likewise.
       transforms: applied in this order; boxes and masks follow the pixels. An object of which nothing is left is
@@ -117,9 +117,8 @@ class DetectionSource:
 
     def __init__(self, data: Detections):
         self._data = data
-        features = [data.boxes_feature] + ([data.masks_feature] if data.masks_feature else [])
         where = data.name, data.split, data.data_dir
-        self._records = ImageRecords(where, data.image_feature, features, data.corrupt)
+        self._records = ImageRecords(where, data.image_feature, [data.boxes_feature], data.corrupt, data.masks_feature)
         self._normalised = Normaliser(data.mean, data.std, *data.shape[1:])
         self._changed: dict[str, dict[int, int]] = {}  # boxes of each record, by what was done with them
         self.fingerprint = self._records.fingerprint
@@ -146,10 +145,8 @@ class DetectionSource:
         height, width = image.shape[:2]
         masks = None
         if data.masks_feature is not None:
-            masks = np.asarray(record[data.masks_feature])[..., 0]
-            if masks.shape != (height, width):
-                expected = f"masks of the image's size {(height, width)}"
-                self._records.leave_out(number, expected, str(masks.shape), "has masks of another size")
+            masks = self._records.mask(number, record[data.masks_feature], (height, width))
+            if masks is None:
                 return None
         objects, crowds = self._annotations(number, record[data.boxes_feature], height, width, masks)
         for kind, annotations in (("objects", objects), ("crowds", crowds)):

@@ -16,7 +16,7 @@ from txjax.data.subset import Subset
 from txjax.data.transforms import Transform
 from txjax.types import UserError, config_field, require, spec
 
-MEMORY = 256 << 20  # bytes of decoded images; a data set that fits is decoded once
+MEMORY = 256 << 20  # bytes of decoded images; an image that fits into its share of them is decoded once
 
 
 @dataclasses.dataclass
@@ -117,8 +117,7 @@ class ImageSource:
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
         self._kept: dict[int, tuple[np.ndarray | None, np.ndarray]] = {}
-        first = self._decoded(0)[0]
-        self._keeps = first is not None and len(self) * first.nbytes <= MEMORY
+        self._largest = MEMORY // max(1, len(self))  # bytes of an image that is kept
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes, each of which keeps its own decoded images."""
@@ -144,7 +143,7 @@ class ImageSource:
     def _read(self, index: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
         """An image, transformed and normalised; its label, int32 []; whether it has both. Zeros for one left out."""
         pixels, label = self._kept.get(index) or self._decoded(index)
-        if self._keeps:
+        if pixels is None or pixels.nbytes <= self._largest:
             self._kept[index] = pixels, label
         if pixels is None:
             return np.zeros(self._images.shape, np.float32), label, False

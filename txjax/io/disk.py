@@ -83,6 +83,23 @@ def take_lock(handle: int, field: str, folder: Path) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def wait_for_lock(path: Path, field: str) -> Iterator[None]:
+    """Locks a file inside the block, which is created with its folder; waits for another process that has locked it.
+
+    Args:
+      field: the flag or field that names the folder, for the message.
+
+    Raises:
+      UserError: the file system has no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if not take_lock(file.fileno(), field, path.parent):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _full(folder: Path, what: str, safe: str) -> UserError:
     hint = f"{safe}; free space and start the same command again"
     return UserError(str(folder), f"room to save {what}", "a full disk", hint=hint)

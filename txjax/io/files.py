@@ -4,17 +4,41 @@ Paths are pathlib's. etils.epath would add object stores, which can't give these
 atomic rename and no locks.
 """
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from txjax.io.temporary import temporary_file
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A block whose OSErrors name `path` if they name no file, as those of reading, writing and flushing."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def flush(path: Path) -> None:
     """Waits until a file, or a folder's list of entries, is on the disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush_tree(folder: Path) -> None:
+    """Flushes all files and folders of a folder, and itself."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            flush(Path(parent, name))
+        flush(Path(parent))
 
 
 def evict(path: Path) -> None:
@@ -40,11 +64,10 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; if it is a link, the link itself, not its target."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    with temporary.open("xb") as file:  # a new file: an existing link is not followed
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
+    with temporary_file(path) as file:
+        with naming(path):
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(file.name, path)
     flush(path.parent)

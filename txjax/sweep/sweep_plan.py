@@ -16,6 +16,7 @@ from txjax.train.init_from import find_init_source
 from txjax.train.prepare import checked_layout
 from txjax.train.workdir import check_config
 from txjax.tree import check_fields
+from txjax.types import UserError
 
 
 def plan(
@@ -57,6 +58,20 @@ def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
     from txjax.train.traced import populations
 
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
+
+
+def can_be_one_program(runs: Sequence[Resolved]) -> bool:
+    """Whether several points differ only in numbers that one program takes as arguments (docs/population.md)."""
+    from txjax.train.traced import check_together
+
+    experiments = [run.experiment for run in runs]
+    if len(runs) < 2 or any(getattr(experiment.data, "buckets", ()) for experiment in experiments):
+        return False
+    try:
+        check_together(experiments)
+    except UserError:
+        return False
+    return True
 
 
 def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:

@@ -16,6 +16,7 @@ from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
+from txjax.modules import own_code
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
@@ -125,7 +126,7 @@ def open_data(field: str, data: Dataset) -> Source:
     Raises:
       UserError: what `Dataset.open` finds, no example, one that can't be read, or one with other arrays.
     """
-    with _inside(field, "data"):
+    with own_code(field), _inside(field, "data"):
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)

@@ -36,7 +36,8 @@ def run(argv: list[str]) -> int:
     from txjax.mup.coordinate_check import check
     from txjax.parametrization import Standard
     from txjax.report.curves import LIGHT
-    from txjax.report.size_plots import draw_coordinates, save
+    from txjax.report.png import write_figure
+    from txjax.report.size_plots import draw_coordinates
     from txjax.train.check import check as check_experiment
 
     prepare()
@@ -56,7 +57,7 @@ def run(argv: list[str]) -> int:
         rows = [row for experiment in group for row in measure(experiment, flags.steps, range(flags.seeds))]
         found[name] = rows, check(rows, OUTPUT)
     flags.out.mkdir(parents=True, exist_ok=True)
-    pictures = save(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
+    pictures = write_figure(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
     results = {
         name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
         for name, (rows, checked) in found.items()

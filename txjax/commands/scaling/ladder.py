@@ -43,6 +43,7 @@ def run(argv: list[str]) -> int:
     from txjax.experiment import resolved
     from txjax.io.files import replace_text
     from txjax.scaling.ladder import Ladder, Rules
+    from txjax.scaling.ladder_point import point_of
 
     rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
     ladder = Ladder(lambda more: resolved(config.load(flags.config, [*overrides, *more])), rules_given)
@@ -50,7 +51,7 @@ def run(argv: list[str]) -> int:
         runs = ladder.ratios(flags.widths, flags.ratios)
     else:
         runs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
-    points = [each.point(ladder.base.evals) for each in runs]
+    points = [point_of(each, ladder.base) for each in runs]
     total = sum(each.flops for each in runs)
     hours = total / flags.flops_per_second / 3600 if flags.flops_per_second else None
     made = {

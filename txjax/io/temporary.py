@@ -1,0 +1,97 @@
+"""Temporary files: each writer has a hidden one of its own, beside the path that it writes.
+
+A writer locks its file, and the operating system releases the lock when the writer ends, however it ends. So the next
+writer of a path can remove what dead writers left, and nothing of living ones. Where files have no locks that hold on
+all machines, it removes nothing.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from txjax.io.mounts import has_shared_locks
+
+
+@contextlib.contextmanager
+def temporary_file(path: Path) -> Iterator[BinaryIO]:
+    """Yields a new file beside `path`, open for writing; at the end it is removed, unless the block renamed it.
+
+    Removes what dead writers of `path` left first.
+    """
+    remove_leftovers(path)
+    with _locked_file(path) as file:
+        try:
+            yield file
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(file.name)
+
+
+@contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """The same with an empty folder."""
+    with temporary_file(path) as file:
+        folder = _folder_of(Path(file.name))
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes the temporary files and folders of dead writers of `path`. Errors of the disk are ignored."""
+    is_temporary = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.tmp").fullmatch
+    with contextlib.suppress(OSError):
+        names = list(filter(is_temporary, os.listdir(path.parent)))
+        for name in names if names and has_shared_locks(path.parent) else ():
+            with contextlib.suppress(OSError):
+                _remove_of_dead(path.with_name(name))
+
+
+def _remove_of_dead(temporary: Path) -> None:
+    """Removes a temporary file and its folder. Raises OSError if its writer is alive."""
+    handle = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(_folder_of(temporary), ignore_errors=True)
+        temporary.unlink()
+    finally:
+        os.close(handle)
+
+
+def _locked_file(path: Path) -> BinaryIO:
+    while True:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        file = temporary.open("xb")  # a new file: an existing link is not followed
+        if _lock(file) and _is_at(temporary, file):
+            return file
+        file.close()  # another writer took it for a dead one's before it was locked
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Locks a file, if its file system has locks. Returns False if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _folder_of(temporary: Path) -> Path:
+    return temporary.with_suffix(".folder")
