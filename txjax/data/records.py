@@ -21,6 +21,7 @@ from typing import Any
 from txjax.data import feature_classes
 from txjax.data.disk_cache import cache_dir, lock
 from txjax.types import RunError, UserError, near_misses
+from txjax.visible import visible
 
 FOLDER = "txjax_folder"  # its `data_dir` is not where it is prepared, but the folder of its images
 EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", FOLDER)
@@ -218,12 +219,11 @@ def _prepare(name: str, data_dir: str | None) -> Any:
             builder.check()
             for leftover in builder.data_path.parent.glob("*.incomplete*"):  # of a process that was killed
                 shutil.rmtree(leftover)
-        terminal = sys.stderr.isatty()
-        tfds.display_progress_bar(terminal)
+        tfds.display_progress_bar(sys.stderr.isatty())
+        if sys.stderr.isatty():
+            print(f"preparing the data set {visible(builder.info.full_name)}, once", file=sys.stderr, flush=True)
         try:
-            with contextlib.ExitStack() as stack:
-                silent = sys.stderr if terminal else stack.enter_context(open(os.devnull, "w"))
-                stack.enter_context(contextlib.redirect_stdout(silent))  # TFDS prints; stdout is for results
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # TFDS prints sizes and paths
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)
         except Exception as error:
