@@ -1,7 +1,6 @@
 """The saved steps of a workdir: which are complete, which is the newest, which the best, which are removed."""
 
 import dataclasses
-import json
 import logging
 import os
 import re
@@ -12,6 +11,7 @@ from typing import Any
 
 from txjax.io import digest
 from txjax.io.digest import Unavailable
+from txjax.io.json_files import load_json
 from txjax.ranking import best_key
 from txjax.types import RunError, UserError, config_field, join_names
 
@@ -72,7 +72,7 @@ class Steps:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
-            found = json.loads((self.path(step) / "record.json").read_text())
+            found = load_json(self.path(step) / "record.json")
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None
