@@ -211,7 +211,8 @@ class Slot:
     def _invalid(self, text: str) -> UserError:
         expected = "a literal" if self.kind is Any else type_name(self.kind)
         expected += ", as a literal" if self.holds_components and self.kind is not Any else ""
-        return UserError(self.where, expected, text[:80], hint=self._hint())
+        near = [f"{text}()"] if self.holds_components and text in _classes() else []
+        return UserError(self.where, expected, text[:80], near, self._hint())
 
     def _hint(self) -> str:
         """The allowed values, for messages."""

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.aliases import ALIASES
+
 Batch = dict[str, jax.Array]
 PyTree = Any
 
@@ -155,10 +157,15 @@ def require(module: str, package: str, field: str, extra: str = "vision") -> Non
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
-    """Up to three of `choices` similar to `name`: the closest match, those that have it as a word, other matches."""
+    """Up to three of `choices` similar to `name`.
+
+    These are what txjax calls it (`aliases`), the closest match, those that have it as a word, other matches.
+    """
     names = list(choices)
+    ours = [alias for alias in ALIASES.get(name, ()) if alias in names]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    return list(dict.fromkeys([*close[:1], *(choice for choice in names if is_word_of(name, choice)), *close]))[:3]
+    words = [choice for choice in names if is_word_of(name, choice)]
+    return ours[:1] or list(dict.fromkeys([*close[:1], *words, *close]))[:3]
 
 
 def is_word_of(name: str, choice: str) -> bool:
