@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import inspect
 import linecache
+import logging
+import os
 import re
 import sysconfig
 import traceback
@@ -14,6 +16,7 @@ from typing import Any
 
 from txjax.types import RunError, UserError, join_names, near_misses
 
+log = logging.getLogger("txjax")
 _PACKAGE = Path(__file__).parent
 _LIBRARIES = {_PACKAGE, *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib"))}
 _UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -87,7 +90,8 @@ def user_code_errors(field: str) -> Iterator[None]:
     except Exception as error:
         if (line := raised_at(error)) is None:
             raise
-        raise refusal(field, "code that runs", line.file, error) from error
+        log.debug("%s failed", field, exc_info=True)
+        raise refusal(field, "code that runs", Path(os.path.relpath(line.file)), error) from error
 
 
 def _is_own(file: str) -> bool:

@@ -59,7 +59,8 @@ def test_an_evaluator_that_breaks_on_logits(tmp_path, monkeypatch):
     path, marks = write(tmp_path, "Evaluation(data=", "Likeliest(data=")
     message = (
         f"txjax: config.evals.valid: expected code that runs, got 'own.py (line {marks['program']})'; "
-        "AttributeError: 'Logits' object has no attribute 'argmax'\n"
+        "AttributeError: 'Logits' object has no attribute 'argmax'; "
+        '`return Mean.of(logits.argmax(-1), batch["weights"])  # MARK program`; --traceback shows all\n'
     )
     for flags in ([], ["--dry_run"]):
         code, _, err = train_here(path, tmp_path / "run", "--config.checkpoint.best=None", *flags)
@@ -76,8 +77,9 @@ def test_an_objective_that_breaks(tmp_path, monkeypatch):
     path, marks = write(tmp_path, "objective=NextToken()", "objective=Halved()")
     for flags in ([], ["--dry_run"]):
         code, _, err = train_here(path, tmp_path / "run", *flags)
-        where = f"got 'own.py (line {marks['objective']})'; KeyError: 'weigths'"
-        assert code == 2 and err == f"txjax: config.model, config.objective: expected code that runs, {where}\n"
+        where = f"got 'own.py (line {marks['objective']})'; KeyError: 'weigths'; `batch = batch"
+        assert code == 2 and len(err.splitlines()) == 1
+        assert err.startswith(f"txjax: config.model, config.objective: expected code that runs, {where}")
         assert not (tmp_path / "run").exists()
 
 
