@@ -204,6 +204,16 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypat
     assert not caplog.messages
 
 
+def test_tensorboard_takes_nan_and_infinity_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 120.0)
+    with Log(tmp_path, (TensorBoard(),), 10) as log:
+        log.write(1, {"train/loss": math.nan, "train/grad_norm": math.inf})
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    assert event_steps(path)[-2:] == [1, 1] and not caplog.messages
+
+
 def event_steps(path: Path) -> list[int]:
     """The step of each event of a TensorBoard file: TFRecords of protocol buffers, whose field 2 is the step."""
     from tensorboardX.proto.event_pb2 import Event
@@ -230,11 +240,13 @@ def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.json").write_text('{"seed": 1}')
     write(tmp_path, range(1, 2), trackers=(WandB(mode="offline"),))
-    write(tmp_path, range(2, 3), start_step=1, trackers=(WandB(mode="offline"),))
-    first, one, second, two = calls
-    assert first == second
-    assert (first["resume"], first["name"], first["config"]) == ("allow", tmp_path.name, {"seed": 1})
-    assert (one["step"], two["step"]) == (1, 2)
+    write(tmp_path, range(2, 5), start_step=1, trackers=(WandB(mode="offline"),))
+    write(tmp_path, range(3, 7), start_step=2, trackers=(WandB(mode="offline"),))  # 3 and 4 were sent by the one before
+    starts, sent = [call for call in calls if "id" in call], [call for call in calls if "step" in call]
+    assert starts[0] == starts[1] == starts[2]
+    assert (starts[0]["resume"], starts[0]["name"], starts[0]["config"]) == ("allow", tmp_path.name, {"seed": 1})
+    assert sent == [{"train/loss": step / 3, "step": step} for step in range(1, 7)]
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
 
 
 def test_missing_wandb_raises_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,13 @@
 
 import contextlib
 import importlib.util
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from txjax.types import RunError, UserError, near_misses
-from txjax.user_code import call_refusal, raised_at, refusal
-
-log = logging.getLogger("txjax")
+from txjax.types import UserError, near_misses
+from txjax.user_code import refusal
 
 _ours: dict[str, ModuleType] = {}  # modules that `run_file` ran, by name
 _folders: set[Path] = set()  # of these files
@@ -79,7 +76,7 @@ def running(flag: str, path: Path, what: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        raise call_refusal(flag, error) or refusal(flag, f"a file whose {what} runs", error) from error
+        raise refusal(flag, f"a file whose {what} runs", path, error) from error
 
 
 def _similar_files(path: Path) -> list[str]:
@@ -87,26 +84,6 @@ def _similar_files(path: Path) -> list[str]:
     if shipped := [str(other) for other in sorted(Path("configs").rglob("*.py")) if other.stem == path.stem]:
         return shipped[:3]
     return near_misses(str(path), [str(other) for other in path.parent.glob("*.py")] if path.parent.is_dir() else [])
-
-
-@contextlib.contextmanager
-def own_code(field: str) -> Iterator[None]:
-    """Turns an error of the user's code inside into a one-line UserError with its last line there; others pass.
-
-    The user's code is every file that is neither of txjax nor of an installed package.
-
-    Args:
-      field: of the config whose code runs, for the message.
-    """
-    try:
-        yield
-    except (UserError, RunError):
-        raise
-    except Exception as error:
-        if raised_at(error) is None:
-            raise
-        log.debug("%s failed", field, exc_info=True)
-        raise refusal(field, "code that runs", error) from error
 
 
 def _taken(path: Path) -> bool:

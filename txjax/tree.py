@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import math
 import re
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 from txjax.checks import Checks
 from txjax.field_values import check_value, type_name
+from txjax.io.json_files import load_json
 from txjax.types import UserError, near_misses
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -255,10 +255,10 @@ def read_json(path: Path, hint: str = "") -> dict[str, Any]:
       UserError: the file can't be read, or it is truncated or damaged.
     """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = load_json(path)
     except OSError as error:
         raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         problem = f"the file is damaged: {str(error)[:100]}"
         raise UserError(str(path), "JSON", hint="; ".join(filter(None, (problem, hint)))) from None
     if not isinstance(found, dict):

@@ -1,8 +1,10 @@
 """Errors of code that a user wrote, in one line: the last line of the user's own files that led to it."""
 
+import contextlib
 import dataclasses
 import inspect
 import linecache
+import logging
 import os
 import re
 import sysconfig
@@ -12,8 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from txjax.types import UserError, join_names, near_misses
+from txjax.types import RunError, UserError, join_names, near_misses
 
+log = logging.getLogger("txjax")
 _PACKAGE = Path(__file__).parent
 _LIBRARIES = {_PACKAGE, *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib"))}
 _UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -35,17 +38,6 @@ class SourceLine:
     number: int
     text: str
 
-    @property
-    def place(self) -> str:
-        """File and number, for messages; a path from the current folder, if that is shorter."""
-        relative = os.path.relpath(self.file)
-        return f"{min(str(self.file), relative, key=len)} (line {self.number})"
-
-    @property
-    def quoted(self) -> str:
-        """The text, for messages; empty if it isn't known."""
-        return f"`{self.text}`" if self.text else ""
-
 
 def raised_at(error: BaseException) -> SourceLine | None:
     """The last line of the user's own files on the stack of an error, or the line of a syntax error; None without one.
@@ -62,32 +54,44 @@ def raised_at(error: BaseException) -> SourceLine | None:
     return SourceLine(Path(file), number, linecache.getline(file, number).strip())
 
 
-def refusal(field: str, expected: str, error: Exception) -> UserError:
-    """The UserError of an error of a user's code: `field: expected code that runs, got 'FILE.py (line 3)'; ...`.
+def refusal(field: str, expected: str, path: Path, error: Exception) -> UserError:
+    """The UserError of an error that a user's file raised.
 
     Args:
-      field: what named the code, a flag or a field of the config.
-      expected: what was expected of the code.
+      field: the flag that named the file.
+      expected: what was expected of the file.
+      path: of the file. The line that is shown may be of a file that it imports.
     """
     line = raised_at(error)
-    message = (str(error).strip().splitlines() or [""])[0]
-    hints = [f"{type(error).__name__}: {message}", "" if line is None else line.quoted, MORE]
-    return UserError(field, expected, "" if line is None else line.place, hint="; ".join(filter(None, hints)))
+    file = path if line is None or line.file.resolve() == path.resolve() else line.file
+    where = str(file) if line is None else f"{file} (line {line.number})"
+    source = f"`{line.text}`" if line is not None and line.text else ""
+    unexpected = _UNEXPECTED.match(str(error))
+    if isinstance(error, TypeError) and unexpected and (names := _parameters(error, unexpected[1])):
+        called, keyword = unexpected[1].removesuffix(".__init__").rpartition(".")[2], unexpected[2]
+        hints = [f"{called} has {join_names(names, 30)}", f"in {where}", source, MORE]
+        near = near_misses(keyword, names)
+        return UserError(field, f"a field of {called}", keyword, near, "; ".join(filter(None, hints)))
+    hints = [f"{type(error).__name__}: {error}", source, MORE]
+    return UserError(field, expected, where, hint="; ".join(filter(None, hints)).replace("\n", " "))
 
 
-def call_refusal(field: str, error: Exception) -> UserError | None:
-    """The UserError of a call with a keyword that the class or function lacks; None for other errors."""
-    line, unexpected = raised_at(error), _UNEXPECTED.match(str(error))
-    if not isinstance(error, TypeError) or line is None or unexpected is None:
-        return None
-    called, keyword = unexpected[1].removesuffix(".__init__").rpartition(".")[2], unexpected[2]
-    names = _parameters(error, called)
-    if not names:
-        return None
-    hints = [f"{called} has {join_names(names, 30)}", f"in {line.place}", line.quoted, MORE]
-    return UserError(
-        field, f"a field of {called}", keyword, near_misses(keyword, names), "; ".join(filter(None, hints))
-    )
+@contextlib.contextmanager
+def user_code_errors(field: str) -> Iterator[None]:
+    """Turns an error that the user's code raises inside into `refusal`'s line; errors of other code pass.
+
+    Args:
+      field: of the config whose code runs.
+    """
+    try:
+        yield
+    except (UserError, RunError):
+        raise
+    except Exception as error:
+        if (line := raised_at(error)) is None:
+            raise
+        log.debug("%s failed", field, exc_info=True)
+        raise refusal(field, "code that runs", Path(os.path.relpath(line.file)), error) from error
 
 
 def _is_own(file: str) -> bool:
@@ -97,9 +101,10 @@ def _is_own(file: str) -> bool:
 
 
 def _parameters(error: Exception, name: str) -> list[str]:
-    """The names of the parameters of a class or function, looked up where an error was raised."""
+    """The names of the parameters of the class or function of an error's message, looked up where it was called."""
+    last = name.removesuffix(".__init__").rpartition(".")[2]
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
-        for called in _named(name, {**frame.f_globals, **frame.f_locals}):
+        for called in _named(last, {**frame.f_globals, **frame.f_locals}):
             keywords = [x for x in inspect.signature(called).parameters.values() if x.kind not in _NO_KEYWORDS]
             hidden = ("parent", "name") if hasattr(called, "clone") else ()  # of a Linen module, Flax's own
             return [keyword.name for keyword in keywords if keyword.name not in hidden]

@@ -77,9 +77,9 @@ def test_an_objective_that_breaks(tmp_path, monkeypatch):
     path, marks = write(tmp_path, "objective=NextToken()", "objective=Halved()")
     for flags in ([], ["--dry_run"]):
         code, _, err = train_here(path, tmp_path / "run", *flags)
-        where = f"got 'own.py (line {marks['objective']})'; KeyError: 'weigths'; "
-        where += '`batch = batch | {"weights": batch["weigths"]}  # MARK objective`; --traceback shows all'
-        assert code == 2 and err == f"txjax: config.model, config.objective: expected code that runs, {where}\n"
+        where = f"got 'own.py (line {marks['objective']})'; KeyError: 'weigths'; `batch = batch"
+        assert code == 2 and len(err.splitlines()) == 1
+        assert err.startswith(f"txjax: config.model, config.objective: expected code that runs, {where}")
         assert not (tmp_path / "run").exists()
 
 

@@ -16,13 +16,13 @@ from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
-from txjax.modules import own_code
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
 from txjax.train.state import batch_spec
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
+from txjax.user_code import user_code_errors
 
 
 def check(experiment: Experiment) -> None:
@@ -126,7 +126,7 @@ def open_data(field: str, data: Dataset) -> Source:
     Raises:
       UserError: what `Dataset.open` finds, no example, one that can't be read, or one with other arrays.
     """
-    with own_code(field), _inside(field, "data"):
+    with user_code_errors(field), _inside(field, "data"):
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)

@@ -15,6 +15,7 @@ NAMES = (
     "transfer.json",
     "curves.png",
     "wandb.id",
+    "wandb.step",
     "tensorboard",
     "examples",
     "pictures",

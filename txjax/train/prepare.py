@@ -13,7 +13,6 @@ from txjax.data import Source
 from txjax.data.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
-from txjax.modules import own_code
 from txjax.nn import one_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
@@ -21,6 +20,7 @@ from txjax.train.counting import forward_of
 from txjax.train.init_from import InitSource, find_init_source
 from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.types import RunError
+from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -82,10 +82,10 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    with own_code("config"):
+    with user_code_errors("config"):
         check(experiment)
     experiment = resolved(experiment)
-    with sharding.use_mesh(experiment.mesh) as mesh, own_code("config.model, config.objective"):
+    with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)

@@ -12,7 +12,6 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
-from txjax.modules import own_code
 from txjax.train.compilations import Compilations
 from txjax.train.earlier_run import keep_earlier_run
 from txjax.train.goodput import Goodput
@@ -30,6 +29,7 @@ from txjax.train.step import jit_step
 from txjax.train.throughput import Pending, Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
+from txjax.user_code import user_code_errors
 
 log = logging.getLogger("txjax")
 HostBatch = dict[str, np.ndarray]
@@ -86,7 +86,7 @@ class Trainer:
     def trace(self) -> None:
         """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
         batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
-        with own_code("config.model, config.objective"):
+        with user_code_errors("config.model, config.objective"):
             jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
         self.recorder.eval_fn.trace(variables(self.layout.abstract))
 
