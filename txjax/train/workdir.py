@@ -23,6 +23,7 @@ from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.train import environment
 from txjax.train.lock import locked
+from txjax.train.run_folders import check_not_published, read_run_config
 from txjax.types import TrainState, UserError
 
 log = logging.getLogger("txjax")
@@ -88,7 +89,9 @@ def check_resume(
     Raises:
       UserError: the config, the data or the arrays of the newest checkpoint are not those of this run.
     """
-    if not allow_change:
+    if allow_change:
+        check_not_published(workdir)
+    else:
         check_config(workdir, experiment)
     _check_data(workdir, data)
     Store(workdir).check(abstract)
@@ -104,6 +107,7 @@ def check_config(workdir: Path, experiment: Any) -> None:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
     path = workdir / "config.json"
+    check_not_published(workdir)
     if not path.exists() or not _has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
@@ -135,7 +139,7 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
     Raises:
       UserError: there is none.
     """
-    return tree.from_json(_read_json(workdir), trusted)
+    return tree.from_json(read_run_config(workdir), trusted)
 
 
 def read_checkpoints(workdir: Path) -> Checkpoints:
@@ -144,17 +148,10 @@ def read_checkpoints(workdir: Path) -> Checkpoints:
     Raises:
       UserError: there is no config.json.
     """
-    found = tree.from_json(_read_json(workdir).get("checkpoint")) or Checkpoints()
+    found = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
     if not isinstance(found, Checkpoints):
         raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", found)
     return found
-
-
-def _read_json(workdir: Path) -> dict[str, Any]:
-    path = Path(workdir) / "config.json"
-    if not path.is_file():
-        raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
-    return tree.read_json(path)
 
 
 def write_manifest(
