@@ -10,6 +10,8 @@ from pathlib import Path
 from txjax import __version__, libtpu
 from txjax.checks import error_lines
 from txjax.cli import actions
+from txjax.cli.streams import open_streams
+from txjax.io.disk import first_line
 from txjax.types import RunError, UserError
 from txjax.visible import Formatter
 
@@ -24,6 +26,7 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     with_traceback = TRACEBACK in argv
     argv = [word for word in argv if word != TRACEBACK]
+    open_streams()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides XLA's notes
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
@@ -31,10 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     libtpu.leave_out()
     try:
         return _run(argv)
-    except BrokenPipeError:
-        return 0
     except (Exception, KeyboardInterrupt) as caught:
-        error = _disk(caught) or _platform(caught) or caught
+        error = _of_system(caught) or _platform(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 
@@ -58,28 +59,15 @@ def _run(argv: list[str]) -> int:
     return actions.run("txjax.commands", argv, "COMMAND")
 
 
-_OF_FILES = (
-    errno.EIO,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.EMFILE,
-    errno.ENFILE,
-)
-
-
-def _disk(error: BaseException) -> UserError | RunError | None:
-    """The one-line error of a full or failing disk; None for any other error."""
+def _of_system(error: BaseException) -> UserError | RunError | None:
+    """The one-line error of a full or failing disk, a file server or a connection; None for any other error."""
     if not isinstance(error, OSError):
         return None
-    name = str(error.filename or "the disk")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(name, "room to write", "a full disk")
-    if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
-        return RunError(f"{name}: {error.strerror}")
-    return None
+        return UserError(str(error.filename or "the disk"), "room to write", "a full disk")
+    if error.filename is None:
+        return RunError(first_line(error))
+    return RunError(f"{error.filename}: {error.strerror or first_line(error)}")
 
 
 def _platform(error: BaseException) -> UserError | None:

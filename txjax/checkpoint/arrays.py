@@ -4,6 +4,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from txjax.checkpoint.orbax_threads import silence_threads
 from txjax.checkpoint.steps import unreadable
 from txjax.types import PyTree, UserError, flat_paths, near_misses
 
@@ -15,6 +16,7 @@ def orbax() -> Any:
     """Orbax's API, imported when it is first needed: a fifth of all imports."""
     from orbax.checkpoint import v1
 
+    silence_threads()
     return v1
 
 

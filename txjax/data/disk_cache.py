@@ -53,13 +53,17 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
     """Opens the folder `kind/KEY` of the cache, KEY a hash of `made_from`; builds it if it is missing or damaged.
 
     It is built in another folder, flushed and renamed under a lock, so it is complete or missing; a second builder at
-    the same time waits and reads. Every call verifies the digests of its files.
+    the same time waits and reads. Every call verifies the digests of its files. Where the cache can't be written or
+    locked, an undamaged folder is opened without a lock.
 
     Args:
       kind: the kind of content, such as `tokens`.
       made_from: all that the content depends on, as JSON values; saved with it as `made_from.json`.
       build: fills an empty folder.
       load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
+
+    Raises:
+      UserError: it has to be built, and the cache can't be written or locked.
     """
     key_text = json.dumps(made_from, indent=1)
     key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
@@ -73,7 +77,13 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
             raise ValueError("made_from.json belongs to other content")
         return load(folder)
 
-    with lock(folder.parent / f".{key}.lock"):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock(folder.parent / f".{key}.lock"))
+        except UserError:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                return sound()  # a mount that no process can write: what is there stays as it is
+            raise
         if folder.exists():
             try:
                 return sound()

@@ -5,7 +5,6 @@ A complete folder may get one file more, `added.json`: it counts once its digest
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -13,10 +12,9 @@ import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import BufferedReader
 from pathlib import Path
 
-from txjax.io.files import evict, flush, naming, replace_text
+from txjax.io.files import blocks, evict, flush, read_bytes, replace_text
 from txjax.types import RunError
 
 NAME = "digests.json"
@@ -41,14 +39,10 @@ def unavailable(error: OSError) -> Unavailable | None:
 
 
 def _digest(path: Path) -> str:
-    with _opened(path) as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
-    with naming(path), path.open("rb") as file:
-        yield file
+    total = hashlib.blake2b(digest_size=16)
+    for block in blocks(path):
+        total.update(block)
+    return total.hexdigest()
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -157,8 +151,7 @@ def faults(folder: Path) -> list[str]:
 def _faults(folder: Path) -> list[str]:
     if not is_complete(folder):
         return [f"{NAME} is missing: the save did not finish"]
-    with _opened(folder / NAME) as file:
-        raw = file.read()
+    raw = read_bytes(folder / NAME)
     try:
         recorded = json.loads(raw)
         intact = raw == _text(recorded).encode()

@@ -4,23 +4,30 @@ Paths are pathlib's. etils.epath would add object stores, which can't give these
 atomic rename and no locks.
 """
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from txjax.io.disk import naming
 from txjax.io.temporary import temporary_file
 
+BLOCK = 1 << 20  # bytes that are read at once
 
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """A block whose OSErrors name `path` if they name no file, as those of reading, writing and flushing."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The content of a file, in pieces.
+
+    Raises:
+      OSError: the file can't be read, also (EAGAIN) if only for now: Python's own streams return a part of it then.
+    """
+    with naming(path), path.open("rb", buffering=0) as file:
+        while block := os.read(file.fileno(), BLOCK):
+            yield block
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file. Raises OSError as `blocks` does."""
+    return b"".join(blocks(path))
 
 
 def flush(path: Path) -> None:
@@ -64,10 +71,9 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; if it is a link, the link itself, not its target."""
-    with temporary_file(path) as file:
-        with naming(path):
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+    with naming(path), temporary_file(path) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
         os.rename(file.name, path)
     flush(path.parent)

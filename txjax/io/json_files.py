@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from txjax.io.files import read_bytes
+
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100  # objects and lists inside each other
 
@@ -16,10 +18,9 @@ def load_json(path: Path) -> Any:
       ValueError: it has more than `MOST_BYTES` bytes, is no JSON, has a key twice in an object, or is nested deeper
         than `MOST_DEPTH`.
     """
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+    if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+    content = read_bytes(path)
     try:
         value = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
     except RecursionError:

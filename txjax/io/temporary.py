@@ -30,19 +30,16 @@ def temporary_file(path: Path) -> Iterator[BinaryIO]:
             yield file
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(file.name)
+                _remove(Path(file.name))
 
 
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """The same with an empty folder."""
+    """The same with an empty folder. What the block's threads still write after its end stays for the next writer."""
     with temporary_file(path) as file:
         folder = _folder_of(Path(file.name))
         folder.mkdir()
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        yield folder
 
 
 def remove_leftovers(path: Path) -> None:
@@ -60,10 +57,16 @@ def _remove_of_dead(temporary: Path) -> None:
     handle = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(_folder_of(temporary), ignore_errors=True)
-        temporary.unlink()
+        _remove(temporary)
     finally:
         os.close(handle)
+
+
+def _remove(temporary: Path) -> None:
+    """Removes a temporary file and its folder. Where a thread still writes into the folder, the next writer does it."""
+    shutil.rmtree(_folder_of(temporary), ignore_errors=True)
+    if not _folder_of(temporary).exists():
+        temporary.unlink()
 
 
 def _locked_file(path: Path) -> BinaryIO:
