@@ -5,6 +5,7 @@ A complete folder may get one file more, `added.json`: it counts once its digest
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
