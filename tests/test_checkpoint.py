@@ -69,6 +69,14 @@ def test_restore_on_any_mesh(store):
         assert record["step"] == 4 and record["data"] == {"position": 32}
 
 
+def test_a_part_may_be_empty_where_the_step_has_arrays(store):
+    weights = split(abstract(make(0)))["weights"]
+    for wanted in ({"frozen": {}}, {"frozen": {"head": {}}}, {"params": {}, "frozen": {}}):
+        part = store.load_some(3, {"weights": weights | wanted})["weights"]
+        assert {name: part[name] for name in wanted} == wanted
+        assert set(part) == set(weights)
+
+
 def test_weights_alone(store):
     part = store.load(3, {"weights": split(abstract(make(0)))["weights"]})
     np.testing.assert_array_equal(part["weights"]["params"]["layer"]["kernel"], make(3).params["layer"]["kernel"])

@@ -99,6 +99,7 @@ def test_pictures_show_what_was_logged(tmp_path: Path) -> None:
     np.testing.assert_allclose(train.get_xydata(), [[s, 5 - s / 100] for s in (10, 20, 30, 40)])
     np.testing.assert_allclose(valid.get_xydata(), [[s, 6 - s / 100] for s in (20, 40)])
     assert [text.get_text() for text in loss.texts] == ["train 4.6", "valid 5.6"]
+    assert draw(runs[:1], LIGHT).get_suptitle() == "a" and draw(runs, LIGHT).get_suptitle() == "a · b"
     both = draw(runs, LIGHT).axes[0]
     assert both.get_title(loc="left") == "loss  (thick: evaluation, thin: training)"
     assert [text.get_text() for text in both.texts] == ["a valid 5.6", "b valid 5.6"]

@@ -26,7 +26,8 @@ def scene(boxes, height=8, width=16, masks=None, content=None):
     for number, (top, left, bottom, right) in enumerate(boxes, 1):
         instances[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = number
     pixels = file(np.full((height, width), 51, np.uint8)) if content is None else content
-    return {"image": pixels, "instances": file(instances if masks is None else masks), "boxes": boxes}
+    numbers = masks if isinstance(masks, bytes) else file(instances if masks is None else masks)
+    return {"image": pixels, "instances": numbers, "boxes": boxes}
 
 
 GOOD = [scene([INSIDE]), scene([]), scene([INSIDE, (0, 0.5, 1, 1)], 12, 8)]
@@ -47,6 +48,7 @@ CUT = {
 BAD = {
     "too many": (scene([INSIDE] * 4), "too many objects"),
     "masks of another size": (scene([INSIDE], masks=np.zeros((4, 4), np.uint8)), "masks of another size"),
+    "damaged masks": (scene([INSIDE], masks=b"nothing"), "has damaged masks"),
     "damaged": (scene([INSIDE], content=b"nothing"), "cannot be decoded"),
 }
 

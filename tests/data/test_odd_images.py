@@ -8,25 +8,25 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from txjax.data import CenterCrop, Channels, Images, Mixup, Resize, Subset, eval_batches, train_batches
-from txjax.data.image_files import UnreadableImage, decode_image
+from txjax.data.image_files import UnreadableImage, decode_image, decode_mask
 from txjax.types import UserError
 
 from helpers import photo_set, runs
 from helpers.photo_set import file, pixels
 
 
-def deep_png() -> bytes:
-    """A PNG of 2 x 2 pixels with colours of 16 bits."""
+def png(width: int, height: int, rows: bytes, bits: int = 8, interlaced: int = 0) -> bytes:
+    """A PNG of colours with these rows, each after the number of its filter."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
-    header = struct.pack(">IIBBBBB", 2, 2, 16, 2, 0, 0, 0)
-    rows = zlib.compress(2 * (b"\0" + bytes(range(12))))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    header = struct.pack(">IIBBBBB", width, height, bits, 2, 0, 0, interlaced)
+    chunks = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 JPEG = file(pixels(3), "jpeg")
@@ -36,7 +36,7 @@ DAMAGED = {
     "empty": b"",
     "text": b"no image at all",
     "16 bits": file(Image.fromarray(pixels(3)[..., 0].astype(np.uint16) * 200)),
-    "16 bits of colours": deep_png(),
+    "16 bits of colours": png(2, 2, 2 * (b"\0" + bytes(range(12))), bits=16),
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n(x) show\n%%EOF\n",
 }
 
@@ -46,6 +46,82 @@ def test_damaged_files_and_deep_pixels_are_unreadable(name):
     with pytest.raises(UnreadableImage, match="more than 8 bits" if "16 bits" in name else "Error") as error:
         decode_image(DAMAGED[name], 3)
     assert "\n" not in str(error.value)
+
+
+ROW = b"\0" + bytes(range(1, 31))  # of ten colours, not filtered
+NOISE = np.random.default_rng(0).integers(256, size=(64, 48, 3), dtype=np.uint8)
+END = b"\xff\xd9"  # of a JPEG
+
+
+def cut_jpeg(**options) -> bytes:
+    """Half of a JPEG with the marker of its end."""
+    whole = file(NOISE, "jpeg", **options)
+    return whole[: len(whole) // 2] + END
+
+
+EARLY = {
+    "rows of a PNG": png(10, 8, 5 * ROW),
+    "a row of a PNG": png(10, 8, (8 * ROW)[:-1]),
+    "all rows of a PNG": png(10, 8, b""),
+    "a JPEG": cut_jpeg(),
+    "a progressive JPEG": cut_jpeg(progressive=True),
+    "a JPEG of print colours": file(Image.fromarray(NOISE).convert("CMYK"), "jpeg")[:4000] + END,
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_data_that_end_before_the_last_row_are_no_image(name):
+    with pytest.raises(UnreadableImage, match="truncated"):
+        decode_image(EARLY[name], 3)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "bmp", "tiff", "webp"])
+def test_no_setting_of_the_process_makes_rows_of_a_file_that_was_cut_off(kind, monkeypatch):
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    whole = file(NOISE, kind)
+    with pytest.raises(UnreadableImage):
+        decode_image(whole[: len(whole) // 2], 3)
+
+
+def test_whole_files_that_end_in_one_colour_are_images():
+    black = np.zeros((9, 7, 3), np.uint8)
+    np.testing.assert_array_equal(decode_image(file(black), 3), black)
+    np.testing.assert_array_equal(decode_image(file(Image.new("1", (7, 9))), 3), black)
+    columns = (1, 1, 2, 2, 2, 4, 4, 3, 3, 3, 3, 7, 7, 7, 7)  # of the rows of the seven passes
+    rows = bytes(sum(1 + 3 * count for count in columns))
+    np.testing.assert_array_equal(decode_image(png(7, 8, rows, interlaced=1), 3), black[:8])
+    with pytest.raises(UnreadableImage, match="truncated"):
+        decode_image(png(7, 8, rows[:-1], interlaced=1), 3)
+    grey = np.full((64, 48, 3), 128, np.uint8)
+    for options in ({}, {"progressive": True}):
+        np.testing.assert_array_equal(decode_image(file(grey, "jpeg", **options), 3), grey)
+
+
+def test_a_size_is_refused_before_pixels_are_decoded(monkeypatch):
+    def load(picture):
+        raise AssertionError("pixels are decoded")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", load)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    huge = png(30_000, 19_000, ROW)
+    with pytest.raises(UnreadableImage, match="^19000 x 30000 pixels, and at most 89,478,485 are decoded$"):
+        decode_image(huge, 3)
+    with pytest.raises(UnreadableImage, match="^19000 x 30000 pixels instead of 28 x 28$"):
+        decode_image(huge, 3, (28, 28))
+    with pytest.raises(UnreadableImage, match="^19000 x 30000 pixels instead of any x 28$"):
+        decode_mask(huge, (None, 28))
+
+
+def test_masks_are_the_numbers_in_a_file():
+    numbers = np.arange(12, dtype=np.uint16).reshape(3, 4)
+    few = Image.fromarray(numbers.astype(np.uint8), mode="P")
+    few.putpalette([200, 10, 10] * 256)
+    for picture, factor in ((few, 1), (Image.fromarray(numbers.astype(np.uint8)), 1), (numbers * 1000, 1000)):
+        mask = decode_mask(file(picture), (3, 4))
+        assert mask.dtype == np.int32
+        np.testing.assert_array_equal(mask, numbers.astype(np.int32) * factor)
+    with pytest.raises(UnreadableImage, match="truncated"):
+        decode_mask(EARLY["rows of a PNG"])
 
 
 def test_data_start_no_program(monkeypatch):
@@ -90,6 +166,12 @@ def test_a_damaged_image_is_a_line_that_names_its_record(data_dir):
     said = str(error.value)
     assert "\n" not in said and said.startswith("data.corrupt: expected images that can be decoded")
     assert "made_photos/1.0.0" in said and "record 3: OSError" in said and '"skip"' in said
+
+
+def test_an_image_of_another_size_than_the_set_declares_is_a_line(tmp_path):
+    data_dir = photo_set.prepare(tmp_path, [file(pixels(0)), png(9000, 7000, ROW)], size=(10, 12))
+    with pytest.raises(UserError, match="record 1: 7000 x 9000 pixels instead of 10 x 12'"):
+        photos(data_dir).open().example(1, 0, None)
 
 
 def test_skipped_images_weigh_nothing_and_are_counted_once(data_dir, caplog):

@@ -19,10 +19,10 @@ def pixels(number: int) -> np.ndarray:
     return np.random.default_rng(number).integers(256, size=(10, 12, 3), dtype=np.uint8)
 
 
-def file(image: np.ndarray | Image.Image, kind: str = "png") -> bytes:
-    """An image as a file."""
+def file(image: np.ndarray | Image.Image, kind: str = "png", **options: Any) -> bytes:
+    """An image as a file, with Pillow's options for its kind."""
     buffer = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(buffer, format=kind)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(buffer, format=kind, **options)
     return buffer.getvalue()
 
 
@@ -31,11 +31,20 @@ def objects(number: int) -> list[dict]:
     return [{"type": i % 3, "location": [0.0, 9.0, i + 1.0]} for i in range(number)]
 
 
-def prepare(folder: Path, train: Sequence[bytes], test: Sequence[bytes] = ()) -> str:
-    """Writes the set `made_photos` of these files below a folder; returns that as `data_dir`."""
+def prepare(
+    folder: Path,
+    train: Sequence[bytes],
+    test: Sequence[bytes] = (),
+    size: tuple[int | None, int | None] = (None, None),
+) -> str:
+    """Writes the set `made_photos` of these files below a folder; returns that as `data_dir`.
+
+    Args:
+      size: the rows and columns that the set declares for all of its images.
+    """
     located = {"type": features.ClassLabel(num_classes=3), "location": features.Tensor(shape=(3,), dtype=np.float32)}
     layout = {
-        "image": features.Image(shape=(None, None, 3)),
+        "image": features.Image(shape=(*size, 3)),
         "label": features.ClassLabel(num_classes=CLASSES),
         "label_angle": features.ClassLabel(num_classes=40),
         "objects": features.Sequence(located),

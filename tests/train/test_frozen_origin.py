@@ -227,6 +227,18 @@ def test_members_of_a_population_share_an_origin(config, folder, tmp_path):
         assert "norm" in path or x.tobytes() == found[2][path].tobytes(), path
 
 
+def test_runs_with_and_without_them_write_side_by_side(folder):
+    def texts(run: str, *flags: str) -> list[str]:
+        words = ("generate", f"--workdir={folder / run}", "--prompt=def ", "--length=8", "--json", *flags)
+        code, out, err = runs.command(*words)
+        assert code == 0, err
+        return [json.loads(line)["texts"] for line in out.splitlines()]
+
+    (alone,) = texts("saved")
+    for first, second in (("small", "saved"), ("saved", "small"), ("saved", "saved")):
+        assert texts(first, "--adapters", str(folder / second)) == [alone, alone]
+
+
 def test_kills_change_nothing(config, folder, tmp_path, capsys, monkeypatch):
     for variable, value in runs.environment().items():
         monkeypatch.setenv(variable, value)

@@ -45,12 +45,30 @@ def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree],
 
 
 def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
-    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises RunError if unreadable."""
+    """The arrays in a step's folder that are in `abstract`, placed as it says. Raises RunError if unreadable.
+
+    Orbax has no empty trees, and takes one for an array where the step has a tree: they are not asked for.
+    """
     ocp = orbax()
     context = ocp.Context()
     context.pytree.loading.partial_load = True
     try:
         with context:
-            return ocp.load_checkpointables(folder / "arrays", abstract)
+            return _with_empty(ocp.load_checkpointables(folder / "arrays", _without_empty(abstract)), abstract)
     except Exception as error:  # Orbax raises a dozen types: the digests are right, the content is not Orbax's
         raise unreadable(step, error) from error
+
+
+def _without_empty(tree: PyTree) -> PyTree:
+    """The tree without the dicts in it that have no leaves."""
+    if not isinstance(tree, dict):
+        return tree
+    pruned = {key: _without_empty(value) for key, value in tree.items()}
+    return {key: value for key, value in pruned.items() if not (isinstance(value, dict) and not value)}
+
+
+def _with_empty(found: PyTree, tree: PyTree) -> PyTree:
+    """The arrays with the empty dicts of a tree."""
+    if not isinstance(tree, dict) or not isinstance(found, dict):
+        return found
+    return {key: _with_empty(found.get(key, {}), value) for key, value in tree.items()}

@@ -81,19 +81,20 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
         if not flags.workdir:
             shutil.rmtree(folder, ignore_errors=True)
     result = results[-1] | {"runs": len(results), "interruptions": events}
-    print(json.dumps(result)) if flags.json else _show(flags.config, result)
+    print(json.dumps(result)) if flags.json else print_result(flags.config, result)
     return 0 if result["exact"] else 1
 
 
-def _show(name: str, result: dict[str, Any]) -> None:
+def print_result(name: str, result: dict[str, Any]) -> None:
+    """Prints a comparison as a table, with a row for every interruption; of more than six, a row for every kind."""
     from txjax.log.terminal_table import table
 
     events = result["interruptions"]
     lines = events or ["none"]
     if len(events) > 6:
         numbers = collections.Counter(event.rpartition(" after step ")[0] for event in events)
-        lines = [f"{len(events)}:", *(f"{number} {way}" for way, number in numbers.most_common())]
-    facts = [["interruptions", "\n".join(lines)]]
+        lines = [f"{len(events)} in all", *(f"{number} {way}" for way, number in numbers.most_common())]
+    facts = [["" if i else "interruptions", line] for i, line in enumerate(lines)]
     hidden = ("interruptions", "exact")
     facts += [[key.replace("_", " "), str(value)] for key, value in result.items() if key not in hidden]
     table(f"{name}: {'exact' if result['exact'] else 'NOT EXACT'}", ["", "straight against interrupted"], facts)

@@ -48,17 +48,16 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
     from txjax.train.workdir import read_checkpoints
     from txjax.types import TrainState, flat_paths
 
+    others = getattr(flags, "adapters", [])
+    steps = [open_other(flags, experiment, workdir) for workdir in others]  # before anything is compiled
     yield Side(flags.workdir, found.variables, found.step)
-    if not getattr(flags, "adapters", []):
+    if not others:
         return
     first = Store(flags.workdir, read_checkpoints(flags.workdir))
     weights = split(found.layout.abstract)["weights"]
     paths = flat_paths(weights["frozen"]).keys()
     frozen = pick(found.variables["params"], lambda path: path in paths)
-    for workdir in flags.adapters:
-        check_model(flags, experiment, workdir)
-        store = Store(workdir, read_checkpoints(workdir))
-        step = store.choose(flags.step)
+    for workdir, (store, step) in zip(others, steps, strict=True):
         check_frozen((first, found.step), (store, step), frozen, weights["frozen"])
         own = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
         state = TrainState(**{**own, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
@@ -66,14 +65,32 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)
 
 
+def open_other(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> tuple["Store", int]:
+    """The checkpoints of another run, and the step of them that the flags name.
+
+    Raises:
+      UserError: the folder is no run's, its model is another one, or it has no such step.
+    """
+    from txjax.checkpoint import Store
+    from txjax.train.workdir import read_checkpoints
+
+    try:
+        check_model(flags, experiment, workdir)
+        store = Store(workdir, read_checkpoints(workdir))
+        return store, store.choose(flags.step)
+    except UserError as error:
+        raise error.inside(FIELD, "--workdir") from None
+
+
 def check_model(flags: argparse.Namespace, experiment: "Experiment", workdir: Path) -> None:
     """Raises UserError if the run's model is not the experiment's."""
-    from txjax.experiment import resolved
+    from txjax.experiment import Experiment, resolved
     from txjax.modules import trusted
     from txjax.train.workdir import read_config
     from txjax.tree import identity
 
-    theirs = resolved(read_config(workdir, trusted(flags.trust))).model
+    other_run = read_config(workdir, trusted(flags.trust))
+    theirs = resolved(other_run).model if isinstance(other_run, Experiment) else other_run
     for (path, *ours), (_, *other) in zip(identity(experiment.model), identity(theirs), strict=False):
         if ours != other:
             hint = f"{path.lstrip('.') or 'the model'} differs"

@@ -16,6 +16,7 @@ def run(argv: list[str]) -> int:
 
         follow()
         from txjax import config, distributed
+        from txjax.checkpoint import Store
         from txjax.cli import train_modes
         from txjax.train.trainer import train
 
@@ -35,7 +36,7 @@ def run(argv: list[str]) -> int:
     with exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until, profiled)
     if code == 0 and distributed.is_primary():
-        print(f"done: step {flags.until or experiment.num_steps}{train_modes.draw_curves(experiment, flags.workdir)}")
+        print(f"done: step {Store(flags.workdir).steps()[-1]}{train_modes.draw_curves(experiment, flags.workdir)}")
     return code
 
 

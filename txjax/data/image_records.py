@@ -1,5 +1,6 @@
 """Records with an image: decoded, or left out if that fails; and normalised."""
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from txjax.data import records
-from txjax.data.image_files import MODES, UnreadableImage, decode_image
+from txjax.data.image_files import MODES, UnreadableImage, decode_image, decode_mask
+from txjax.data.tokenizers import as_string
 from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
@@ -22,17 +24,26 @@ class ImageRecords:
     """
 
     def __init__(
-        self, where: tuple[str | None, str, str | None], image_feature: str, features: Iterable[str], corrupt: str
+        self,
+        where: tuple[str | None, str, str | None],
+        image_feature: str,
+        features: Iterable[str],
+        corrupt: str,
+        masks_feature: str | None = None,
     ):
         """
         Args:
           where: the set's name, its split and its folder.
           features: those that are read besides the image.
           corrupt: "refuse" or "skip", see `Images`.
+          masks_feature: an image feature of which a record has the file.
         """
-        self._records = records.Records(*where, features, encoded=[image_feature])
+        files = [image_feature] if masks_feature is None else [image_feature, masks_feature]
+        self._records = records.Records(*where, features, encoded=files)
         self._feature, self._corrupt = image_feature, corrupt
-        stored = records.check(*where)[image_feature].shape[-1]
+        stated = records.check(*where)
+        self._files = records.Records(*where, ["file"]) if "file" in stated else None  # of a folder's images
+        *self._size, stored = stated[image_feature].shape
         self._channels = stored if stored in MODES else 3
         self._left_out: set[int] = set()  # numbers of records that are not used
         self.name, self.fingerprint = self._records.name, self._records.fingerprint
@@ -41,20 +52,32 @@ class ImageRecords:
         return len(self._records)
 
     def place(self, number: int) -> str:
-        """The set, the file and the number of a record in it, for messages."""
-        return f"{self.name}: {self._records.place(number)}"
+        """The set, the file and the number of a record in it, and the image's own file in a folder, for messages."""
+        place = f"{self.name}: {self._records.place(number)}"
+        with contextlib.suppress(records.CorruptData):
+            return place if self._files is None else f"{place} ({as_string(self._files[number]['file'])})"
+        return place
 
     def __getitem__(self, number: int) -> tuple[np.ndarray | None, dict[str, Any]]:
         """An image as stored in the set, uint8 [H W C], and its record. If it is None, the record is left out."""
         record: dict[str, Any] = {}
         try:
             record = self._records[number]
-            return decode_image(record[self._feature], self._channels), record
+            return decode_image(record[self._feature], self._channels, tuple(self._size)), record
         except (records.CorruptData, UnreadableImage) as error:
             if self._corrupt == "refuse" and isinstance(error, records.CorruptData):
                 raise  # no file inside the record, but the record itself
             self.leave_out(number, "images that can be decoded", str(error), "cannot be decoded")
             return None, record
+
+    def mask(self, number: int, content: bytes, size: tuple[int, int]) -> np.ndarray | None:
+        """The mask of a record from its file, int32 [H W], of this size. If None, the record is left out."""
+        try:
+            return decode_mask(content, size)
+        except UnreadableImage as error:
+            expected = f"masks that can be decoded, of the image's size {size}"
+            self.leave_out(number, expected, str(error), "has damaged masks or masks of another size")
+            return None
 
     def leave_out(self, number: int, expected: str, got: str, why: str) -> None:
         """Counts a record that cannot be used. Raises UserError, naming it, unless such records are skipped."""

@@ -13,6 +13,7 @@ from txjax.data.special_tokens import Frame, Roles, roles_by_name, sentence_fram
 from txjax.types import UserError, near_misses
 
 Text = str | bytes  # bytes are UTF-8
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclasses.dataclass
@@ -126,7 +127,7 @@ class Bytes(Tokenizer):
     specials: tuple[str, ...] = ()
 
     def encode(self, text: Text) -> np.ndarray:
-        return np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
+        return np.frombuffer(as_string(text).encode() if isinstance(text, str) else text, np.uint8)
 
     def offsets(self, text: Text) -> np.ndarray:
         first = (self.encode(text) & 0xC0) != 0x80  # of a character's bytes
@@ -214,8 +215,10 @@ def find_file(path: str, kind: str) -> Path:
 
 
 def as_string(text: Text) -> str:
-    """The text as a string; invalid UTF-8 becomes U+FFFD."""
-    return text if isinstance(text, str) else text.decode(errors="replace")
+    """The text as a string; invalid UTF-8 becomes U+FFFD, and so do surrogates, which UTF-8 doesn't have."""
+    if isinstance(text, bytes):
+        return text.decode(errors="replace")
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _codes(text: str) -> np.ndarray:

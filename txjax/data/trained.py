@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from txjax import tree
 from txjax.data import disk_cache, records
 from txjax.data.library_tokenizer import Library, LibraryTokenizer
 from txjax.data.tokenizers import as_string, special_index
+from txjax.data.vocabulary_training import LONGEST_WORD, Pass, has_long_word, no_characters, train_tokenizer
 from txjax.types import UserError, config_field
 
 logger = logging.getLogger(__name__)
@@ -20,9 +21,6 @@ logger = logging.getLogger(__name__)
 LAYOUT = 1  # version of the files; cached tokenizers of other versions are not used
 BATCH = 512  # records read at a time
 NEVER = -1000.0  # log-probability of a Unigram piece that must never be used
-
-# Returns an iterator for another pass over the texts.
-Pass = Callable[[], Iterator[list[str]]]
 
 
 @dataclasses.dataclass
@@ -36,6 +34,10 @@ class Algorithm:
         """A `tokenizers.Tokenizer` with at most `size` tokens (more if the alphabet needs more), specials first.
 
         The same texts give the same tokenizer.
+
+        Raises:
+          UserError: a size that is too small for the characters of the texts, or, unless no text is unknown, texts
+            without any.
         """
         raise NotImplementedError
 
@@ -65,7 +67,7 @@ class BPE(Algorithm):
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         )
-        tokenizer.train_from_iterator(texts(), trainer)
+        train_tokenizer(tokenizer, texts, trainer)
         return tokenizer
 
 
@@ -99,8 +101,10 @@ class WordPiece(Algorithm):
                 yield batch
 
         tokenizer = self._untrained()
-        tokenizer.train_from_iterator(counted(), self._trainer(0))
+        train_tokenizer(tokenizer, counted, self._trainer(0))
         found = tokenizer.get_vocab()
+        if not found:
+            raise no_characters()
         ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
         alphabet = sorted([c for c, _ in ranked if c in found][: self.alphabet])
         pieces = [f"##{c}" for c in alphabet if f"##{c}" in found]
@@ -108,7 +112,7 @@ class WordPiece(Algorithm):
         trainer = self._trainer(
             size, special_tokens=specials + pieces, initial_alphabet=alphabet, limit_alphabet=len(alphabet)
         )
-        tokenizer.train_from_iterator(texts(), trainer)
+        train_tokenizer(tokenizer, texts, trainer)
         written = json.loads(tokenizer.to_str())
         written["added_tokens"] = written["added_tokens"][: len(specials)]  # the pieces are not special tokens
         return Tokenizer.from_str(json.dumps(written))
@@ -153,8 +157,10 @@ class Unigram(Algorithm):
             initial_alphabet=sorted(set("".join(specials))),  # so that the text "[MASK]" needs no unknown token
             show_progress=False,
         )
-        tokenizer.train_from_iterator(texts(), trainer)
+        train_tokenizer(tokenizer, texts, trainer)
         written = json.loads(tokenizer.to_str())
+        if any(score is None for _, score in written["model"]["vocab"]):  # not a number: no piece occurs
+            raise no_characters()
         scores = {piece: round(score, 4) for piece, score in written["model"]["vocab"][len(specials) :]}
         least = min((score for piece, score in scores.items() if len(piece) > 1), default=NEVER)
         rare = [piece for piece, score in scores.items() if score < least]
@@ -262,16 +268,24 @@ def _text(value: Any) -> str:
 
 
 def _train(folder: Path, settings: Trained, source: records.Records) -> None:
+    long: set[int] = set()
+
     def texts() -> Iterator[list[str]]:
         with disk_cache.progress(
             f"{type(settings.algorithm).__name__} of {source.name} {settings.split}", len(source)
         ) as bar:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
-                yield [_text(record[feature]) for record in read for feature in settings.features]
+                batch = [[_text(record[feature]) for feature in settings.features] for record in read]
+                long.update(start + i for i, texts in enumerate(batch) if any(map(has_long_word, texts)))
+                yield [text for texts in batch for text in texts]
                 bar(len(read))
 
     tokenizer = settings.algorithm.train(texts, settings.size, list(settings.specials))
+    if long:
+        first = source.place(min(long))
+        text = "%d records have words of more than %d characters, which are learned from in pieces; the first: %s"
+        logger.warning(text, len(long), LONGEST_WORD, first)
     size = tokenizer.get_vocab_size(with_added_tokens=True)
     if size > settings.size:
         raise UserError("data.tokenizer.size", f"at least {size}, for the characters of the text", settings.size)

@@ -10,10 +10,11 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from txjax.checks import error_lines
 from txjax.distributed.agreement import barrier
 from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
 from txjax.types import RunError, UserError
-from txjax.visible import visible
+from txjax.visible import LAYOUT, visible
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
 FAILURES = "failures.jsonl"
@@ -65,7 +66,7 @@ def report_failure(error: BaseException) -> None:
     if failure is not None and failure["process"] != process_index():
         _exit_like(failure)
     if isinstance(error, UserError | RunError):
-        print(f"txjax: {visible(str(error))}", file=sys.stderr)
+        print(error_lines(error), file=sys.stderr)
     else:
         traceback.print_exception(error)
     exit_process(exit_code(error), said(error))
@@ -73,7 +74,7 @@ def report_failure(error: BaseException) -> None:
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:
     """Prints the failure of another process and exits with its code."""
-    print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'])}", file=sys.stderr)
+    print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'], keep=LAYOUT)}", file=sys.stderr)
     _end(failure["code"])
 
 

@@ -1,7 +1,11 @@
-"""Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete."""
+"""Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete.
+
+A complete folder may get one file more, `added.json`: it counts once its digest is among the others.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -12,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from txjax.io.files import blocks, evict, flush, read_bytes, replace_text
+from txjax.io.temporary import is_temporary
 from txjax.types import RunError
 
 NAME = "digests.json"
+ADDED = "added.json"
 # Errors of the file itself; any other is treated as temporary.
 _OF_THE_FILE = {
     getattr(errno, name)
@@ -42,7 +48,7 @@ def _digest(path: Path) -> str:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    files = sorted(p for p in _files(folder) if p != folder / NAME)
+    files = sorted(p for p in _files(folder) if p != folder / NAME and not is_temporary(p.name))
     with ThreadPoolExecutor() as pool:  # hashing releases the GIL
         return dict(zip((str(p.relative_to(folder)) for p in files), pool.map(_digest, files), strict=True))
 
@@ -75,18 +81,43 @@ def commit(folder: Path) -> None:
     replace_text(folder / NAME, _text(_digests(folder)))
 
 
+def add(folder: Path, text: str) -> list[str]:
+    """Adds the file ADDED to a complete folder that has none; a crash in between leaves it without.
+
+    Returns:
+      The faults of the two files that were written, as read back from the disk.
+    """
+    written = json.loads(read_bytes(folder / NAME))
+    replace_text(folder / ADDED, text)
+    digests = _text(written | {ADDED: _digest(folder / ADDED)})
+    replace_text(folder / NAME, digests)
+    for name in (ADDED, NAME):
+        evict(folder / name)
+    pairs = ((ADDED, text), (NAME, digests))
+    return [f"{name} was changed" for name, content in pairs if read_bytes(folder / name) != content.encode()]
+
+
+def added(folder: Path) -> str | None:
+    """The text that was added to a folder; None if there is none."""
+    complete = is_complete(folder) and ADDED in json.loads(read_bytes(folder / NAME))
+    return read_bytes(folder / ADDED).decode() if complete else None
+
+
 def of_all(folder: Path) -> str | None:
-    """One digest of a folder's digests, and so of every bit at `commit`; None if there are none.
+    """One digest of a folder's digests, and so of every bit at `commit`, whatever is added; None if there are none.
 
     Raises:
       Unavailable: they can't be read for now.
     """
     try:
-        return _digest(folder / NAME)
+        raw = read_bytes(folder / NAME)
     except OSError as error:
         if outage := unavailable(error):
             raise outage from error
         return None
+    with contextlib.suppress(ValueError, TypeError, AttributeError):  # one that was changed is no folder's
+        raw = _text({name: text for name, text in json.loads(raw).items() if name != ADDED}).encode()
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def is_complete(folder: Path) -> bool:
@@ -126,12 +157,12 @@ def _faults(folder: Path) -> list[str]:
     try:
         recorded = json.loads(raw)
         intact = raw == _text(recorded).encode()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         intact = False
     if not intact:
         return [f"{NAME} was changed"]
     found = _digests(folder)
     lost = [f"{name} is missing" for name in recorded if name not in found]
-    added = [f"{name} was added" for name in found if name not in recorded]
+    added = [f"{name} was added" for name in found if name not in recorded and name != ADDED]
     changed = [f"{name} was changed" for name in recorded if name in found and found[name] != recorded[name]]
     return lost + added + changed

@@ -44,12 +44,16 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 def remove_leftovers(path: Path) -> None:
     """Removes the temporary files and folders of dead writers of `path`. Errors of the disk are ignored."""
-    is_temporary = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]{{8}}\.tmp").fullmatch
     with contextlib.suppress(OSError):
-        names = list(filter(is_temporary, os.listdir(path.parent)))
+        names = [name for name in os.listdir(path.parent) if is_temporary(name, re.escape(path.name))]
         for name in names if names and has_shared_locks(path.parent) else ():
             with contextlib.suppress(OSError):
                 _remove_of_dead(path.with_name(name))
+
+
+def is_temporary(name: str, pattern: str = ".+") -> bool:
+    """Whether a name is that of a temporary file, for a file whose name matches a regular expression."""
+    return re.fullmatch(rf"\.{pattern}\.\d+-[0-9a-f]{{8}}\.tmp", name) is not None
 
 
 def _remove_of_dead(temporary: Path) -> None:

@@ -24,9 +24,10 @@ class Log:
     """The metrics log of one run.
 
     Opening it at `start_step` truncates metrics.jsonl to the rows up to the checkpoint of that step, so that no step
-    appears twice and none is missing. At `start_step` 0 (a run from scratch) all rows are removed. Only process 0
-    writes; on the others all calls do nothing. The console shows the rows if `shown`. `extent` is the number and the
-    digest of the rows in that checkpoint's record: rows lost or changed since are reported by a warning (`recovery`).
+    appears twice and none is missing. At `start_step` 0 (a run from scratch) it begins anew, and rows that are there
+    are kept as `metrics.jsonl.before-N`. Only process 0 writes; on the others all calls do nothing. The console shows
+    the rows if `shown`. `extent` is the number and the digest of the rows in that checkpoint's record: rows lost or
+    changed since are reported by a warning (`recovery`).
 
     Attributes:
       reached: the last step of the log before it was truncated, 0 if there was none.

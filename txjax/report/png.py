@@ -8,6 +8,9 @@ from matplotlib.figure import Figure
 
 from txjax.io.files import replace_bytes
 
+DPI = 160  # of the figures of reports
+CSS_DPI = 96  # pixels of a page per inch
+
 
 def png(figure: Figure) -> bytes:
     """A figure as the bytes of a PNG file."""
@@ -31,3 +34,8 @@ def _content(figure: Figure, kind: str) -> bytes:
 def png_address(content: bytes) -> str:
     """A PNG file as a data URL."""
     return "data:image/png;base64," + base64.b64encode(content).decode()
+
+
+def png_width(content: bytes) -> int:
+    """The width of a report's figure on a page, in the page's pixels, so that its letters have the page's size."""
+    return round(int.from_bytes(content[16:20], "big") * CSS_DPI / DPI)

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -15,25 +16,29 @@ from typing import Any
 import jax
 
 import txjax
-from txjax import tree
+from txjax import cpu, tree
 from txjax.checkpoint import Checkpoints, Store
 from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
 from txjax.io.files import replace_text
 from txjax.train import environment
 from txjax.train.lock import locked
-from txjax.types import UserError
+from txjax.train.run_folders import check_not_published, read_run_config
+from txjax.types import TrainState, UserError
 
+log = logging.getLogger("txjax")
 # What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
+    "num_epochs",
     "log_every_steps",
     "data_workers",
     "checkpoint.",
-    "evals.",
+    "evals",
     "trackers",
     "mesh.",
     "microbatches",
     "model.stack.",
+    "stop",
     "step_timeout_seconds",
     "heartbeat_timeout_seconds",
 )
@@ -66,15 +71,30 @@ def lock_workdir(workdir: Path) -> Iterator[Path]:
         yield Path(workdir).resolve()
 
 
-def write_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
-    """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
+def write_config(workdir: Path, experiment: Any) -> None:
+    """Writes the resolved config."""
+    replace_text(workdir / "config.json", json.dumps(tree.to_json(experiment), indent=2) + "\n")
+
+
+def check_resume(
+    workdir: Path, experiment: Any, abstract: TrainState, data: Mapping[str, str], allow_change: bool = False
+) -> None:
+    """Makes sure that a run may begin or resume in this workdir. Writes nothing.
+
+    Args:
+      abstract: shapes and dtypes of the state of the run.
+      data: fingerprints of its data sets, by name.
+      allow_change: whether the config may differ from the one that this workdir was started with.
 
     Raises:
-      UserError: the configs differ in more than harmless fields; shows the difference.
+      UserError: the config, the data or the arrays of the newest checkpoint are not those of this run.
     """
-    if not allow_change:
+    if allow_change:
+        check_not_published(workdir)
+    else:
         check_config(workdir, experiment)
-    replace_text(workdir / "config.json", json.dumps(tree.to_json(experiment), indent=2) + "\n")
+    _check_data(workdir, data)
+    Store(workdir).check(abstract)
 
 
 def check_config(workdir: Path, experiment: Any) -> None:
@@ -87,6 +107,7 @@ def check_config(workdir: Path, experiment: Any) -> None:
       UserError: the configs differ in more than harmless fields; shows the difference.
     """
     path = workdir / "config.json"
+    check_not_published(workdir)
     if not path.exists() or not _has_steps(workdir):
         return
     damaged = "write this command's config in its place by --allow_config_change"
@@ -118,7 +139,7 @@ def read_config(workdir: Path, trusted: tuple[str, ...] = ()) -> Any:
     Raises:
       UserError: there is none.
     """
-    return tree.from_json(_read_json(workdir), trusted)
+    return tree.from_json(read_run_config(workdir), trusted)
 
 
 def read_checkpoints(workdir: Path) -> Checkpoints:
@@ -127,22 +148,15 @@ def read_checkpoints(workdir: Path) -> Checkpoints:
     Raises:
       UserError: there is no config.json.
     """
-    found = tree.from_json(_read_json(workdir).get("checkpoint")) or Checkpoints()
+    found = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
     if not isinstance(found, Checkpoints):
         raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", found)
     return found
 
 
-def _read_json(workdir: Path) -> dict[str, Any]:
-    path = Path(workdir) / "config.json"
-    if not path.is_file():
-        raise UserError("--workdir", "the folder of a run (with a config.json)", str(workdir))
-    return tree.read_json(path)
-
-
 def write_manifest(
     workdir: Path,
-    data: dict[str, str],
+    data: Mapping[str, str],
     counts: Mapping[str, int],
     options: Mapping[str, Any] | None = None,
     origins: Sequence[Mapping[str, Any]] | None = None,
@@ -159,6 +173,45 @@ def write_manifest(
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
+    before = _check_data(workdir, data)
+    devices = jax.devices()
+    here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
+    here["cores"] = cpu.cores()
+    _compare_cores(before.get("devices"), here)
+    manifest = {
+        "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
+        "command": tree.hide_secrets(sys.argv),
+        "git": _git(),
+        "python": platform.python_version(),
+        "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
+        "devices": here,
+        "processes": jax.process_count(),
+        "environment": environment.noted(),
+        "compiler_options": dict(options or {}),
+        "data": before.get("data", {}) | data,
+        "init_from": before.get("init_from", []) if origins is None else list(origins),
+        **counts,
+    }
+    with dispensable(path):
+        replace_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
+    """Warns where a run on a CPU resumes with another number of cores. Both are `devices` of a manifest."""
+    if isinstance(before, dict) and before.get("platform") == here["platform"] == "cpu":
+        known = before.get("cores", here["cores"])  # an older release noted none
+        if known != here["cores"]:
+            reason = "XLA splits sums by cores, so numbers may differ in their last bits"
+            log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
+
+
+def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
+    """The manifest of the run that this workdir has steps of; {} if there are none.
+
+    Raises:
+      UserError: its data are not these.
+    """
+    path = workdir / "manifest.json"
     anew = "remove it: it is written at every start, and has the date and the data of the first"
     before = tree.read_json(path, anew) if path.exists() and _has_steps(workdir) else {}
     known = before.get("data", {})
@@ -172,23 +225,7 @@ def write_manifest(
                 data[name],
                 hint="take another --workdir",
             )
-    devices = jax.devices()
-    manifest = {
-        "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
-        "command": tree.hide_secrets(sys.argv),
-        "git": _git(),
-        "python": platform.python_version(),
-        "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
-        "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
-        "processes": jax.process_count(),
-        "environment": environment.noted(),
-        "compiler_options": dict(options or {}),
-        "data": known | data,
-        "init_from": before.get("init_from", []) if origins is None else list(origins),
-        **counts,
-    }
-    with dispensable(path):
-        replace_text(path, json.dumps(manifest, indent=2) + "\n")
+    return before
 
 
 def _git() -> dict[str, Any] | None:
