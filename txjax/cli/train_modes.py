@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from txjax import config
+from txjax.checkpoint import Store
 from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
@@ -77,6 +78,12 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
     from txjax.sweep.search import of_params
 
     return of_params(flags.config, overrides, flags.trial)
+
+
+def end_of(experiment: Experiment, workdir: Path) -> str:
+    """The step that a run has reached and saved, for its last line: all of its steps, or some of them."""
+    reached, steps = max(Store(workdir).steps()), experiment.num_steps
+    return f"done: step {reached}" if reached >= steps else f"stopped at step {reached:,} of {steps:,}"
 
 
 def draw_curves(experiment: Experiment, workdir: Path) -> str:
