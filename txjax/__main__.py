@@ -7,11 +7,13 @@ import sys
 import traceback
 from pathlib import Path
 
-from txjax import libtpu
+from txjax import __version__, libtpu
 from txjax.checks import error_lines
 from txjax.cli import actions
 from txjax.types import RunError, UserError
 from txjax.visible import Formatter
+
+TRACEBACK = "--traceback"  # a flag of every command
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -20,6 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     With several processes, one that fails doesn't return: it reports its failure to the others, which wait, and exits.
     """
     argv = sys.argv[1:] if argv is None else argv
+    with_traceback = TRACEBACK in argv
+    argv = [word for word in argv if word != TRACEBACK]
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides XLA's notes
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
@@ -37,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
             distributed.report_failure(error)
         if not isinstance(error, UserError | RunError):
             raise
+        if with_traceback:
+            traceback.print_exception(caught)
         print(error_lines(error), file=sys.stderr)
         return 2 if isinstance(error, UserError) else error.code
 
@@ -44,6 +50,10 @@ def main(argv: list[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(actions.usage("txjax.commands", "txjax", "COMMAND"))
+        print(f"With {TRACEBACK}, errors show where they were raised. txjax --version prints the version.")
+        return 0
+    if argv[0] in ("-V", "--version", "version"):
+        print(f"txjax {__version__}")
         return 0
     return actions.run("txjax.commands", argv, "COMMAND")
 

@@ -9,6 +9,7 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from txjax.aliases import ALIASES
 from txjax.checks import Checks
 from txjax.components import Slot, fitted
 from txjax.tree import check_fields, children, type_name, walk
@@ -71,7 +72,8 @@ def similar(node: Any, name: str, where: str = "config") -> list[str]:
     """Up to three paths below a node whose last step is this name, has it as a word, or is similar; shortest first."""
     lasts = {path: path.rpartition(".")[2] for path, _ in walk(node, where) if path != where and "[" not in path}
     names = list(dict.fromkeys(lasts.values()))
-    near = [n for n in names if n == name] or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
+    same = [n for n in names if n == name] or [n for n in ALIASES.get(name, ()) if n in names][:1]
+    near = same or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
     return sorted((path for path, last in lasts.items() if last in near), key=lambda path: path.count("."))[:3]
 
 

@@ -164,13 +164,15 @@ SMALLEST = "the best peak_lr, 0.001, is the smallest of its values; try smaller 
         ([1.0, 2.0, 3.0], "eval/valid/loss", [SMALLEST]),
         ([1.0, 2.0, 3.0], "-eval/valid/loss", [LARGEST]),
         ([2.0, 1.0, 3.0], "eval/valid/loss", []),
-        ([2.0, 1.0, math.nan], "eval/valid/loss", []),  # the largest diverged, so the best is inside
+        ([3.0, 2.0, 1.0, math.nan], "eval/valid/loss", []),  # the largest diverged, so the best is inside
+        ([1.0, 2.0, math.nan], "eval/valid/loss", []),  # two scores say nothing
     ],
 )
 def test_the_best_value_at_an_edge_of_its_axis(tmp_path, capsys, losses, sort, sentences):
     """It is said in the JSON, the table and the page; steps cost, and a decay of 0 is no edge."""
     settings = [
-        {LR: lr, "optimizer.weight_decay": 0.1 * n, "num_steps": 10 + n} for n, lr in enumerate([1e-3, 3e-3, 1e-2])
+        {LR: lr, "optimizer.weight_decay": 0.1 * n, "num_steps": 10 + n}
+        for n, lr in enumerate([1e-3, 3e-3, 1e-2, 3e-2][: len(losses)])
     ]
     make_finished(tmp_path, settings, [x if math.isfinite(x) else "NaN" for x in losses])
     found = report_json(tmp_path, capsys, f"--sort={sort}")

@@ -28,9 +28,9 @@ from txjax.nn import Classes, FirstToken, Normal
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
+from txjax.train.dropped_updates import NotFinite
 from txjax.train.population import Population, train_together
 from txjax.train.recorder import RunRecorder
-from txjax.train.rows import NotFinite
 from txjax.train.traced import check_together, populations
 from txjax.train.trainer import Trainer, train
 from txjax.transfer import From

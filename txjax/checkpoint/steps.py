@@ -12,6 +12,7 @@ from typing import Any
 
 from txjax.io import digest
 from txjax.io.digest import Unavailable
+from txjax.io.json_files import load_json
 from txjax.ranking import best_key
 from txjax.types import RunError, UserError, config_field, join_names
 
@@ -73,7 +74,7 @@ class Steps:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
-            found = json.loads((self.path(step) / "record.json").read_text())
+            found = load_json(self.path(step) / "record.json")
             found |= json.loads(digest.added(self.path(step)) or "{}")
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from txjax.aliases import ALIASES
 from txjax.checks import Checks
 from txjax.types import UserError, near_misses
 
@@ -66,9 +67,18 @@ class Parser(argparse.ArgumentParser):
                 overrides.append(f"{word}={words.pop(0)}")
         if {"-h", "--help"} & set(own):
             self._help(own, overrides)
+        self._require_config_flag(own)
         flags, rest = self.parse_known_args(own)
         self._refuse(rest, getattr(flags, "config", None), overrides)
         return flags, overrides
+
+    def _require_config_flag(self, words: Sequence[str]) -> None:
+        """Raises UserError for a config file without its flag, `txjax train FILE.py`."""
+        if any(word.startswith("--config") for word in words):
+            return
+        for before, word in zip(["", *words], words, strict=False):
+            if re.fullmatch(r"[^-].*\.py(:.*)?", word) and ("=" in before or not before.startswith("-")):
+                raise UserError(self.prog, "--config=FILE", word, [f"--config={word}"], f"see {self.prog} --help")
 
     def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
         """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
@@ -118,7 +128,7 @@ class Parser(argparse.ArgumentParser):
             raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
         flags = [flag[2:] for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         bare = name.lstrip("-").replace("-", "_")
-        near = near_misses(bare, flags) or _fields(source, bare)
+        near = (bare in ALIASES and _fields(source, bare)) or near_misses(bare, flags) or _fields(source, bare)
         raise UserError(self.prog, "a known flag", name, [f"--{flag}" for flag in near], f"see {self.prog} --help")
 
 

@@ -10,7 +10,7 @@ from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.profile import Steps
-from txjax.tree import check_fields
+from txjax.tree import check_fields, read_json
 from txjax.types import UserError
 
 
@@ -80,10 +80,12 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
     return of_params(flags.config, overrides, flags.trial)
 
 
-def end_of(experiment: Experiment, workdir: Path) -> str:
-    """The step that a run has reached and saved, for its last line: all of its steps, or some of them."""
-    reached, steps = max(Store(workdir).steps()), experiment.num_steps
-    return f"done: step {reached}" if reached >= steps else f"stopped at step {reached:,} of {steps:,}"
+def end_of(workdir: Path, until: int | None) -> str:
+    """The last line of a run: the step that it has saved, of how many if `--until` stopped it short of its end."""
+    reached, num_steps = Store(workdir).steps()[-1], read_json(workdir / "config.json")["num_steps"]
+    if until is not None and until <= reached < num_steps:
+        return f"stopped at step {reached:,} of {num_steps:,}"
+    return f"done: step {reached}"
 
 
 def draw_curves(experiment: Experiment, workdir: Path) -> str:

@@ -15,6 +15,7 @@ from txjax.data.special_tokens import NAMES, Frame, Roles, roles_by_name
 from txjax.data.token_bytes import token_bytes
 from txjax.data.tokenizers import find_file
 from txjax.data.vocabulary_files import VOCABULARIES, put_around, read_vocabulary
+from txjax.io.json_files import load_json
 from txjax.types import UserError, near_misses
 
 FILE = "tokenizer.json"
@@ -156,7 +157,7 @@ def _name(token: Any) -> str | None:
 def _read_settings(path: Path, changed: int) -> dict[str, Any]:
     """The content of a JSON file; cached by path and modification time."""
     try:
-        content = json.loads(path.read_text())
+        content = load_json(path)
     except ValueError as error:
         raise UserError("data.tokenizer.path", f"JSON in {path}", hint=str(error)) from error
     if not isinstance(content, dict):

@@ -54,11 +54,11 @@ class DetectedObjects(Evaluator):
             outlines: dict[str, list[list[Outline]]] = {"objects": [], "predicted": []}
             for i in range(count):
                 rows = found.labels[i] >= 0
-                own = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
-                outlines["objects"].append([Outline(box, label, named(label)) for box, label in own])
+                objects = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
+                outlines["objects"].append([Outline(box, label, named(label)) for box, label in objects])
                 rows = found.scores[i] >= self.threshold
-                own = zip(found.boxes[i][rows] / sides, found.classes[i][rows], found.scores[i][rows], strict=True)
-                outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in own])
+                boxes = zip(found.boxes[i][rows] / sides, found.classes[i][rows], found.scores[i][rows], strict=True)
+                outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in boxes])
             shown = dict.fromkeys(outlines, pixels(self.data, images))
             context.write("pictures", step, "png", grid(shown, outlines))
             return {}

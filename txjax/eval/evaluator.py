@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, config_field, near_misses
 
+log = logging.getLogger("txjax")
 Program = Callable[[PyTree, Batch], PyTree]
 Programs = dict[Hashable, Program]
 Evaluate = Callable[[PyTree, int], dict[str, float]]
@@ -157,6 +159,12 @@ class Context:
         if self.results is not None:
             self.results[self.name] = rows
 
+    def warned(self, scores: dict[str, float]) -> dict[str, float]:
+        """The scores; warns if there are none."""
+        if not scores:
+            log.warning("evals.%s has no score: every weight of its examples is 0", self.name)
+        return scores
+
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; only host 0 writes.
 
@@ -228,12 +236,26 @@ class Evaluator:
           UserError: it doesn't fit; the field's name begins with `eval` for the evaluator itself.
         """
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        """The names of its scores; () if they are known only after an evaluation. Runs nothing.
+
+        Args:
+          model, objective: the run's, or its task's.
+          variables, batch: the model's variables and a batch of `data`, shapes and dtypes.
+        """
+        return ()
+
     def start(self, context: Context) -> Evaluate:
         """Called once per run; returns a function from (the model's variables, updates done) to the scores.
 
         It runs on all hosts, with equal results; only host 0 writes files.
         """
         raise NotImplementedError
+
+    def keep_and_rescore(self, context: Context, rows: Rows) -> dict[str, float]:
+        """Keeps the results of each example, and returns their scores: none of no example, with a warning."""
+        context.keep(rows)
+        return context.warned(self.rescore(rows) if len(rows[ID]) else {})
 
     def rescore(self, rows: Rows) -> dict[str, float]:
         """The scores of results that `start` kept, or of some of their rows, drawn again: by default, means.

@@ -162,7 +162,7 @@ def _faults(folder: Path) -> list[str]:
     try:
         recorded = json.loads(raw)
         intact = raw == _text(recorded).encode()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         intact = False
     if not intact:
         return [f"{NAME} was changed"]

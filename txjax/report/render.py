@@ -26,7 +26,7 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {
+_FILTERS: dict[str, Any] = {
     "full": full,
     "all_digits": _all_digits,
     "thousands": lambda number: f"{number:,}",
@@ -34,3 +34,4 @@ _TEMPLATES.filters |= {
     "png_address": png_address,
     "png_width": png_width,
 }
+_TEMPLATES.filters |= _FILTERS

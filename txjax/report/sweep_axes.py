@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from txjax.numbers import full
 from txjax.report.sweep_table import SEED, Group
-from txjax.sweep.names import labels, text
+from txjax.sweep.names import labels
 
 COST = ("num_steps",)  # more of it is better, as far as anyone pays
-FEWEST = 3  # values of an axis whose ends say something
+FEWEST = 3  # values of an axis, and scores, from which an end says something
 ORDERED = 4  # values from which two axes that rise together are one
 
 
@@ -33,7 +34,7 @@ def edges(groups: Sequence[Group]) -> list[str]:
     Args:
       groups: best first.
     """
-    if not groups or not math.isfinite(groups[0].mean):
+    if sum(math.isfinite(group.mean) for group in groups) < FEWEST:
         return []
     paths = [path for path in independent_axes(groups) if path not in COST]
     sentences = [_edge(label, [group.values.get(path) for group in groups]) for path, label in labels(paths).items()]
@@ -51,9 +52,9 @@ def _edge(label: str, values: Sequence[Any]) -> str:
     if not all(map(is_number, values)) or len(set(values)) < FEWEST:
         return ""
     if best == max(values):
-        return f"the best {label}, {text(best)}, is the largest of its values; try larger ones"
+        return f"the best {label}, {full(best)}, is the largest of its values; try larger ones"
     if best == min(values) and best != 0:  # below 0 there is nothing for a rate or a share
-        return f"the best {label}, {text(best)}, is the smallest of its values; try smaller ones"
+        return f"the best {label}, {full(best)}, is the smallest of its values; try smaller ones"
     return ""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from txjax import tree
 from txjax.config import ConfigFile, read
+from txjax.data.epochs import in_steps
 from txjax.overrides import set_field
 from txjax.sweep.names import NAME, Point, names
 from txjax.types import UserError, near_misses
@@ -82,6 +83,7 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     with point_in_errors(name):
         for path, value in fields.items():
             set_field(experiment, path, value)
+        experiment = in_steps(experiment, fields)
         resolved = tree.to_json(experiment)
     return Resolved(name, digest(resolved), point, experiment)
 

@@ -50,12 +50,18 @@ class SweepPoint:
 
 
 def finished(workdir: Path, num_steps: int) -> bool:
-    """Whether a run has ended: its last step is saved completely, and no evaluation of it is left."""
+    """Whether a run has ended: its last step, or the one at which `stop` ended it, is saved completely, and no
+    evaluation of it is left."""
     steps = Steps(workdir)
+    saved = steps.steps()
+    last = num_steps in saved
+    if not saved:
+        return False
     try:
-        return num_steps in steps.steps() and not steps.record(num_steps).get("row")
+        record = steps.record(num_steps if last else saved[-1])
     except RunError:  # it is there, and can't be read: no new start helps
-        return True
+        return last
+    return (last or record.get("stopped") is not None) and not record.get("row")
 
 
 class Folder:

@@ -8,6 +8,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
+from txjax.experiment import resolved
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
 from txjax.train.counting import flops_per_step
@@ -74,14 +75,14 @@ def can_be_one_program(runs: Sequence[Resolved]) -> bool:
 
 
 def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
-    experiment = run.experiment
     variables = None
     with point_in_errors(run.name):
+        experiment = resolved(run.experiment)
         check_config(workdir, experiment)
         if not here:
             check_fields(experiment)
         elif not finished(workdir, experiment.num_steps):
-            layout = checked_layout(experiment)
+            layout = checked_layout(run.experiment)
             if not Store(workdir).steps():
                 find_init_source(experiment, layout)
             variables = layout.variables

@@ -10,24 +10,23 @@ import numpy as np
 
 from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Source, Tasks
+from txjax.data.dataset import Example
+from txjax.data.index import sample_indices
 from txjax.data.keys import check_spec
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
-from txjax.modules import own_code
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
 from txjax.train.state import batch_spec
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
+from txjax.user_code import user_code_errors
 
 
-def check(experiment: Experiment) -> Experiment:
+def check(experiment: Experiment) -> None:
     """Checks ranges, the mesh, data, the objective's keys, evaluations, trackers and the schedule.
-
-    Returns:
-      The resolved experiment.
 
     Raises:
       UserError: for all mistakes that don't follow from others, see `checks.UserErrors`; each names the field, what was
@@ -57,7 +56,6 @@ def check(experiment: Experiment) -> Experiment:
     checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
     checks.errors = _without_inherited(checks.errors, experiment)
     checks.finish()
-    return resolved
 
 
 def _check_objective(experiment: Experiment) -> None:
@@ -123,26 +121,32 @@ def open_all(data_sets: Sequence[tuple[str, Dataset]], stated: Experiment) -> li
 
 
 def open_data(field: str, data: Dataset) -> Source:
-    """The source of a data set, whose first example agrees with its spec. `field` is the data set's config field.
+    """The source of a data set, of which some examples agree with its spec. `field` is the data set's config field.
 
     Raises:
-      UserError: what `Dataset.open` finds, no example, or one with other arrays.
+      UserError: what `Dataset.open` finds, no example, one that can't be read, or one with other arrays.
     """
-    with own_code(field), _inside(field, "data"):
+    with user_code_errors(field), _inside(field, "data"):
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)
-        example = source.example(0, 0, np.random.default_rng(0))
-    spec = {key: x for key, x in data.spec().items() if key != "id"}
-    found = {key: np.asarray(value) for key, value in example.items()}
-    if set(spec) != set(found):
-        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
-        raise UserError(field, expected, ", ".join(sorted(found)))
-    for key, x in spec.items():
-        if (found[key].shape, found[key].dtype) != (x.shape, x.dtype):
-            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
-            raise UserError(field, expected, f"{found[key].dtype}{list(found[key].shape)}")
+        spec = {key: x for key, x in data.spec().items() if key != "id"}
+        for index in sample_indices(len(source)):
+            _compare(index, source.example(index, 0, np.random.default_rng(0)), spec)
     return source
+
+
+def _compare(index: int, example: Example, spec: dict[str, jax.ShapeDtypeStruct]) -> None:
+    """Compares an example with the spec of its data set."""
+    where = f"example {index}"
+    if set(spec) != set(example):
+        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
+        raise UserError("data", expected, f"{where} with {', '.join(sorted(example))}")
+    for key, x in spec.items():
+        array = np.asarray(example[key])
+        if (array.shape, array.dtype) != (x.shape, x.dtype):
+            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
+            raise UserError("data", expected, f"{array.dtype}{list(array.shape)}", hint=where)
 
 
 def _check_names(experiment: Experiment) -> None:

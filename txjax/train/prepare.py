@@ -10,15 +10,17 @@ import jax
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
+from txjax.data.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
-from txjax.modules import own_code
 from txjax.nn import one_of
 from txjax.train.check import check, open_all
+from txjax.train.check_scores import check_scores
 from txjax.train.counting import forward_of
 from txjax.train.init_from import InitSource, find_init_source
 from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.types import RunError
+from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -55,6 +57,7 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
       UserError: for all mistakes that don't follow from others; see `check` and `open_all`.
       RunError: this process has other data than process 0.
     """
+    experiments = [in_steps(experiment) for experiment in experiments]
     layout = checked_layout(experiments[0])
     stated, experiments = experiments[0], [resolved(experiment) for experiment in experiments]
     resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
@@ -79,15 +82,17 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    with own_code("config"):
-        experiment = check(experiment)
-    with sharding.use_mesh(experiment.mesh) as mesh, own_code("config.model, config.objective"):
+    with user_code_errors("config"):
+        check(experiment)
+    experiment = resolved(experiment)
+    with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
             params, others = layout.variables["params"], layout.abstract.model_state
             with one_of(experiment.microbatches):
                 jax.eval_shape(forward_of(experiment), params, others, spec)
+        check_scores(experiment, layout.variables)
         return layout
 
 

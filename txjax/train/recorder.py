@@ -1,11 +1,11 @@
 """What one run leaves in its workdir while it trains: rows of the log, scores, checkpoints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Barrier
 
 from txjax import distributed
 from txjax.checkpoint import Store
-from txjax.log import Log, spare
+from txjax.log import Log, read_metrics, spare
 from txjax.train.prepare import Run
 from txjax.train.rows import RowRecorder
 from txjax.train.run_eval import Evaluations
@@ -16,7 +16,7 @@ class RunRecorder(RowRecorder):
     """Writes the log and the checkpoints of one run."""
 
     def __init__(self, run: Run, eval_fn: Evaluations, name: str = "") -> None:
-        super().__init__(run.experiment, eval_fn, name)
+        super().__init__(run, eval_fn, name)
         self.workdir = run.workdir
         self.workdirs = [run.workdir]
         self.store = Store(run.workdir, run.experiment.checkpoint)
@@ -31,6 +31,8 @@ class RunRecorder(RowRecorder):
             spare(self.workdir, max(self.store.passed_over))
         trackers, num_steps = self.experiment.trackers, self.experiment.num_steps
         self.log = Log(self.workdir, trackers, num_steps, logged, distributed.process_index(), shown, known.get("log"))
+        if stop := self.experiment.stop:
+            self._evaluated = distributed.on_primary("the scores", lambda: stop.rows(read_metrics(self.workdir)))
 
     def close(self) -> None:
         """Closes the log."""
@@ -49,17 +51,19 @@ class RunRecorder(RowRecorder):
         step: int,
         state: TrainState,
         seconds: Mapping[str, float],
+        sums: Mapping[str, Sequence[float]],
         barrier: Barrier | None = None,
     ) -> None:
         """Starts a save. The rows up to the step are on the disk before; a last one, not yet written, is in the record.
 
         Args:
           seconds: spent on the work up to this step, by kind.
+          sums: of the metrics since the last row, and their counts (`Interval`).
           barrier: see `Store.save`.
         """
         self.log.sync()
         position = {"position": step * self.experiment.batch_size, "seed": self.experiment.seed}
-        logged = {"log": self.log.extent(), "row": dict(self.row)}
+        logged = {"log": self.log.extent(), "row": dict(self.row), "sums": dict(sums), "stopped": self.stop_reason()}
         record = {"data": position, "metrics": self.scores_at(step), "seconds": dict(seconds), **logged}
         self.store.save(step, state, record, barrier)
 
@@ -70,4 +74,5 @@ class RunRecorder(RowRecorder):
             self.write_row(more)
             self.log.sync()
             scores, extent = self.scores_at(step), self.log.extent()
-            self.store.add(step, {"metrics": scores, "seconds": dict(seconds), "log": extent, "row": {}})
+            facts = {"metrics": scores, "seconds": dict(seconds), "log": extent, "row": {}}
+            self.store.add(step, facts | {"stopped": self.stop_reason()})

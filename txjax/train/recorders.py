@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from txjax.log import Row
 from txjax.train.prepare import Run
 from txjax.train.recorder import RunRecorder
-from txjax.train.rows import NotFinite
 from txjax.train.run_eval import Evaluations
+from txjax.types import RunError
 
 
 class Recorders:
@@ -29,12 +29,12 @@ class Recorders:
         return [(i, recorder) for i, recorder in enumerate(self.all) if recorder.failure is None]
 
     @property
-    def failures(self) -> dict[int, NotFinite]:
+    def failures(self) -> dict[int, RunError]:
         """Why runs cannot continue, by their numbers."""
         return {i: recorder.failure for i, recorder in enumerate(self.all) if recorder.failure is not None}
 
     @property
-    def failure(self) -> NotFinite | None:
+    def failure(self) -> RunError | None:
         """Why no run can continue. If None, one of them can."""
         return None if self.going else self.all[0].failure
 
@@ -47,13 +47,16 @@ class Recorders:
         return any([recorder.write_row(more) for recorder in self.all])
 
     def complete(self, more: Mapping[str, float], seconds: Mapping[str, float]) -> None:
-        for recorder in self.all:
+        for _, recorder in self.going:
             recorder.complete(more, seconds)
 
     def open(self, start: int) -> None:
         for i, recorder in enumerate(self.all):
             recorder.open(start, shown=i == 0)
         self.log = self.all[0].log
+
+    def stop_reason(self) -> None:
+        """None: runs that train together end together (`traced.check_together`)."""
 
     def poll(self) -> None:
         for recorder in self.all:

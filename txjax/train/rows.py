@@ -1,23 +1,20 @@
 """The row of a step: read from the devices, scored by evaluations, written to the log; and why a run failed."""
 
 import logging
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from txjax.data import fingerprint
-from txjax.experiment import Experiment
-from txjax.log import Log
+from txjax.log import Log, Row
+from txjax.train.check_scores import check_scores
+from txjax.train.dropped_updates import Dropped, nothing_applied
+from txjax.train.prepare import Run
 from txjax.train.run_eval import Evaluations
 from txjax.types import PyTree, RunError
 
 log = logging.getLogger("txjax")
-
-
-class NotFinite(RunError):
-    """The loss or its gradient was not finite, or spikes came in a row; the parameters are as they were before."""
 
 
 class RowRecorder:
@@ -31,23 +28,34 @@ class RowRecorder:
 
     log: Log
 
-    def __init__(self, experiment: Experiment, eval_fn: Evaluations, name: str = "") -> None:
+    def __init__(self, run: Run, eval_fn: Evaluations, name: str = "") -> None:
         """
         Args:
           eval_fn: of the run, as `run_eval.evaluator` makes it.
           name: the prefix of messages where several runs train together.
         """
-        self.experiment = experiment
+        self.experiment = run.experiment
+        self._variables = run.layout.variables
         self.eval_fn = eval_fn
         self.name = name
-        self.failure: NotFinite | None = None
+        self.failure: RunError | None = None
         self.row: dict[str, Any] = {}
         self._scores: tuple[int, dict[str, float]] = (0, {})
+        self._evaluated: list[Row] = []  # of the metric that may end the run
+        self._last_dropped: Dropped | None = None
 
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model after a step."""
-        scores = {f"eval/{name}/{key}": value for key, value in self.eval_fn(name, variables, step).items()}
+        found = self.eval_fn(name, variables, step)
+        check_scores(self.experiment, self._variables, {name: (*found,)})
+        scores = {f"eval/{name}/{key}": value for key, value in found.items()}
         self._scores = step, self.scores_at(step) | scores
+        if stop := self.experiment.stop:
+            self._evaluated += stop.rows([{"step": step, **scores}])
+
+    def stop_reason(self) -> str | None:
+        """Why the run ends before `num_steps`; None if it continues."""
+        return self.experiment.stop.reason(self._evaluated) if self.experiment.stop else None
 
     def scores_at(self, step: int) -> dict[str, float]:
         """The scores after a step; {} if it was not evaluated, or another one was since."""
@@ -57,26 +65,36 @@ class RowRecorder:
         self,
         step: int,
         metrics: Mapping[str, np.ndarray],
+        means: Mapping[str, float],
         ids: np.ndarray,
-        skipped: Sequence[int],
         speed: dict[str, float],
     ) -> None:
-        """Makes the row of a step, which `write_row` writes, and warns if the update was dropped.
+        """Makes the row of a step, which `write_row` writes.
 
         Args:
-          metrics: scalars by name.
+          metrics: of the step (`make_step`).
+          means: since the last row, by name.
           ids: int32 [B], of the whole batch.
-          skipped: updates that were dropped, in a row until now and in all.
           speed: `perf/` numbers.
         """
-        row = {f"train/{name}": np.asarray(value).item() for name, value in metrics.items()}
-        row["train/batch_hash"] = fingerprint(ids, step)
-        in_a_row, in_all = skipped
-        self.row = {"step": step, **row, "train/skipped": in_all, **speed}
-        if in_a_row:
-            self._warn_of_dropped(step, row, in_a_row)
+        row = {**means, "grad_norm": metrics["grad_norm"].item(), "lr": metrics["lr"].item()}
+        row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
+        self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
+
+    def drop(self, dropped: Dropped) -> None:
+        """Warns of the update of the newest row, which was dropped; the run fails if it may not continue."""
+        dropped.warn(self.name)
+        self.failure, self._last_dropped = dropped.failure(self.experiment), dropped
         if self.failure is not None:
             self.write_row({})
+
+    def finish(self, step: int, skipped: int) -> None:
+        """Called at the last step: says why it is not `num_steps`. The run fails if all its updates were dropped."""
+        reason, num_steps = self.stop_reason(), self.experiment.num_steps
+        if reason and step < num_steps:
+            log.info("stopped at step %s of %s: %s", f"{step:,}", f"{num_steps:,}", reason)
+        if step and skipped >= step and self.failure is None:
+            self.failure = nothing_applied(step, self._last_dropped)
 
     def write_row(self, more: Mapping[str, float]) -> bool:
         """Writes the row that was read, if there is one, with the scores of its step. Returns whether there was one."""
@@ -85,17 +103,3 @@ class RowRecorder:
             step = row.pop("step")
             self.log.write(step, {**row, **self.scores_at(step), **more})
         return bool(row)
-
-    def _warn_of_dropped(self, step: int, row: Mapping[str, float | int], in_a_row: int) -> None:
-        spike = math.isfinite(row["train/loss"]) and math.isfinite(row["train/grad_norm"])
-        limit = self.experiment.max_skips if spike or self.experiment.on_nonfinite == "skip" else 1
-        what = f"step {step}: loss {row['train/loss']}, grad_norm {row['train/grad_norm']}"
-        dropped = f"{what}; the update was dropped ({in_a_row} in a row), batch {row['train/batch_hash']}"
-        log.warning("%s%s", self.name, dropped)
-        if in_a_row >= limit:
-            why = f"is a spike, {in_a_row} in a row" if spike else "is not finite"
-            hint = "raise spikes.factor" if spike else "drop such updates with --config.on_nonfinite=skip"
-            self.failure = NotFinite(
-                f"{what} {why}; the update was not applied and the checkpoints are good. "
-                f"Lower optimizer.peak_lr, or {hint}"
-            )

@@ -12,8 +12,8 @@ from txjax.eval.evaluator import shard_batch as shard_batch
 from txjax.eval.results import Rows
 from txjax.eval.tracing import trace
 from txjax.experiment import Experiment
-from txjax.modules import own_code
 from txjax.types import PyTree
+from txjax.user_code import user_code_errors
 
 
 class Evaluations:
@@ -23,7 +23,7 @@ class Evaluations:
         self.started = started
 
     def __call__(self, name: str, variables: PyTree, step: int) -> dict[str, float]:
-        with own_code(f"config.evals.{name}"):
+        with user_code_errors(f"config.evals.{name}"):
             return self.started[name](variables, step)
 
     def trace(self, variables: PyTree) -> None:
@@ -33,7 +33,7 @@ class Evaluations:
           UserError: code of the user can't be traced; names the evaluation and the code's last line.
         """
         for name, evaluate in self.started.items():
-            with own_code(f"config.evals.{name}"):
+            with user_code_errors(f"config.evals.{name}"):
                 trace(evaluate, variables)
 
 
@@ -72,7 +72,7 @@ def evaluator(
             programs=programs,
             results=results,
         )
-        with own_code(f"config.evals.{name}"):
+        with user_code_errors(f"config.evals.{name}"):
             started[name] = each.start(context)
     return Evaluations(started)
 

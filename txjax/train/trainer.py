@@ -12,15 +12,16 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
-from txjax.modules import own_code
 from txjax.train.compilations import Compilations
 from txjax.train.earlier_run import keep_earlier_run
 from txjax.train.goodput import Goodput
 from txjax.train.init_from import InitSource
+from txjax.train.interval import Index, Interval
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
+from txjax.train.row_reader import read_rows
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
 from txjax.train.state import batch_spec, variables
@@ -28,6 +29,7 @@ from txjax.train.step import jit_step
 from txjax.train.throughput import Pending, Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
+from txjax.user_code import user_code_errors
 
 log = logging.getLogger("txjax")
 HostBatch = dict[str, np.ndarray]
@@ -76,14 +78,15 @@ class Trainer:
         self.run = run
         self.experiment = run.experiment
         self.layout = run.layout
-        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]] = jit_step(run.experiment, run.layout)
+        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, Any]]] = jit_step(run.experiment, run.layout)
         self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
 
     def trace(self) -> None:
         """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
         batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
-        with own_code("config.model, config.objective"):
+        with user_code_errors("config.model, config.objective"):
             jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
         self.recorder.eval_fn.trace(variables(self.layout.abstract))
 
@@ -105,28 +108,28 @@ class Trainer:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
         end = experiment.num_steps
-        last = min(until or end, end)
+        step, last = self.start, min(until or end, end)
         profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
         with contextlib.closing(self.batches()) as batches, profile, jax.transfer_guard("disallow"):
             if self.recorder.row:  # of the step that was restored: the run stopped before its evaluations
                 self._evaluate(self.start, self._due(self.start), saved=True)
-            for step in range(self.start + 1, last + 1):
+            for step in range(self.start + 1, last + 1) if self.recorder.stop_reason() is None else ():
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
-                with self.compilations.step(self, self.batch_of_one_run(host_batch)) as work:
+                with self.compilations.step(self, self.batch_of(host_batch, 0)) as work:
                     self.state, metrics = self.train_step(self.state, batch)
                 profile.after(step, metrics)
                 self._log_previous_step()
-                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), work)
+                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
                 due, saved = self._due(step), step % experiment.checkpoint.every_steps == 0 or step in (end, until)
                 if saved:
                     self._save(step, due)
                 if due and not self.preemption.asked:  # else the run evaluates when it resumes
                     self._evaluate(step, due, saved)
                     due = []
-                stop = self.preemption.reached(step) or step == until
+                stop = self.preemption.reached(step) or step == until or self.recorder.stop_reason() is not None
                 if stop and not saved:
                     self._save(step, due)
                 self.recorder.poll()
@@ -134,11 +137,11 @@ class Trainer:
                     return RunError.code
                 if stop and (step < end or due):
                     return self._stop(step)
-        return 0
+        return self._finish(step)
 
     # What several runs override
 
-    def traced_step(self) -> Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]]:
+    def traced_step(self) -> Callable[[Any, Batch], tuple[Any, dict[str, Any]]]:
         """The step as it is traced before the run begins: the compiled one has this trace, and needs no other."""
         return self.train_step
 
@@ -165,7 +168,7 @@ class Trainer:
             batch_size=experiment.batch_size,
             seed=experiment.seed,
             start_step=self.start,
-            rows=distributed.local_rows(self.layout.batch, experiment.batch_size),
+            rows=self.batch_rows,
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
             workers=experiment.data_workers,
         )
@@ -174,25 +177,21 @@ class Trainer:
         """The batch on the devices."""
         return shard_batch(batch, self.layout.batch, self.experiment.batch_size)
 
-    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
-        """The batch itself; of several runs, the first one's."""
+    def batch_of(self, batch: HostBatch, run: Index) -> HostBatch:
+        """The batch itself; of several runs, that of one."""
         return batch
+
+    def members(self) -> list[tuple[Index, RunRecorder]]:
+        """The recorder of the run, with its place in the metrics; of several runs, those that did not fail."""
+        return [(..., self.recorder)]
 
     def evaluate(self, name: str, step: int) -> None:
         """Scores the model after a step."""
         self.recorder.evaluate(name, variables(self.state), step)
 
-    def read_row(self, pending: Pending, due: bool) -> None:
-        """Reads the row of a step if that is due, or if its update was dropped."""
-        skipped = jax.device_get(pending.metrics.pop("skipped"))
-        if due or skipped[0]:
-            metrics, ids = jax.device_get((pending.metrics, pending.ids))
-            speed = self.throughput.read(self.experiment.batch_size)
-            self.recorder.read_row(pending.step, metrics, ids, skipped.tolist(), speed)
-
     def save(self, step: int, seconds: dict[str, float]) -> None:
         """Starts to save the state after a step, with the seconds that were spent on reaching it."""
-        self.recorder.save(step, self.state, seconds)
+        self.recorder.save(step, self.state, seconds, self.interval.recorded())
 
     # The parts of a step
 
@@ -200,6 +199,7 @@ class Trainer:
         """Returns the step of the state, and the seconds that were spent on reaching it, by kind."""
         with self.goodput.spent("restore"):
             record = self.restore()
+        self.interval = Interval(record and record.get("sums"))
         if record is not None:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
@@ -241,7 +241,7 @@ class Trainer:
         if pending.work is not None:
             self.throughput.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        self.read_row(pending, due or evaluated)
+        read_rows(self, pending, due or evaluated)
 
     def _write_row(self, more: dict[str, float] | None = None) -> None:
         if self.recorder.write_row(more or {}):
@@ -255,10 +255,12 @@ class Trainer:
     def _evaluate(self, step: int, due: list[str], saved: bool) -> None:
         """Evaluates a step and writes its row: the one that the record of a saved step has."""
         self._read_row(evaluated=True)
-        for name in due if self.recorder.failure is None else []:
-            with self.outside_step("evaluation", f"evaluating {name} after step {step}"):
-                self.evaluate(name, step)
-        if saved:
+        for name in sorted(self.experiment.evals, key=lambda name: name not in due):
+            wanted = name in due or self.recorder.stop_reason()  # a step that has become the last one has all scores
+            if wanted and self.recorder.failure is None:
+                with self.outside_step("evaluation", f"evaluating {name} after step {step}"):
+                    self.evaluate(name, step)
+        if saved and self.recorder.failure is None:
             self.recorder.complete(self.goodput.row(), self.goodput.work())
         self._write_row()
 
@@ -274,10 +276,15 @@ class Trainer:
     def _stop(self, step: int) -> int:
         with self.watchdog.patient(f"saving step {step}"):
             self.recorder.wait()
-        if not self.preemption.asked:
-            return 0
+        if self.recorder.stop_reason() or not self.preemption.asked:
+            return self._finish(step)
         log.info("preempted: saved at step %d; run the same command to resume", step)
         return EXIT_CODE
+
+    def _finish(self, step: int) -> int:
+        for i, recorder in self.members():
+            recorder.finish(step, int(jax.device_get(self.state.skipped)[i][1]))
+        return RunError.code if self.recorder.failure else 0
 
     def __enter__(self) -> Self:
         return self

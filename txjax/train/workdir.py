@@ -28,6 +28,7 @@ from txjax.types import TrainState, UserError
 log = logging.getLogger("txjax")
 # What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
+    "num_epochs",
     "log_every_steps",
     "data_workers",
     "checkpoint.",
@@ -36,6 +37,7 @@ HARMLESS = (
     "mesh.",
     "microbatches",
     "model.stack.",
+    "stop",
     "step_timeout_seconds",
     "heartbeat_timeout_seconds",
 )

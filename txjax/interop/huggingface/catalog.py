@@ -70,16 +70,17 @@ def class_of(options: Options) -> tuple[Family, Options]:
     """The family of a config.json, and its options with one class: if they have none, that with the fewest heads."""
     kind, named = options.values.get("model_type"), options.values.get("architectures") or ()
     known = {family.model_type: family for family in FAMILIES}
-    if kind not in known:
-        near = near_misses(str(kind), known)
+    if not isinstance(kind, str) or kind not in known:
+        near = near_misses(str(kind)[:100], known)
         raise UserError(f"{FILE}: model_type", "one of " + ", ".join(known), kind, near)
     family = known[kind]
     if not named:
         named = family.architectures[-1:]
         log.warning("%s: no architectures; it is read as a %s", FILE, named[0])
-    if len(named) != 1 or named[0] not in family.architectures:
-        raise UserError(f"{FILE}: architectures", "one of " + ", ".join(family.architectures), ", ".join(named))
-    return family, Options(options.values | {"architectures": list(named)})
+    if not isinstance(named, list | tuple) or len(named) != 1 or named[0] not in family.architectures:
+        got = ", ".join(map(str, named)) if isinstance(named, list) else named
+        raise options.refuse("architectures", "one of " + ", ".join(family.architectures), got)
+    return family, options.with_values(options.values | {"architectures": list(named)})
 
 
 def family_of(model: Any) -> Family:

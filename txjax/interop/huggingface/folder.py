@@ -18,13 +18,15 @@ from txjax.interop.huggingface import rules, weights
 from txjax.interop.huggingface.catalog import class_of, family_of
 from txjax.interop.huggingface.config_keys import in_keys
 from txjax.interop.huggingface.family import Family, arrays
-from txjax.interop.huggingface.options import FILE, Options
+from txjax.interop.huggingface.options import FILE, Limits, Options
 from txjax.interop.huggingface.representation import describe, family_for, tensors_of
 from txjax.io.files import replace_text
 from txjax.types import PyTree, UserError
 
 log = logging.getLogger("txjax")
 _SHARD_BYTES = 5 * 10**9
+_SMALL = 4096  # sizes up to this need no tensor: of images, windows and positions that are computed
+_FEW_LAYERS = 256  # that may share their tensors
 
 
 def load(directory: Path | str) -> tuple[Any, PyTree]:
@@ -37,9 +39,15 @@ def load(directory: Path | str) -> tuple[Any, PyTree]:
     return model_of(Options.read(Path(directory)), weights.read(Path(directory)))
 
 
+def limits_of(tensors: Mapping[str, weights.Tensor]) -> Limits:
+    """The largest sizes of a model with these tensors: none is larger than a dimension but few small ones."""
+    largest = max((max(tensor.shape, default=1) for tensor in tensors.values()), default=1)
+    return Limits(layers=max(len(tensors), _FEW_LAYERS), others=max(largest, _SMALL))
+
+
 def model_of(options: Options, tensors: Mapping[str, weights.Tensor]) -> tuple[Any, PyTree]:
     """The model of a config.json with these tensors, and its variables; raises as `load` does."""
-    family, options = class_of(options)
+    family, options = class_of(Options(options.values, options.file, options.prefix, limits_of(tensors)))
     options, names, tensors = _without_copies(family, options, tensors)
     try:
         model = family.model(options, tensors)
@@ -47,6 +55,9 @@ def model_of(options: Options, tensors: Mapping[str, weights.Tensor]) -> tuple[A
         shapes = _shapes(family, model, options)
     except UserError as error:
         raise in_keys(error, options) from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]  # of values that no reader of a family expects
+        raise UserError(FILE, f"values that a {family.model_type} has", hint=lines[0][:200]) from error
     for name in family.constants(model):
         tensors.pop(name, None)
     flat = rules.gather(family.rules(model), shapes, tensors, names.heads)
@@ -126,7 +137,7 @@ def _without_copies(
             raise UserError(copy, f"the same numbers as {names.copies[copy]}", "others", hint=hint)
         entries = ", ".join(f"{key}: {json.dumps(value)}" for key, value in names.untied.items())
         log.warning("%s differs from %s, though %s ties them; read as %s", copy, names.copies[copy], FILE, entries)
-        options = Options({**options.values, **names.untied})
+        options = options.with_values({**options.values, **names.untied})
     names = family.names(options)
     return options, names, {x: current[x] for x in current if names.copies.get(x) not in current}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from txjax.interop.huggingface import peft_saved, weights
+from txjax.interop.huggingface import peft_options, peft_saved, weights
 from txjax.interop.huggingface.folder import model_of
-from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.options import Options, missing_file
 from txjax.interop.huggingface.peft import CONFIG, WEIGHTS
 from txjax.interop.huggingface.peft_parts import BEFORE
 from txjax.interop.huggingface.representation import family_for, tensors_of
@@ -40,8 +40,11 @@ def for_task(
     """
     params = {path: np.asarray(x) for path, x in params.items()}
     path = directory / CONFIG
-    facts = read_json(path) if path.is_file() else {}
-    task = facts.get("task_type")
+    if not path.is_file():
+        raise missing_file(directory, CONFIG)
+    options = Options(read_json(path), str(path))
+    peft_options.check(options)
+    task = options.values.get("task_type")
     part, heads = peft_saved.class_of_task(task)
     family = family_for(model, params, origin=origin)
     config = family.config(model, params) | {"model_type": family.model_type}
@@ -50,7 +53,7 @@ def for_task(
     if not (names := [name for name in family.architectures if part in name]):
         hint = f"no class of {family.model_type} here has {part} in its name"
         raise UserError(f"{path}: task_type", "a task whose class txjax has", task, hint=hint)
-    modules = {*(facts.get("modules_to_save") or ()), *heads}
+    modules = {*(options.values.get("modules_to_save") or ()), *heads}
     saved = {name.removeprefix(BEFORE): tensor for name, tensor in weights.read(directory, WEIGHTS).items()}
     saved = {name: tensor for name, tensor in saved.items() if peft_saved.ends_in(name, modules)}
     values = config if files is None else Options.read(files).values

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from txjax.interop.huggingface.options import Options
 from txjax.interop.huggingface.peft_parts import BEFORE, Part
+from txjax.interop.huggingface.peft_patterns import module_pattern
 from txjax.interop.huggingface.rules import Flat
-from txjax.interop.huggingface.weights import Tensor, take
+from txjax.interop.huggingface.weights import Tensor, check_shape, take
 from txjax.nn.adapters import DoRA, LoRA, RsLoRA
 from txjax.types import UserError
 
@@ -42,9 +43,10 @@ def read(
     kind = DoRA if options.get("use_dora", False) else RsLoRA if options.get("use_rslora", False) else LoRA
     if kind is DoRA:
         options.fixed(use_rslora=False)
-    default = kind(rank=options.size("r", 8), alpha=options.get("lora_alpha", 8.0))
+    default = kind(rank=options.size("r", 8), alpha=_alpha(options, "lora_alpha", 8.0))
+    sized = _Sizes(options, default)
     sizes = {
-        name: _sized(options, default, names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
+        name: sized.of(names[f"{name}.{DOWN}"].removeprefix(BEFORE).removesuffix(f".{DOWN}"))
         for part in found
         for name in part.names
         if f"{name}.{DOWN}" in tensors
@@ -52,6 +54,9 @@ def read(
     if not sizes:
         raise UserError(where, "an adapter of modules of this model", next(iter(tensors), "no tensor"))
     present = [part for part in found if not sizes.keys().isdisjoint(part.names)]
+    for part in present:
+        for name in sizes.keys() & part.names:  # before memory is taken for them
+            check_shape(where, tensors, f"{name}.{DOWN}", (sizes[name].rank, len(part.inputs)))
     adapter = _resized(default, max(size.rank for size in sizes.values()))
     adapter.paths = "|".join(re.escape(module) for part in present for module in part.modules)
     adapter.dropout = options.get("lora_dropout", 0.0)
@@ -79,16 +84,46 @@ def read(
     return adapter, {path: x.astype(np.float32) for path, x in flat.items()}
 
 
-def _sized(options: Options, default: LoRA, module: str) -> LoRA:
-    """The adapter with the rank and alpha that peft gives to a module of the base."""
+class _Sizes:
+    """The ranks and alphas that peft gives to the modules of a base.
 
-    def chosen(key: str, otherwise: float) -> Any:
-        patterns: dict[str, Any] = options.get(key, {})
-        return next((x for name, x in patterns.items() if re.match(rf"(.*\.)?({name})$", module)), otherwise)
+    Args:
+      default: the adapter of the modules that no pattern matches.
 
-    return dataclasses.replace(
-        default, rank=chosen("rank_pattern", default.rank), alpha=chosen("alpha_pattern", default.alpha)
-    )
+    Raises:
+      UserError: a pattern that is invalid or unbounded, or a rank or alpha that no adapter has.
+    """
+
+    def __init__(self, options: Options, default: LoRA):
+        self._default = default
+        self._ranks = _by_pattern(options, "rank_pattern", lambda inside, key: inside.size(key, default.rank))
+        self._alphas = _by_pattern(options, "alpha_pattern", lambda inside, key: _alpha(inside, key, default.alpha))
+
+    def of(self, module: str) -> LoRA:
+        """The adapter with the rank and alpha of a module."""
+
+        def chosen(patterns: Sequence[tuple[re.Pattern[str], Any]], otherwise: float) -> Any:
+            return next((number for pattern, number in patterns if pattern.match(module)), otherwise)
+
+        rank, alpha = chosen(self._ranks, self._default.rank), chosen(self._alphas, self._default.alpha)
+        return dataclasses.replace(self._default, rank=rank, alpha=alpha)
+
+
+def _by_pattern(
+    options: Options, key: str, read_number: Callable[[Options, str], Any]
+) -> list[tuple[re.Pattern[str], Any]]:
+    """The numbers of an object in the options with their patterns, which are its keys."""
+    inside = options.part(key)
+    field = f"{options.file}: {key}"
+    return [(module_pattern(text, field), read_number(inside, text)) for text in inside.values]
+
+
+def _alpha(options: Options, key: str, default: float) -> float:
+    """An alpha. Raises UserError unless it is above 0: an adapter of factor 0 is none."""
+    alpha = options.get(key, default)
+    if alpha <= 0:
+        raise options.refuse(key, "a number above 0", alpha)
+    return alpha
 
 
 def _resized(adapter: LoRA, rank: int) -> LoRA:

@@ -40,6 +40,16 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "bias": ("none", None),
     "init_lora_weights": (True, False, None, "gaussian", "eva", "orthogonal", "mica"),
 }
+# Names of modules: what else than a list of them, or null, an option may be.
+_ONE = ", or a pattern"
+_NAMES = {
+    "target_modules": _ONE,
+    "exclude_modules": _ONE,
+    "feedforward_modules": _ONE,
+    "layers_pattern": _ONE,
+    "modules_to_save": "",
+}
+_TEXTS = ("task_type", "base_model_name_or_path", "revision")
 _HINTS = {
     "init_lora_weights": "others change the base's weights: save_pretrained(path_initial_model_for_weight_conversion)"
     " makes a LoRA of it"
@@ -49,9 +59,14 @@ _HINTS = {
 def check(options: Options) -> str:
     """The kind of adapter. Raises UserError for another kind, and for an option that txjax hasn't, unless it is off."""
     kind = options.values.get("peft_type")
-    if kind not in KNOWN:
-        raise UserError(f"{options.file}: peft_type", "one of " + ", ".join(KNOWN), kind, near_misses(str(kind), KNOWN))
+    if not isinstance(kind, str) or kind not in KNOWN:
+        near = near_misses(str(kind)[:100], KNOWN)
+        raise UserError(f"{options.file}: peft_type", "one of " + ", ".join(KNOWN), kind, near)
     for name, value in options.values.items():
+        if name in _NAMES and not _has_names(value, _NAMES[name]):
+            raise options.refuse(name, f"a list of names{_NAMES[name]}", value)
+        if name in _TEXTS and not isinstance(value, str | None):
+            raise options.refuse(name, "a text, or null", value)
         if name in KNOWN[kind]:
             continue
         if name in _PLAIN and value not in _PLAIN[name]:
@@ -61,3 +76,10 @@ def check(options: Options) -> str:
             near = near_misses(name, KNOWN[kind])
             raise UserError(f"{options.file}: {name}", f"no such option of {kind}, or one that is off", value, near)
     return kind
+
+
+def _has_names(value: Any, alternative: str) -> bool:
+    """Whether a value is a list of texts or null, or, if there is that alternative, one text."""
+    if isinstance(value, str):
+        return bool(alternative)
+    return value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,18 +216,23 @@ def gather(
     Raises:
       UserError: a tensor that is missing, has another shape, or has no rule.
     """
-    flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
     unread, known = set(tensors), {path for rule in rules for path in rule.ours}
-    assert known == set(flat), f"rules and model differ in {sorted(known ^ set(flat))}"
-    for rule in rules:
-        stacked = "{}" in rule.theirs
-        for layer in range(flat[rule.ours[0]].shape[0]) if stacked else (None,):
-            parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
-            name = rule.name(layer)
-            if name not in tensors:
-                raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
-            assign(rule, parts, name, tensors[name])
-            unread.discard(name)
+    assert known == set(shapes), f"rules and model differ in {sorted(known ^ set(shapes))}"
+    most = sum(math.prod(tensor.shape) for tensor in tensors.values())
+    for rule, layer in _rows(rules, shapes):  # before memory is taken for any
+        name, inside = rule.name(layer), [shapes[path][layer is not None :] for path in rule.ours]
+        if name not in tensors:
+            raise UserError(name, "a tensor of that name", "none", near_misses(name, unread))
+        numbers, there = sum(map(math.prod, inside)), tensors[name].shape
+        if numbers > most:
+            raise UserError(name, f"{numbers:,} numbers, for the sizes in config.json", list(there))
+        if numbers != math.prod(there):
+            _joined_shape(rule, inside, name, tensors[name])
+        unread.discard(name)
+    flat = {path: np.empty(shape, np.float32) for path, shape in shapes.items()}
+    for rule, layer in _rows(rules, shapes):
+        parts = [flat[path] if layer is None else flat[path][layer] for path in rule.ours]
+        assign(rule, parts, rule.name(layer), tensors[rule.name(layer)])
     others = [module for module in heads if not any(rule.theirs.startswith(f"{module}.") for rule in rules)]
     modules = {name: module_of(name, others) for name in sorted(unread)}
     if unknown := [name for name, module in modules.items() if module is None]:
@@ -238,16 +243,33 @@ def gather(
     return flat
 
 
+def _rows(rules: Sequence[Rule], shapes: Mapping[str, Shape]) -> Iterator[tuple[Rule, int | None]]:
+    """The rules with the numbers of their layers; None for a rule without layers."""
+    for rule in rules:
+        layers = range(shapes[rule.ours[0]][0]) if "{}" in rule.theirs else (None,)
+        yield from ((rule, layer) for layer in layers)
+
+
 def assign(rule: Rule, parts: Sequence[np.ndarray], name: str, tensor: Tensor) -> None:
     """Writes one of their tensors into our arrays, or their layer in it. Raises UserError if it has another shape."""
-    forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part.shape)).shape for part in parts]
+    joined, widths = _joined_shape(rule, [part.shape for part in parts], name, tensor)
+    cuts = np.cumsum(widths)[:-1]
+    for part, piece in zip(parts, np.split(rule.whole.ours(tensor.read(), joined), cuts, -1), strict=True):
+        part[...] = rule.form.ours(piece, part.shape)
+
+
+def _joined_shape(rule: Rule, parts: Sequence[Shape], name: str, tensor: Tensor) -> tuple[Shape, list[int]]:
+    """The shape of our arrays one after the other in their form, and the last dimension of each of them there.
+
+    Raises:
+      UserError: the tensor does not have the shape that follows.
+    """
+    forms = [rule.form.theirs(np.broadcast_to(np.float32(0), part)).shape for part in parts]
     joined = (*forms[0][:-1], sum(form[-1] for form in forms))
     shape = rule.whole.theirs(np.broadcast_to(np.float32(0), joined)).shape
     if tensor.shape != shape:
         raise UserError(name, f"the shape {list(shape)}", list(tensor.shape))
-    cuts = np.cumsum([form[-1] for form in forms])[:-1]
-    for part, piece in zip(parts, np.split(rule.whole.ours(tensor.read(), joined), cuts, -1), strict=True):
-        part[...] = rule.form.ours(piece, part.shape)
+    return joined, [form[-1] for form in forms]
 
 
 def scatter(rules: Sequence[Rule], flat: Flat) -> dict[str, Tensor]:

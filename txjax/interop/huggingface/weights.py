@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from txjax.io.files import replace_text
+from txjax.tree import read_json
 from txjax.types import UserError
 
 SINGLE = "model.safetensors"
@@ -58,19 +59,23 @@ def take(where: str, tensors: dict[str, Tensor], name: str, shape: tuple[int, ..
     Args:
       where: the folder.
     """
-    found = tensors.pop(name, None)
-    if found is None or found.shape != shape:
-        raise UserError(
-            where, f"{name} of {list(shape)}, for this model", "none" if found is None else list(found.shape)
-        )
-    return found.read()
+    check_shape(where, tensors, name, shape)
+    return tensors.pop(name).read()
+
+
+def check_shape(where: str, tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...]) -> None:
+    """Raises UserError, naming the folder `where`, if there is no such tensor, or one of another shape."""
+    if name not in tensors or tensors[name].shape != shape:
+        got = list(tensors[name].shape) if name in tensors else "none"
+        raise UserError(where, f"{name} of {list(shape)}, for this model", got)
 
 
 def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], np.ndarray]:
     def get() -> np.ndarray:
         if dtype not in ("F64", "F32", "F16", "BF16"):
             raise UserError(str(path), f"{key} as 64, 32 or 16 bit floats", dtype)
-        array = file.get_tensor(key).astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):  # of 64 bits, which are refused below
+            array = file.get_tensor(key).astype(np.float32, copy=False)
         if not np.isfinite(array).all():
             raise UserError(str(path), f"finite numbers in {key}", "NaN or infinity")
         return array
@@ -80,7 +85,10 @@ def _reader(file: safe_open, key: str, dtype: str, path: Path) -> Callable[[], n
 
 def _files(directory: Path, single: str) -> list[str]:
     if (directory / INDEX).is_file():
-        names = sorted(set(json.loads((directory / INDEX).read_text())["weight_map"].values()))
+        files = read_json(directory / INDEX).get("weight_map")
+        if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+            raise UserError(str(directory / INDEX), "weight_map, an object with a file for each tensor")
+        names = sorted(set(files.values()))
         if outside := [name for name in names if Path(name).name != name]:
             raise UserError(str(directory / INDEX), "names of files beside it", outside[0])
         return names
@@ -101,8 +109,8 @@ def _conversion(directory: Path, pickles: Sequence[str], single: str) -> str:
         code += f"; s.save_file(torch.load({str(at / pickle)!r}, weights_only=True), {str(at / single)!r})"
     elif any(name.startswith("pytorch_model") for name in pickles):
         config = directory / "config.json"
-        names = json.loads(config.read_text()).get("architectures") if config.is_file() else None
-        name = names[0] if names else "AutoModel"
+        names = read_json(config).get("architectures") if config.is_file() else None
+        name = names[0] if isinstance(names, list) and names and str(names[0]).isidentifier() else "AutoModel"
         code = f"from transformers import {name} as C; C.from_pretrained({str(at)!r}).save_pretrained({str(at)!r})"
     else:
         return "save them with save_pretrained"

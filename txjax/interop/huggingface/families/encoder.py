@@ -65,7 +65,7 @@ class Encoder(Family):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Bert:
         known = {key: value for key, value in options.values.items() if value is not None}
-        options = Options(self.defaults | known)
+        options = options.with_values(self.defaults | known)
         options.fixed(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
         ending = options.values["architectures"][0].removeprefix(self.named)
         head = next(each for each in self.heads if each.reads(ending, tensors)).head(options, tensors)

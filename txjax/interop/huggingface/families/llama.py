@@ -119,13 +119,15 @@ def _rotary(options: Options) -> Rotary:
             expected = f"rotary angles of all channels, with rope_type default or {' or '.join(_SCALINGS)}"
             raise options.refuse(key, expected, given)
         rope |= given | {"rope_type": kind}
-    theta = float(rope.get("rope_theta", options.get("rope_theta", 10000.0)))
+    inside = Options(rope, options.file, f"{keys[-1]}." if keys else "")
+    theta = inside.get("rope_theta", options.get("rope_theta", 10000.0))
     if rope.get("rope_type", "default") == "default":
         return Rotary(theta=theta)
     scaling, names = _SCALINGS[rope["rope_type"]]
     for name in names.values():
         if not isinstance(rope.get(name), int | float):
             raise options.refuse(key, f"a number as {name}", rope)
+        inside.get(name, 1.0)  # raises for one that is not finite
     return Rotary(theta=theta, scaling=scaling(**{ours: rope[theirs] for ours, theirs in names.items()}))
 
 

@@ -54,7 +54,7 @@ class Qwen3(Llama):
 
     def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
         full_attention(options)
-        model = super().model(Options({"head_dim": 128} | options.values), tensors)
+        model = super().model(options.with_values({"head_dim": 128} | options.values), tensors)
         own = RMSNorm(eps=model.norm.eps)
         return model.clone(attention=model.only_attention.clone(qk_norm=own))
 

@@ -81,7 +81,7 @@ def residual(options: Options, norm: Norm, head: Head | None) -> Model:
     if widths[0] == channels:
         raise options.refuse("embedding_size", "another number than the first of hidden_sizes", channels)
     return Model(
-        stages=stages(Options({"depths": _DEPTHS} | options.values, options.file, options.prefix), widths),
+        stages=stages(options.with_values({"depths": _DEPTHS} | options.values), widths),
         stem=ResidualStem(channels=channels),
         norm=norm,
         head=head,

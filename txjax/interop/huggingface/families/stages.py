@@ -99,8 +99,10 @@ def embedding_entries(model: Hierarchical, keys: tuple[str, str, str]) -> dict[s
 def numbers(options: Options, key: str, default: list[int]) -> list[int]:
     """A list of integers of at least 1."""
     value = options.values.get(key, default)
-    if not isinstance(value, list) or not all(isinstance(each, int) and each > 0 for each in value):
+    if not isinstance(value, list) or not value or not all(type(each) is int and each > 0 for each in value):
         raise options.refuse(key, "a list of integers above 0", value)
+    for size in value:
+        options.check_limit(key, size)
     return value
 
 

@@ -132,7 +132,7 @@ def _projection(named: str) -> tuple[bool, str]:
 def _mlp(options: Options, dropout: float) -> MLP:
     key = "feed_forward_proj"
     gated, name = _projection(options.get(key, "relu"))
-    activation = Options(options.values | {key: name}).activation(key, "relu")
+    activation = options.with_values(options.values | {key: name}).activation(key, "relu")
     options.fixed(is_gated_act=gated, dense_act_fn=name)
     fields: dict[str, Any] = {"hidden": options.size("d_ff", 2048), "activation": activation, "use_bias": False}
     return (GatedMLP if gated else MLP)(**fields, dropout=dropout)

@@ -1,0 +1,51 @@
+"""JSON files of runs and of others: bounded in size and depth, with each key once, so that no file is a trap."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 64 << 20
+MOST_DEPTH = 100  # objects and lists inside each other
+
+
+def load_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+      OSError: the file can't be read.
+      ValueError: it has more than `MOST_BYTES` bytes, is no JSON, has a key twice in an object, or is nested deeper
+        than `MOST_DEPTH`.
+    """
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+    try:
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
+    if _depth_exceeds(value, MOST_DEPTH):
+        raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return values
+
+
+def _depth_exceeds(value: Any, most: int) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(most):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
