@@ -83,4 +83,4 @@ def full() -> Experiment:
 
 def sweep(variant: str = "") -> list[dict]:
     ladder = Path(__file__).with_name(f"{variant or 'ladder'}.json")
-    return json.loads(ladder.read_text())["points"]
+    return json.loads(ladder.read_text(encoding="utf-8"))["points"]

@@ -1,4 +1,4 @@
-"""A reader that leaves, and an encoding that lacks characters, stop no command."""
+"""A reader of stdout that leaves stops no command."""
 
 import os
 import subprocess
@@ -9,8 +9,6 @@ import pytest
 from txjax.checkpoint import Store
 
 from helpers import runs
-
-C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 def without_reader(*words: str) -> tuple[int, str]:

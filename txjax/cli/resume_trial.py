@@ -129,7 +129,7 @@ class Trial:
             }
         words = ["train", f"--config={self.config}", f"--workdir={workdir}", f"--until={self.steps}", *self.overrides]
         workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / "output.txt").open("a") as output:
+        with (workdir / "output.txt").open("a", encoding="utf-8") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "txjax", *words], env=environment, stdout=output, stderr=subprocess.STDOUT
             )
@@ -138,7 +138,9 @@ class Trial:
         from txjax.types import UserError
 
         if process.wait(PATIENCE) != 0:
-            said = (workdir / "output.txt").read_text().strip().splitlines() or ["nothing"]
+            said = (workdir / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
+                "nothing"
+            ]
             raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=said[-1])
 
     def straight(self, workdir: Path) -> None:

@@ -133,7 +133,7 @@ def _plan_in_subprocess(flags: argparse.Namespace, overrides: list[str]) -> Any:
     words += [f"--metric={flags.metric}"] if flags.metric else []
     elsewhere = {"JAX_PLATFORMS": "cpu"} if flags.executor == "slurm" else {}
     command = [sys.executable, "-m", "txjax", "sweep", *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | elsewhere)
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=os.environ | elsewhere)
     return done.returncode or json.loads(done.stdout.splitlines()[-1])
 
 

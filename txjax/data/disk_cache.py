@@ -38,7 +38,7 @@ def lock(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("w", encoding="utf-8")
     except OSError as error:
         hint = f"{error.strerror}; set TXJAX_CACHE_DIR (or data_dir) to another folder"
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
@@ -73,7 +73,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
         if not large and (faults := digest.faults(folder)):
             raise ValueError("; ".join(faults))
-        if (folder / "made_from.json").read_text() != key_text:
+        if (folder / "made_from.json").read_text(encoding="utf-8") != key_text:
             raise ValueError("made_from.json belongs to other content")
         return load(folder)
 
@@ -93,7 +93,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir()
         build(aside)
-        (aside / "made_from.json").write_text(key_text)
+        (aside / "made_from.json").write_text(key_text, encoding="utf-8")
         digest.commit(aside)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         os.rename(aside, folder)

@@ -33,7 +33,7 @@ def watch_peers(folder: Path) -> None:
     path = Path(folder) / FAILURES
     if is_primary():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
+        path.write_text("", encoding="utf-8")
     barrier("the start of the watch")
     _channel = path
     threading.Thread(target=_watch, name="watch", daemon=True).start()
@@ -52,7 +52,7 @@ def failed() -> dict[str, Any] | None:
     if _channel is None:
         return None
     try:
-        lines = _channel.read_text().splitlines(keepends=True)
+        lines = _channel.read_text(encoding="utf-8").splitlines(keepends=True)
         return json.loads(lines[0]) if lines and lines[0].endswith("\n") else None
     except (OSError, ValueError):
         return None  # the file system may show only part of it yet
@@ -82,7 +82,7 @@ def exit_process(code: int, message: str) -> NoReturn:
     """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
     if _channel is not None and failed() is None:
         line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
-        with contextlib.suppress(OSError), _channel.open("a") as file:
+        with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from txjax.io.files import read_bytes
+from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
 from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers import Feed, Row, Tracker, Value
@@ -135,9 +137,7 @@ def read_metrics(workdir: Path | str) -> list[Row]:
     if not path.is_file():
         raise UserError("workdir", f"a run with {METRICS}", str(workdir), hint="give the --workdir of a txjax train")
     rows = []
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), start=1
-    ):
+    for number, line in enumerate(lines_of(read_bytes(path).decode(errors="replace")), start=1):
         row = _row(line)
         if row is not None:
             rows.append(row)
@@ -149,7 +149,7 @@ def read_metrics(workdir: Path | str) -> list[Row]:
 
 def rows_of(text: str) -> list[Row]:
     """The rows of a part of a log that is still being written; other lines are skipped."""
-    return [row for row in map(_row, text.splitlines(keepends=True)) if row is not None]
+    return [row for row in map(_row, lines_of(text)) if row is not None]
 
 
 # JSON has no number for these; float() and JavaScript's Number() read them back from their names.

@@ -110,15 +110,15 @@ class WandB(Tracker):
 
         identity, config = workdir / "wandb.id", workdir / "config.json"
         if not identity.exists():
-            identity.write_text(secrets.token_hex(8))
+            identity.write_text(secrets.token_hex(8), encoding="utf-8")
         run = wandb.init(
             project=self.project,
             name=self.name or workdir.resolve().name,
             mode=self.mode,
-            id=identity.read_text().strip(),
+            id=identity.read_text(encoding="utf-8").strip(),
             resume="allow",
             dir=str(workdir),
-            config=json.loads(config.read_text()) if config.exists() else None,
+            config=json.loads(config.read_text(encoding="utf-8")) if config.exists() else None,
         )
         return _WandBRun(run, workdir / "wandb.step")
 

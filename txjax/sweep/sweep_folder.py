@@ -104,7 +104,7 @@ class Folder:
         The operating system releases the lock when this process ends.
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
-        with (self.run(name) / ".claim").open("a+") as lock:
+        with (self.run(name) / ".claim").open("a+", encoding="utf-8") as lock:
             yield take_lock(lock.fileno(), FLAG, self.run(name)) and not is_locked(self.run(name))
 
 

@@ -232,12 +232,12 @@ def _git() -> dict[str, Any] | None:
     """The commit of txjax's own code, if it runs from a checkout or from a launcher's copy of one."""
     copied = Path(txjax.__file__).with_name("commit.json")
     if copied.exists():
-        return json.loads(copied.read_text())
+        return json.loads(copied.read_text(encoding="utf-8"))
 
     def ask(*words: str) -> str:
         folder = str(Path(txjax.__file__).parent)
         return subprocess.run(
-            ["git", "-C", folder, *words], capture_output=True, text=True, check=True, timeout=10
+            ["git", "-C", folder, *words], capture_output=True, encoding="utf-8", check=True, timeout=10
         ).stdout.strip()
 
     try:
