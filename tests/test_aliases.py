@@ -40,6 +40,7 @@ def test_every_alias_names_a_field(fields):
         ("--config.data.seq_len=2", "length"),
         ("--config.max_steps=2", "num_steps"),
         ("--config.num-steps=2", "num_steps"),
+        ("--config.epochs=2", "num_epochs"),
         ("--config.gradient_accumulation_steps=2", "microbatches"),
         ("--config.warmup=2", "config.optimizer.schedule.warmup_steps"),
         ("--max_steps=2", "--config.num_steps"),

@@ -47,4 +47,3 @@ ALIASES: dict[str, tuple[str, ...]] = {}
 for _field, _others in _NAMES.items():
     for _name in _others.split():
         ALIASES[_name] = (*ALIASES.get(_name, ()), _field)
-ALIASES |= {name: ("num_epochs", "num_steps") for name in _NAMES["num_epochs"].split()}

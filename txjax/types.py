@@ -159,10 +159,11 @@ def require(module: str, package: str, field: str, extra: str = "vision") -> Non
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
     """Up to three of `choices` similar to `name`.
 
-    These are what txjax calls it (`aliases`), the closest match, those that have it as a word, other matches.
+    A choice that is the name with underscores for hyphens, or what txjax calls it (`aliases`), stands alone; otherwise
+    they are the closest match, those that have the name as a word, other matches.
     """
     names = list(choices)
-    ours = [alias for alias in ALIASES.get(name, ()) if alias in names]
+    ours = [alias for alias in (name.replace("-", "_"), *ALIASES.get(name, ())) if alias in names]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     words = [choice for choice in names if is_word_of(name, choice)]
     return ours[:1] or list(dict.fromkeys([*close[:1], *words, *close]))[:3]

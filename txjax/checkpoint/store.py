@@ -172,7 +172,7 @@ class Store(Steps):
         else:
             return
         self.check_training(step, arrays)
-        check_arrays(step, arrays, split(abstract), all_of_them=True)
+        check_arrays(self.folder.parent, step, arrays, split(abstract), all_of_them=True)
 
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the newest step whose digests all match, sharded as `abstract`; None if nothing was ever saved.
@@ -193,7 +193,7 @@ class Store(Steps):
         Raises:
           UserError: an array is missing or unexpected, or has another shape or dtype; none is dropped or cast.
         """
-        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
+        check_arrays(self.folder.parent, step, self.record(step)["arrays"], abstract, all_of_them=True)
         return self.load_some(step, abstract)
 
     def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
@@ -203,7 +203,7 @@ class Store(Steps):
           UserError: an array is missing, or has another shape or dtype.
         """
         record = self.record(step)
-        check_arrays(step, record["arrays"], abstract, all_of_them=False)
+        check_arrays(self.folder.parent, step, record["arrays"], abstract, all_of_them=False)
         self.origins = origins.recorded(record)
         return origins.read(step, self.folder.parent, self.origins, abstract)
 

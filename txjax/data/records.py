@@ -223,10 +223,8 @@ def _prepare(name: str, data_dir: str | None) -> Any:
         if sys.stderr.isatty():
             print(f"preparing the data set {visible(builder.info.full_name)}, once", file=sys.stderr, flush=True)
         try:
-            with (
-                open(os.devnull, "w", encoding="utf-8") as nowhere,
-                contextlib.redirect_stdout(nowhere),
-            ):  # TFDS prints sizes and paths
+            # TFDS prints sizes and paths.
+            with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)
         except Exception as error:

@@ -1,5 +1,6 @@
 """JSON files of runs and of others: bounded in size and depth, with each key once, so that no file is a trap."""
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def load_json(path: Path) -> Any:
         raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
     content = read_bytes(path)
     try:
-        value = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
+        value = json.loads(content.removeprefix(codecs.BOM_UTF8).decode("utf-8"), object_pairs_hook=_object)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
     if _depth_exceeds(value, MOST_DEPTH):

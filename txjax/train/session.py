@@ -79,5 +79,5 @@ def session(
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
             with trainer:
                 for run in runs:  # once the state is there: a refused start leaves the notes of the run before
-                    on_primary("the notes of the run", functools.partial(write_notes, run, costs))
+                    on_primary("the notes of the run", functools.partial(write_notes, run, costs, trainer.start))
                 yield trainer
