@@ -108,7 +108,7 @@ def trace(experiment, monkeypatch):
         shapes = jax.tree.map(lambda x: (x.shape, x.dtype), layout.abstract)
         assert jax.tree.map(lambda x: (x.shape, x.dtype), state) == shapes
         assert {"loss", "grad_norm", "lr", "skipped"} <= set(metrics)
-        assert all(m.shape in ((), (2,)) for m in metrics.values())
+        assert all(m.shape in ((), (2,)) for m in jax.tree.leaves(metrics))
         for evaluation in experiment.evals.values():
             model, objective, _ = evaluation.part(experiment.model, experiment.objective, experiment.data)
             sums = sums_of(model, objective, experiment.seed)

@@ -10,6 +10,7 @@ import pytest
 from flax.core import meta
 
 from txjax.data import Images
+from txjax.data.following import completed
 from txjax.models import VQTokenizer, mask_git
 from txjax.nn import MASK_SCHEDULES, GroupNorm, Tied
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
@@ -131,7 +132,7 @@ def test_tokens_are_decoded_as_the_tokenizer_does() -> None:
 )
 def test_what_doesnt_suit_is_one_line(model: Any, goal: MaskedVisualTokens, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        goal.check(model, Images(name="txjax_digits", shape=(8, 8, 1)))
+        goal.check(model, completed(Images(name="txjax_digits", shape=(8, 8, 1))))
 
 
 def test_errors_of_the_tokenizer_and_of_the_head() -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from txjax.data import Detections
+from txjax.data.following import completed
 from txjax.models import DETR, MetaFormer, Stage
 from txjax.nn import Classes, ConvEmbedding, MeanTokens, ObjectBoxes, ObjectPredictions
 from txjax.objectives import SetPrediction
@@ -151,7 +152,7 @@ def small(**fields: Any) -> DETR:
 )
 def test_what_does_not_fit_the_data(fields, message) -> None:
     with pytest.raises(UserError, match=message):
-        SetPrediction().check(small(**fields), Detections(name="txjax_canvases"))
+        SetPrediction().check(small(**fields), completed(Detections(name="txjax_canvases")))
 
 
 def test_a_model_without_boxes() -> None:

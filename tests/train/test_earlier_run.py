@@ -12,6 +12,7 @@ def test_no_file_of_a_run_without_checkpoints_is_lost(config, straight_run, tmp_
         path.parent.mkdir(parents=True)
         path.write_text(path.name)
     notes = {name: (workdir / name).read_bytes() for name in ("metrics.jsonl", "config.json", "manifest.json")}
+    results = [name for name in ("tensorboard", "examples", "samples") if (workdir / name).exists()]
     for number in (1, 2):
         shutil.rmtree(workdir / "checkpoints")
         code, _, err = train_here(config, workdir, "--until=2")
@@ -20,7 +21,7 @@ def test_no_file_of_a_run_without_checkpoints_is_lost(config, straight_run, tmp_
             f"{workdir / 'metrics.jsonl'} has {40 if number == 1 else 2} rows and there is no checkpoint: it is kept as"
         )
         assert f"{kept} metrics.jsonl.before-{number}\n" in err
-        names = "config.json, manifest.json" + (", tensorboard, samples" if number == 1 else "")
+        names = ", ".join(["config.json", "manifest.json", *(results if number == 1 else [])])
         assert f"{names} of the run before are kept as NAME.before-{number}\n" in err
         assert all((workdir / f"{name}.before-1").read_bytes() == text for name, text in notes.items())
     assert (workdir / "samples.before-1" / "valid" / "10.txt").read_text() == "10.txt"

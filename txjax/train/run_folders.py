@@ -17,7 +17,7 @@ def read_run_config(workdir: Path) -> dict[str, Any]:
     values = tree.read_json(path)
     if is_published(values):
         raise _published(workdir, "the folder of a run")
-    if "class" not in values:
+    if not {"class", "model"} & set(values):
         raise UserError(str(path), "the config of a run, with its class", ", ".join(list(values)[:5]) or "no values")
     return values
 

@@ -47,7 +47,7 @@ def read(directory: Path, single: str = SINGLE) -> dict[str, Tensor]:
             file = safe_open(path, framework="np")
         except SafetensorError as error:
             raise UserError(str(path), "an undamaged safetensors file", hint=str(error)) from error
-        for key in file.keys():  # noqa: SIM118 - not a dict
+        for key in sorted(file.keys()):
             part = file.get_slice(key)
             tensors[key] = Tensor(tuple(part.get_shape()), _reader(file, key, part.get_dtype(), path))
     return tensors
