@@ -6,6 +6,7 @@ from typing import Any
 
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100  # objects and lists inside each other
+MOST_DIGITS = 300  # of a whole number; a float has at most 308 before its point
 
 
 def load_json(path: Path) -> Any:
@@ -21,12 +22,17 @@ def load_json(path: Path) -> Any:
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
     try:
-        value = json.loads(content.decode("utf-8"), object_pairs_hook=_object)
+        value = json.loads(content.decode("utf-8"), object_pairs_hook=_object, parse_int=_whole)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
     if _depth_exceeds(value, MOST_DEPTH):
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
     return value
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; beyond the largest float infinity, as `1e999` is, so that every number can be calculated with."""
+    return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
