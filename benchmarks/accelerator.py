@@ -35,7 +35,7 @@ CASE_SECONDS = 110
 def device(environment: dict[str, str], tiny: bool) -> str:
     """The accelerator as JAX sees it, in a separate process: this one must not use it."""
     words = [sys.executable, "-c", "from parts.device import device; print(device())"]
-    found = subprocess.run(words, cwd=HERE, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found = subprocess.run(words, cwd=HERE, env=environment, stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return found.stdout.splitlines()[-1] + ", tiny" * tiny
 
 

@@ -79,7 +79,7 @@ class Worker(contextlib.AbstractContextManager):
 
     def __init__(self, command: Sequence[str], output: IO[str]):
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=output, text=True)
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=output, encoding="utf-8")
         self.output = output
 
     def ask(self, steps: int | None) -> Any:

@@ -168,7 +168,7 @@ def main() -> None:
 
 def row(name: str, config: str, slice_: str, more: list[str]) -> str:
     words = [sys.executable, "-m", "txjax", "plan", f"--config={config}", f"--topology={slice_}", *more, "--json"]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(words, capture_output=True, encoding="utf-8")
     if not done.stdout:
         return f"| {name} | {slice_} | failed: {done.stderr.strip().splitlines()[-1]} |"
     plan = json.loads(done.stdout.splitlines()[0])

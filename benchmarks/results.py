@@ -57,7 +57,7 @@ class Book:
     def read(self, part: str | None = None) -> dict[str, Record]:
         """The newest record of each case, of this part or another, in the order in which they were first run."""
         path = self.folder / f"{part or self.part}.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found: dict[str, Record] = {}
         for line in lines:
             record = json.loads(line)
@@ -83,7 +83,7 @@ class Book:
 
     def _measure(self, name: str, measure: Callable[[], Record]) -> None:
         running = self.folder / RUNNING
-        running.write_text(json.dumps({"part": self.part, "case": name}))
+        running.write_text(json.dumps({"part": self.part, "case": name}), encoding="utf-8")
         began = time.monotonic()
         if self.seconds:
             signal.alarm(self.seconds)  # nothing handles it: it ends the process, whatever library is at work
@@ -102,7 +102,7 @@ class Book:
     def _write(self, name: str, found: Record) -> None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.done[name] = {"case": name, "device": self.device, "date": now, **found}
-        with (self.folder / f"{self.part}.jsonl").open("a") as file:
+        with (self.folder / f"{self.part}.jsonl").open("a", encoding="utf-8") as file:
             print(json.dumps(self.done[name]), file=file)
         print(f"{self.part}: {name}: {outcome(self.done[name])}", flush=True)
 
@@ -112,7 +112,7 @@ def interrupted(folder: Path) -> Record | None:
     path = folder / RUNNING
     if not path.exists():
         return None
-    record = json.loads(path.read_text())
+    record = json.loads(path.read_text(encoding="utf-8"))
     path.unlink()
     return record
 

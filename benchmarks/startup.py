@@ -53,7 +53,7 @@ def measure(name: str, depth: int, programs: str, clock: str) -> list[float]:
     began = time.time() if clock == "wall" else 0.0  # processor time begins with the process
     words = [f"--worker={began!r}", f"--model={name}", f"--depths={depth}", f"--programs={programs}"]
     words.append(f"--clock={clock}")
-    done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, encoding="utf-8", check=True)
     return list(json.loads(done.stdout.splitlines()[-1]))
 
 

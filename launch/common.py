@@ -7,9 +7,11 @@ would type.
 from __future__ import annotations
 
 import argparse
+import codecs
 import dataclasses
 import datetime
 import difflib
+import io
 import json
 import os
 import re
@@ -33,6 +35,9 @@ class UserError(Exception):
 
 def run(main: Callable[[list[str]], None]) -> NoReturn:
     """Runs a launcher with this process's arguments and ends the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what is rendered is UTF-8 in every locale
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         main(sys.argv[1:])
     except UserError as error:
@@ -120,6 +125,15 @@ def config_file(source: str) -> tuple[Path, str]:
     return path, colon + variant
 
 
+def utf8_text(path: Path) -> str:
+    """The text of a file, without a byte order mark. Raises UserError if it is not in UTF-8."""
+    try:
+        return path.read_bytes().removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"the byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        raise UserError(f"{path}: expected text in UTF-8, got {byte}; iconv converts it") from None
+
+
 def check_writable(workdir: Path) -> None:
     """Raises UserError if `workdir` is not writable; creates nothing."""
     there = next(folder for folder in (workdir, *workdir.parents) if folder.exists())
@@ -165,15 +179,15 @@ class Launch:
         archive = subprocess.run(["git", "-C", str(ROOT), "archive", tree], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", str(self.code)], input=archive, check=True)
         note = {"commit": self.commit, "dirty": bool(self.changed)}
-        (self.code / "txjax" / "commit.json").write_text(json.dumps(note) + "\n")
+        (self.code / "txjax" / "commit.json").write_text(json.dumps(note) + "\n", encoding="utf-8")
         shutil.copy(self.source, self.folder / self.source.name)
         self.note(dataclasses.asdict(self) | {"argv": sys.argv} | notes)
 
     def note(self, notes: dict[str, Any]) -> None:
         """Adds to launch.json."""
         path = self.folder / "launch.json"
-        before = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(before | notes, indent=2, default=str) + "\n")
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        path.write_text(json.dumps(before | notes, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 def prepare(workdir: Path | None, config: str) -> Launch:
@@ -214,7 +228,7 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
     for words in kinds.values():
         command = [python, "-P", "-m", "txjax", "train", f"--config={config}", *words, "--dry_run=fields"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, env=environment)
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", env=environment)
         except OSError as error:
             print(f"the config was not validated: {error}", file=sys.stderr)
             return
@@ -229,7 +243,7 @@ def check_config(python: str, config: str, runs: Sequence[Sequence[str]]) -> Non
 def git(*words: str) -> str:
     """The output of git in txjax's checkout. Raises UserError if there is no checkout."""
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, encoding="utf-8", check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         message = getattr(error, "stderr", None) or str(error)
         message = " ".join(message.split())

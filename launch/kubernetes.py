@@ -14,6 +14,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -89,9 +90,9 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {launch.source.name: launch.source.read_text()},
+        "data": {launch.source.name: common.utf8_text(launch.source)},
     }
-    train = launch.in_image(flags.workdir)
+    train = _without_references(launch.in_image(flags.workdir))
     volumes: list[dict[str, Any]] = [
         {"name": "config", "configMap": {"name": name}},
         {"name": "runs", "persistentVolumeClaim": {"claimName": flags.volume}},
@@ -120,7 +121,7 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
             {
                 "name": CONTAINER,
                 "image": flags.image,
-                "command": [*train, *(word.replace("$(", "$$(") for word in overrides)],
+                "command": [*train, *_without_references(overrides)],
                 "resources": {"limits": device},
                 "volumeMounts": mounts,
             }
@@ -163,6 +164,11 @@ def manifests(flags: argparse.Namespace, overrides: list[str], launch: Launch) -
     return [config, jobset]
 
 
+def _without_references(words: Iterable[str]) -> list[str]:
+    """The words of a command in which Kubernetes sees no $(VARIABLE)."""
+    return [word.replace("$(", "$$(") for word in words]
+
+
 def yaml(value: Any, indent: str = "") -> str:
     """A manifest as YAML: ambiguous strings are quoted, multi-line strings are blocks."""
     if isinstance(value, dict) and value:
@@ -174,18 +180,29 @@ def yaml(value: Any, indent: str = "") -> str:
 
 
 def _inside(value: Any, indent: str) -> str:
-    if isinstance(value, str) and value.endswith("\n") and value.strip("\n") + "\n" == value and value[0] != " ":
+    if isinstance(value, str) and _is_block(value):
         return " |\n" + "".join(f"{indent}  {line}\n" if line else "\n" for line in value[:-1].split("\n"))
     if isinstance(value, (dict, list)) and value:
         return "\n" + yaml(value, indent + "  ")
     return f" {_plain(value)}\n"
 
 
+def _is_block(text: str) -> bool:
+    """Whether a text can be a literal block: whole lines of printable characters."""
+    inside = text.strip("\n")
+    if not inside or inside + "\n" != text or text[0] == " ":
+        return False
+    return re.sub(r"[\n\t]", "", text).isprintable()
+
+
 def _plain(value: Any) -> str:
-    words = ("true", "false", "yes", "no", "on", "off", "null")
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z/-][\w./=-]*[\w]", value) and value.lower() not in words:
+    """A scalar. A string is plain only where no version of YAML reads another type (yaml.org/type), else quoted."""
+    is_word = isinstance(value, str) and re.fullmatch(r"[A-Za-z/][\w./=-]*\w", value, re.ASCII)
+    if is_word and value.lower() not in ("true", "false", "yes", "no", "on", "off", "null"):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    # JSON is YAML, but for characters that end lines or are not allowed in it.
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub("[\x7f-\xa0\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def main(argv: list[str]) -> None:
@@ -199,7 +216,7 @@ def main(argv: list[str]) -> None:
         raise UserError(f"--submit: expected a commit, as in {flags.image}; changed: {', '.join(launch.changed)}")
     kubectl = common.need("kubectl", "a machine that can reach the cluster")
     common.check_config(sys.executable, flags.config, [[f"--workdir={flags.workdir}", *overrides]])
-    done = subprocess.run([kubectl, "create", "-f", "-"], input=text, capture_output=True, text=True)
+    done = subprocess.run([kubectl, "create", "-f", "-"], input=text, capture_output=True, encoding="utf-8")
     if done.returncode:
         raise UserError(f"kubectl: {' '.join(done.stderr.split())}")
     print(done.stdout, end="")

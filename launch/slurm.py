@@ -47,7 +47,7 @@ def points(file: Path, workdir: Path) -> list[list[str]]:
     if not file.is_file():
         raise UserError(f"--sweep: expected a file with one line of flags for every run, got {file}")
     found: list[list[str]] = []
-    for number, line in enumerate(file.read_text().splitlines(), 1):
+    for number, line in enumerate(common.utf8_text(file).split("\n"), 1):
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
@@ -164,10 +164,10 @@ def main(argv: list[str]) -> None:
     for number, words in enumerate(runs):
         point = launch.folder / "points" / str(number)
         point.parent.mkdir(exist_ok=True)
-        point.write_text("\n".join(words) + "\n")
+        point.write_text("\n".join(words) + "\n", encoding="utf-8")
     path = launch.folder / "job.sh"
-    path.write_text(script)
-    done = subprocess.run([sbatch, "--parsable", str(path)], capture_output=True, text=True)
+    path.write_text(script, encoding="utf-8")
+    done = subprocess.run([sbatch, "--parsable", str(path)], capture_output=True, encoding="utf-8")
     if done.returncode:
         raise UserError(f"sbatch: {' '.join(done.stderr.split())}")
     job = done.stdout.strip().split(";")[0]

@@ -135,6 +135,12 @@ FAULTS = (
         "tests/test_log.py",
     ),
     Fault(
+        "a log is truncated without a checkpoint",
+        '_set_aside(path, "before", text)',
+        "path.name",
+        "tests/test_log.py -k from_scratch",
+    ),
+    Fault(
         "digests of a checkpoint are not compared",
         "if name in found and found[name] != recorded[name]",
         "if name in found and found[name] is None",
@@ -217,6 +223,12 @@ FAULTS = (
         "return y + self.factor * Branch(*self.halves(module), None, self.dropout",
         "return y + Branch(*self.halves(module), None, self.dropout",
         "tests/nn/test_adapters.py -k merged_kernels",
+    ),
+    Fault(
+        "a temporary name is fixed",
+        'f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"',
+        'f".{path.name}.0-00000000.tmp"',
+        "tests/io/test_temporary.py -k same_time",
     ),
 )
 HASHES = [f"{number:040x}" for number in range(TURNS)]  # commits, one of each turn

@@ -10,6 +10,8 @@ from txjax.models import Decoder
 from txjax.nn import Tied
 from txjax.types import UserError, config_field
 
+from helpers.runs import train_here
+
 FILE = """
 import dataclasses
 from tests_components import *
@@ -188,3 +190,24 @@ class Account:
 
 def test_secrets_stay_out_of_the_json():
     assert "s3cret" not in json.dumps(tree.to_json(Account())) and tree.to_json(Account())["tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "got"),
+    [
+        ("pass", "got 'None'; {path} has no `return` for it"),
+        ("return {'num_steps': 3}", "got 'dict, from {path}'"),
+        ("return [1]", "got 'list, from {path}'"),
+        ("return Decoder(vocab=256, width=8, depth=1, heads=1)", "got 'Decoder, from {path}'"),
+        ("return Experiment", "got 'type, from {path}'"),
+    ],
+)
+@pytest.mark.parametrize("flags", [(), ("--config.num_steps=5",), ("--dry_run=fields",)], ids=str)
+def test_a_get_config_that_returns_no_experiment(tmp_path, body, got, flags):
+    path = tmp_path / "own.py"
+    path.write_text(
+        f"from txjax.experiment import Experiment\nfrom txjax.models import Decoder\ndef get_config():\n    {body}\n"
+    )
+    code, _, err = train_here(path, tmp_path / "run", *flags)
+    expected = f"txjax: --config: expected get_config() to return an Experiment, {got.format(path=path)}\n"
+    assert (code, err) == (2, expected) and not (tmp_path / "run").exists()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
+    {"aliases"},
     {"types", "visible", "numbers", "ranking", "libtpu", "cpu", "axes"},
-    {"io", "chips", "patterns"},
+    {"io", "chips", "patterns", "checks", "user_code", "field_values"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
     {"overrides", "models", "objectives", "decoding", "checkpoint", "transfer"},

@@ -80,10 +80,19 @@ def test_a_checkpoint_between_two_rows(tmp_path: Path) -> None:
     assert steps(tmp_path) == [10, 20, 30, 40]
 
 
-def test_from_scratch_all_rows_go(tmp_path: Path) -> None:
-    write(tmp_path, range(3))
-    write(tmp_path, range(1))
+def test_from_scratch_the_rows_that_are_there_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No checkpoint says that they may go: each start keeps them under a new name."""
+    texts = []
+    for count in (3, 2, 1):
+        write(tmp_path, range(count))
+        texts.append((tmp_path / "metrics.jsonl").read_bytes())
     assert steps(tmp_path) == [0]
+    assert [(tmp_path / f"metrics.jsonl.before-{n}").read_bytes() for n in (1, 2)] == texts[:2]
+    path = tmp_path / "metrics.jsonl"
+    assert caplog.messages == [
+        f"{path} has {rows} rows and there is no checkpoint: it is kept as metrics.jsonl.before-{n}"
+        for rows, n in ((3, 1), (2, 2))
+    ]
 
 
 def test_rows_are_in_the_file_at_once(tmp_path: Path) -> None:
@@ -175,11 +184,11 @@ def test_a_tracker_that_hangs_stops_nothing(
     log.close()
     assert caplog.messages == ["tracker Hangs is switched off: it did not finish in time; metrics.jsonl has everything"]
     caplog.clear()
-    write(tmp_path, range(1, 20), trackers=(full,))
+    write(tmp_path / "full", range(1, 20), trackers=(full,))
     assert caplog.messages == ["tracker Hangs is switched off: it is 5 rows behind; metrics.jsonl has everything"]
     assert time.monotonic() - begun < 5
     assert len(good.rows) == 5
-    assert steps(tmp_path) == list(range(1, 20))
+    assert steps(tmp_path / "full") == list(range(1, 20))
     slow.woken.set()
     full.woken.set()
 
@@ -193,6 +202,16 @@ def test_tensorboard(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypat
     assert first == [0, 0, 0, 1, 2, 3]
     assert second == [0, 3, 3, 3, 4]  # two events at 3 purge later steps, then the rows
     assert not caplog.messages
+
+
+def test_tensorboard_takes_nan_and_infinity_in_silence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "CLOSE_SECONDS", 120.0)
+    with Log(tmp_path, (TensorBoard(),), 10) as log:
+        log.write(1, {"train/loss": math.nan, "train/grad_norm": math.inf})
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    assert event_steps(path)[-2:] == [1, 1] and not caplog.messages
 
 
 def event_steps(path: Path) -> list[int]:
@@ -221,11 +240,13 @@ def test_wandb_resumes_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "wandb", fake)
     (tmp_path / "config.json").write_text('{"seed": 1}')
     write(tmp_path, range(1, 2), trackers=(WandB(mode="offline"),))
-    write(tmp_path, range(2, 3), start_step=1, trackers=(WandB(mode="offline"),))
-    first, one, second, two = calls
-    assert first == second
-    assert (first["resume"], first["name"], first["config"]) == ("allow", tmp_path.name, {"seed": 1})
-    assert (one["step"], two["step"]) == (1, 2)
+    write(tmp_path, range(2, 5), start_step=1, trackers=(WandB(mode="offline"),))
+    write(tmp_path, range(3, 7), start_step=2, trackers=(WandB(mode="offline"),))  # 3 and 4 were sent by the one before
+    starts, sent = [call for call in calls if "id" in call], [call for call in calls if "step" in call]
+    assert starts[0] == starts[1] == starts[2]
+    assert (starts[0]["resume"], starts[0]["name"], starts[0]["config"]) == ("allow", tmp_path.name, {"seed": 1})
+    assert sent == [{"train/loss": step / 3, "step": step} for step in range(1, 7)]
+    assert steps(tmp_path) == [1, 2, 3, 4, 5, 6]
 
 
 def test_missing_wandb_raises_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

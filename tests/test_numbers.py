@@ -27,3 +27,4 @@ def test_parameters_of_laws_bytes_and_times():
     assert numbers.five_digits([1.234567, 4.1e20]) == "1.2346 to 4.1e+20" and numbers.five_digits(7) == "7"
     assert [numbers.byte_size(n) for n in (12, 2048, 3 << 40)] == ["12 B", "2 KiB", "3072 GiB"]
     assert [numbers.duration(s) for s in (1.23456, 0.0123456)] == ["1.235 s", "12.3 ms"]
+    assert [numbers.duration(s) for s in (90, 36e3, 9e4, 864e3)] == ["1.5 min", "10 h", "25 h", "10 days"]

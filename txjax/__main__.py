@@ -4,11 +4,18 @@ import errno
 import logging
 import os
 import sys
+import traceback
+from pathlib import Path
 
-from txjax import libtpu
+from txjax import __version__, libtpu
+from txjax.checks import error_lines
 from txjax.cli import actions
+from txjax.cli.streams import open_streams
+from txjax.io.disk import first_line
 from txjax.types import RunError, UserError
-from txjax.visible import Formatter, visible
+from txjax.visible import Formatter
+
+TRACEBACK = "--traceback"  # a flag of every command
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -17,6 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     With several processes, one that fails doesn't return: it reports its failure to the others, which wait, and exits.
     """
     argv = sys.argv[1:] if argv is None else argv
+    with_traceback = TRACEBACK in argv
+    argv = [word for word in argv if word != TRACEBACK]
+    open_streams()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides XLA's notes
     stderr = logging.StreamHandler()
     stderr.setFormatter(Formatter())
@@ -24,49 +34,51 @@ def main(argv: list[str] | None = None) -> int:
     libtpu.leave_out()
     try:
         return _run(argv)
-    except BrokenPipeError:
-        return 0
     except (Exception, KeyboardInterrupt) as caught:
-        error = _disk(caught) or caught
+        error = _of_system(caught) or _platform(caught) or caught
         if "txjax.distributed" in sys.modules:  # otherwise there is one process
             from txjax import distributed
 
             distributed.report_failure(error)
         if not isinstance(error, UserError | RunError):
             raise
-        print(f"txjax: {visible(str(error))}", file=sys.stderr)
+        if with_traceback:
+            traceback.print_exception(caught)
+        print(error_lines(error), file=sys.stderr)
         return 2 if isinstance(error, UserError) else error.code
 
 
 def _run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(actions.usage("txjax.commands", "txjax", "COMMAND"))
+        print(f"With {TRACEBACK}, errors show where they were raised. txjax --version prints the version.")
+        return 0
+    if argv[0] in ("-V", "--version", "version"):
+        print(f"txjax {__version__}")
         return 0
     return actions.run("txjax.commands", argv, "COMMAND")
 
 
-_OF_FILES = (
-    errno.EIO,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ESTALE,
-    errno.ETIMEDOUT,
-    errno.EMFILE,
-    errno.ENFILE,
-)
-
-
-def _disk(error: BaseException) -> UserError | RunError | None:
-    """The one-line error of a full or failing disk; None for any other error."""
+def _of_system(error: BaseException) -> UserError | RunError | None:
+    """The one-line error of a full or failing disk, a file server or a connection; None for any other error."""
     if not isinstance(error, OSError):
         return None
-    name = str(error.filename or "the disk")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(name, "room to write", "a full disk")
-    if error.errno == errno.EIO or (error.filename and error.errno in _OF_FILES):
-        return RunError(f"{name}: {error.strerror}")
-    return None
+        return UserError(str(error.filename or "the disk"), "room to write", "a full disk")
+    if error.filename is None:
+        return RunError(first_line(error))
+    return RunError(f"{error.filename}: {error.strerror or first_line(error)}")
+
+
+def _platform(error: BaseException) -> UserError | None:
+    """The one-line error of a JAX_PLATFORMS whose devices JAX can't use here; None for any other error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not (os.environ.get("JAX_PLATFORMS") and frames and Path(frames[-1].filename).name == "xla_bridge.py"):
+        return None
+    reason = str(error).partition(" (set JAX_PLATFORMS")[0].rstrip(".") or "JAX finds no such device"
+    expected = "a platform whose devices this machine has, and that its JAX is installed for"
+    hint = f"{reason}; without JAX_PLATFORMS, JAX takes what there is"
+    return UserError("JAX_PLATFORMS", expected, os.environ["JAX_PLATFORMS"], hint=hint)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 import contextlib
 import contextvars
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
 from txjax import cpu
-from txjax.io.cache_dir import cache_dir
+from txjax.io.cache_dir import cache_dir, can_write
 from txjax.types import PyTree, UserError
 
 _OPTIONS = "TXJAX_COMPILER_OPTIONS"
@@ -53,10 +54,12 @@ def prepare(programs: Path | None = None) -> list[str]:
         set_here.append("freed memory is kept for the next step, in large pages (off: TXJAX_KEEP_MEMORY=0)")
     several_on_cpu = jax.default_backend() == "cpu" and jax.device_count() > 1
     # With several devices on a CPU, programs from the compilation cache deadlock in collectives (jax 0.10.2).
-    if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    writes = can_write(programs.absolute())
+    if not several_on_cpu and "JAX_COMPILATION_CACHE_DIR" not in os.environ and (writes or programs.is_dir()):
         jax.config.update("jax_compilation_cache_dir", str(programs))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-        set_here.append(f"compiled programs are kept in {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5 if writes else math.inf)
+        action = "kept in" if writes else "read from"
+        set_here.append(f"compiled programs are {action} {programs} (off: JAX_ENABLE_COMPILATION_CACHE=0)")
     if options := compiler_options():
         _check_options(options)
         set_here.append(f"steps are compiled with {options} ({_OPTIONS})")

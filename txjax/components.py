@@ -168,7 +168,7 @@ class Slot:
         needed = [f.name for f in fields.values() if f.default is f.default_factory is dataclasses.MISSING]
         if not given.keys() >= set(needed):
             raise UserError(self.where, f"{cls.__name__}({', '.join(f'{n}=...' for n in needed)})", hint=said)
-        kinds = typing.get_type_hints(cls)
+        kinds = field_types(cls)
         values = {name: self._inner(f".{name}", kinds[name])._value(part) for name, part in given.items()}
         try:
             return cls(**values)
@@ -211,7 +211,8 @@ class Slot:
     def _invalid(self, text: str) -> UserError:
         expected = "a literal" if self.kind is Any else type_name(self.kind)
         expected += ", as a literal" if self.holds_components and self.kind is not Any else ""
-        return UserError(self.where, expected, text[:80], hint=self._hint())
+        near = [f"{text}()"] if self.holds_components and text in _classes() else []
+        return UserError(self.where, expected, text[:80], near, self._hint())
 
     def _hint(self) -> str:
         """The allowed values, for messages."""

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from txjax.data.epochs import in_steps
 from txjax.modules import run_file, running
-from txjax.overrides import override
+from txjax.overrides import override_all
 from txjax.types import UserError, near_misses
 
 
@@ -40,11 +41,15 @@ class ConfigFile:
     module: Any
 
     def tree(self, overrides: Sequence[str] = ()) -> Any:
-        """A new tree by `get_config`, with overrides applied. Raises UserError for invalid overrides."""
-        tree = copy.deepcopy(self.call("get_config"))  # the file's global objects are not modified
-        for flag in overrides:  # in their order: the fields of a component can be set after it
-            tree = override(tree, flag, vars(self.module))
-        return tree
+        """A new tree by `get_config`, with overrides applied and epochs as steps. Raises UserError for invalid ones."""
+        returned = self.call("get_config")
+        if not (dataclasses.is_dataclass(returned) and hasattr(returned, "num_steps")) or isinstance(returned, type):
+            got = "None" if returned is None else f"{type(returned).__name__}, from {self.path}"
+            hint = f"{self.path} has no `return` for it" if returned is None else ""
+            raise UserError("--config", "get_config() to return an Experiment", got, hint=hint)
+        tree = copy.deepcopy(returned)  # the file's global objects are not modified
+        tree = override_all(tree, overrides, vars(self.module))
+        return in_steps(tree, [flag.partition("=")[0].removeprefix("--config.") for flag in overrides])
 
     def call(self, name: str, *arguments: Any) -> Any:
         """The result of a function of the file; the variant, if there is one, is its last argument.

@@ -50,6 +50,11 @@ def keep_freed_memory() -> bool:
     return True
 
 
+def cores() -> int:
+    """The cores that this process may use. XLA splits the work of a CPU by them, and so the order of its sums."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def options_once(numbers: int) -> dict[str, int]:
     """The compiler options of a program that runs once: on a CPU optimising it takes longer than running it.
 

@@ -4,15 +4,16 @@ import dataclasses
 from typing import Any
 
 from txjax.checkpoint import Checkpoints
+from txjax.checks import Checks
 from txjax.data import Dataset
-from txjax.data.following import following
-from txjax.eval import Evaluator
+from txjax.eval import EarlyStopping, Evaluator
+from txjax.eval.resolution import resolve
 from txjax.log import Curves, TensorBoard, Tracker
 from txjax.objectives import Objective
 from txjax.optim import EMA, AdamW, Optimizer, Spikes
 from txjax.sharding import Mesh
 from txjax.transfer import From
-from txjax.types import UserError, config_field
+from txjax.types import config_field
 
 
 @dataclasses.dataclass
@@ -28,14 +29,17 @@ class Experiment:
       ema: the average of weights that evaluations and later runs read. If None, they read the weights themselves.
       mesh: how the run is sharded over devices.
       num_steps: updates of the whole run.
+      num_epochs: how often the run uses every example; it sets `num_steps`, by the examples of `data` and `batch_size`.
+        If None, `num_steps` is as given.
       batch_size: examples an update, over all devices and hosts.
       data_workers: processes that read the training data, the same batches; 0 = threads of the run's own process.
       microbatches: parts of a batch for gradient accumulation, to save memory; the update is the same.
+      stop: when the run ends before `num_steps`. If None, it doesn't.
       seed: of the initial parameters, the order of the data and all random numbers.
       log_every_steps: steps between rows of metrics.jsonl.
       on_nonfinite: at a non-finite loss or gradient, never applied: `raise` stops the run, `skip` counts and continues.
       spikes: which finite gradients are too large to be applied. If None, all are applied.
-      max_skips: updates in a row that `skip` or `spikes` drop before the run stops.
+      max_skips: dropped updates in a row, by `skip`, by `spikes` or since no example has a weight, that stop the run.
       checkpoint: when to save and what to keep.
       step_timeout_seconds: a run without a step for so long stops, and reports what each of its threads was doing. Ten
         times as long for what takes longer: compiling, evaluating, saving.
@@ -53,9 +57,11 @@ class Experiment:
     ema: EMA | None = None
     mesh: Mesh = dataclasses.field(default_factory=Mesh)
     num_steps: int = config_field(1000, at_least=1)
+    num_epochs: float | None = config_field(None, above=0)
     batch_size: int = config_field(32, at_least=1)
     data_workers: int = config_field(0, at_least=0)
     microbatches: int = config_field(1, at_least=1)
+    stop: EarlyStopping | None = None
     seed: int = config_field(0, at_least=0, below=2**31, traced=True)
     log_every_steps: int = config_field(10, at_least=1)
     on_nonfinite: str = config_field("raise", choices=("raise", "skip"))
@@ -74,21 +80,7 @@ def resolved(experiment: Experiment) -> Experiment:
     Raises:
       UserError: an evaluation names no data set, and none can be derived from the training data.
     """
-    evals = {name: _following(f"config.evals.{name}", each, experiment) for name, each in experiment.evals.items()}
-    return dataclasses.replace(experiment, evals=evals)
-
-
-def _following(where: str, evaluator: Evaluator, experiment: Experiment) -> Evaluator:
-    followed: dict[str, Any] = {}
-    try:
-        _, _, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
-    except UserError as error:
-        raise error.inside(where, "eval") from None
-    for field in dataclasses.fields(evaluator):
-        data = getattr(evaluator, field.name)
-        if isinstance(data, Dataset):
-            try:
-                followed[field.name] = following(data, train)
-            except UserError as error:
-                raise error.inside(f"{where}.{field.name}", "data") from None
-    return dataclasses.replace(evaluator, **followed)
+    checks = Checks()
+    experiment = resolve(experiment, checks)
+    checks.finish()
+    return experiment

@@ -3,12 +3,12 @@
 import contextlib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
 from txjax.types import UserError, near_misses
+from txjax.user_code import refusal
 
 _ours: dict[str, ModuleType] = {}  # modules that `run_file` ran, by name
 _folders: set[Path] = set()  # of these files
@@ -26,8 +26,7 @@ def run_file(flag: str, path: Path) -> ModuleType:
       UserError: there is no such file, or its code raises; the message has the line.
     """
     if not path.is_file():
-        nearby = [str(p) for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise UserError(flag, "a Python file", str(path), near_misses(str(path), nearby))
+        raise UserError(flag, "a Python file", str(path), _similar_files(path))
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -71,17 +70,20 @@ def trusted(words: Sequence[str]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def running(flag: str, path: Path, what: str) -> Iterator[None]:
-    """Turns any error of the file's code inside into a one-line UserError with the line number."""
+    """Turns any error of the file's code, or of files that it imports, into a one-line UserError with the line."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == path.name]
-        if isinstance(error, SyntaxError) and error.lineno:
-            lines.append(error.lineno)
-        where = f"{path} (line {lines[-1]})" if lines else str(path)
-        raise UserError(flag, f"a file whose {what} runs", where, hint=f"{type(error).__name__}: {error}") from error
+        raise refusal(flag, f"a file whose {what} runs", path, error) from error
+
+
+def _similar_files(path: Path) -> list[str]:
+    """Up to three Python files: of the same name below `configs/`, or of similar names in the same folder."""
+    if shipped := [str(other) for other in sorted(Path("configs").rglob("*.py")) if other.stem == path.stem]:
+        return shipped[:3]
+    return near_misses(str(path), [str(other) for other in path.parent.glob("*.py")] if path.parent.is_dir() else [])
 
 
 def _taken(path: Path) -> bool:

@@ -51,5 +51,10 @@ def byte_size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time of a step or less: seconds, or milliseconds below one second."""
-    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+    """A time: milliseconds below one second, seconds, from a minute on minutes, hours or days in three digits."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    for least, size, unit in ((172_800, 86_400, "days"), (3600, 3600, "h"), (60, 60, "min")):
+        if seconds >= least:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3f} s"

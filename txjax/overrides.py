@@ -9,8 +9,10 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from txjax.aliases import ALIASES
+from txjax.checks import Checks
 from txjax.components import Slot, fitted
-from txjax.tree import children, type_name, walk
+from txjax.tree import check_fields, children, type_name, walk
 from txjax.types import UserError, is_word_of, near_misses
 
 
@@ -24,6 +26,25 @@ def set_field(tree: Any, path: str, value: Any) -> None:
     if parent is None or isinstance(parent, tuple):
         raise UserError(slot.where, "a field of a component", hint="give the whole tuple" if parent else "")
     _set(tree, f"config.{path}", fitted(slot.where, slot.kind, slot.merged(value)))
+
+
+def override_all(tree: Any, overrides: Sequence[str], known: Mapping[str, Any]) -> Any:
+    """The tree with fields set from flags in their order, so that the fields of a component can be set after it.
+
+    Args:
+      known: classes outside txjax that the flags may name.
+
+    Raises:
+      UserError: for every invalid flag, and then for every other invalid value of the tree, too.
+    """
+    checks = Checks()
+    for flag in overrides:
+        changed = checks.run(override, tree, flag, known, needs=[flag.lstrip("-").partition("=")[0]])
+        tree = tree if changed is None else changed
+    if checks.errors:
+        checks.run(check_fields, tree)
+    checks.finish()
+    return tree
 
 
 def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
@@ -43,15 +64,16 @@ def override(tree: Any, flag: str, known: Mapping[str, Any]) -> Any:
     try:
         values(argv)
         return values.config
-    except flags.Error as error:
-        raise UserError("flags", "values of the fields' types", hint=str(error).split("\n")[0]) from error
+    except flags.Error:
+        raise UserError(slot.where, type_name(slot.kind), value) from None
 
 
 def similar(node: Any, name: str, where: str = "config") -> list[str]:
     """Up to three paths below a node whose last step is this name, has it as a word, or is similar; shortest first."""
     lasts = {path: path.rpartition(".")[2] for path, _ in walk(node, where) if path != where and "[" not in path}
     names = list(dict.fromkeys(lasts.values()))
-    near = [n for n in names if n == name] or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
+    same = [n for n in names if n == name] or [n for n in ALIASES.get(name, ()) if n in names][:1]
+    near = same or [n for n in names if is_word_of(name, n)] or near_misses(name, names)
     return sorted((path for path, last in lasts.items() if last in near), key=lambda path: path.count("."))[:3]
 
 

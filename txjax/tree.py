@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.checks import Checks
+from txjax.field_values import check_value, type_name
 from txjax.io.json_files import load_json
 from txjax.types import UserError, near_misses
 
@@ -28,9 +30,14 @@ def config_fields(component: Any) -> list[dataclasses.Field]:
     return [f for f in fields if f.name not in own]
 
 
+def is_component(node: Any) -> bool:
+    """Whether a value is a dataclass, and not a class of these."""
+    return dataclasses.is_dataclass(node) and not isinstance(node, type)
+
+
 def children(node: Any) -> Iterator[tuple[str, Any]]:
     """The children of `node`, with the step of the path to each: `.width`, `[0]`, `.valid`."""
-    if dataclasses.is_dataclass(node):
+    if is_component(node):
         for field in config_fields(node):
             yield f".{field.name}", getattr(node, field.name)
     elif isinstance(node, dict):
@@ -58,60 +65,43 @@ def identity(node: Any) -> tuple[Any, ...]:
 
 
 def field_types(node: Any) -> dict[str, Any]:
-    """The types of a component's fields, by name."""
-    return typing.get_type_hints(type(node)) if dataclasses.is_dataclass(node) else {}
+    """The types of a component's (or a class's) fields, by name. Those that evaluations inherit may be None."""
+    if not dataclasses.is_dataclass(node):
+        return {}
+    kinds = typing.get_type_hints(node if isinstance(node, type) else type(node))
+    return kinds | {f.name: kinds[f.name] | None for f in dataclasses.fields(node) if "described" in f.metadata}
 
 
 def check_fields(tree: Any, root: str = "config") -> None:
     """Checks that values and components have their fields' types, and that numbers are finite and in the field's range.
 
     Raises:
-      UserError: for the first invalid value.
+      UserError: for every invalid value, see `checks.UserErrors`.
     """
+    checks = Checks()
     for path, node in walk(tree, root):
         if isinstance(node, float) and not math.isfinite(node):
-            raise UserError(path, "a finite number", node)
+            checks.errors.append(UserError(path, "a finite number", node))
+        if isinstance(node, type):
+            checks.errors.append(UserError(path, "an instance", f"the class {node.__name__}", [f"{node.__name__}()"]))
     for path, node in walk(tree, root):
-        if not dataclasses.is_dataclass(node):
-            continue
-        types_here = field_types(node)
-        for field in config_fields(node):
-            value, where = getattr(node, field.name), f"{path}.{field.name}".replace("--.", "--")
-            _check_type(where, value, types_here.get(field.name, Any))
-            for limit, bound in field.metadata.get("limits", {}).items():
-                if value is not None:
-                    _check_limit(where, value, limit, bound)
+        kinds = field_types(node)
+        for field in config_fields(node) if is_component(node) else ():
+            where = f"{path}.{field.name}".replace("--.", "--")
+            checks.run(check_value, where, getattr(node, field.name), kinds[field.name], field, needs=[where])
+        checks.errors += _unknown_attributes(path, node)
+    checks.finish()
 
 
-def _check_limit(where: str, value: Any, limit: str, bound: Any) -> None:
-    if limit == "choices":
-        if value not in bound:
-            raise UserError(
-                where, "one of " + ", ".join(map(repr, bound)), value, near_misses(str(value), map(str, bound))
-            )
-        return
-    words = {"above": "more than", "at_least": "at least", "at_most": "at most", "below": "less than"}
-    within = {"above": value > bound, "at_least": value >= bound, "at_most": value <= bound, "below": value < bound}
-    if not within[limit]:
-        raise UserError(where, f"{words[limit]} {bound}", value)
-
-
-def _check_type(where: str, value: Any, field_types: Any) -> None:
-    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
-    if not all(option in _PLAIN or dataclasses.is_dataclass(option) for option in options):
-        return
-    accepted = {float: (float, int)}
-    for option in options:
-        if isinstance(value, accepted.get(option, option)) and not (isinstance(value, bool) and option is not bool):
-            return
-    raise UserError(where, type_name(field_types), type(value).__name__ if dataclasses.is_dataclass(value) else value)
-
-
-def type_name(field_types: Any) -> str:
-    """A type in plain English, for messages."""
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
-    options = typing.get_args(field_types) if isinstance(field_types, types.UnionType) else (field_types,)
-    return " or ".join(names.get(option, getattr(option, "__name__", str(option))) for option in options)
+def _unknown_attributes(path: str, node: Any) -> list[UserError]:
+    """Errors of attributes that were set and are no fields, such as `model.widht = 64` in a config file."""
+    if not is_component(node):
+        return []
+    cls, fields = type(node), [field.name for field in config_fields(node)]
+    names = [name for name in vars(node) if not name.startswith("_") and not hasattr(cls, name)]
+    unknown = [name for name in names if name not in cls.__dataclass_fields__]
+    expected = f"a field of {cls.__name__}"
+    return [UserError(f"{path}.{name}", expected, near=near_misses(name, fields)) for name in unknown]
 
 
 def to_json(node: Any) -> Any:

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from txjax.aliases import ALIASES
+
 Batch = dict[str, jax.Array]
 PyTree = Any
 
@@ -47,8 +49,9 @@ class Mean:
 
     @property
     def value(self) -> jax.Array:
-        """total / count, or 0 if count is 0."""
-        return jnp.where(self.count > 0, self.total / jnp.where(self.count > 0, self.count, 1.0), 0.0)
+        """total / count, or 0 if count is 0; NaN if count is NaN."""
+        empty = self.count == 0
+        return jnp.where(empty, 0.0, self.total / jnp.where(empty, 1.0, self.count))
 
 
 @jax.tree_util.register_dataclass
@@ -79,7 +82,7 @@ class TrainState:
       frozen: the other parameters, under the same paths.
       model_state: the model's mutable collections (BatchNorm statistics and the like).
       opt_state: the optimizer's state, sharded like `params`.
-      skipped: int32 [2], updates dropped for a non-finite loss or gradient: in a row until now, and in all.
+      skipped: int32 [2], updates dropped (`make_step`): in a row until now, and in all.
       ema: averages of `params`, float32, under the same paths; {} if the run has none.
     """
 
@@ -114,6 +117,11 @@ class UserError(ValueError):
             parts.append(hint)
         super().__init__("; ".join(parts))
 
+    @property
+    def errors(self) -> tuple[UserError, ...]:
+        """The error itself; `checks.UserErrors` has several."""
+        return (self,)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles all arguments: the error of a worker process is raised again in the run's."""
         given = {} if self.got is dataclasses.MISSING else {"got": self.got}
@@ -124,6 +132,11 @@ class UserError(ValueError):
         within = self.field == root or self.field.startswith(f"{root}.")
         field = place + self.field[len(root) :] if within else self.field
         return UserError(field, self.expected, self.got, self.near, self.hint)
+
+    def with_hint(self, hint: str) -> UserError:
+        """The same error with one more hint."""
+        hints = "; ".join(part for part in (self.hint, hint) if part)
+        return UserError(self.field, self.expected, self.got, self.near, hints)
 
 
 class RunError(RuntimeError):
@@ -144,10 +157,16 @@ def require(module: str, package: str, field: str, extra: str = "vision") -> Non
 
 
 def near_misses(name: str, choices: Iterable[str]) -> list[str]:
-    """Up to three of `choices` similar to `name`: the closest match, those that have it as a word, other matches."""
+    """Up to three of `choices` similar to `name`.
+
+    A choice that is the name with underscores for hyphens, or what txjax calls it (`aliases`), stands alone; otherwise
+    they are the closest match, those that have the name as a word, other matches.
+    """
     names = list(choices)
+    ours = [alias for alias in (name.replace("-", "_"), *ALIASES.get(name, ())) if alias in names]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    return list(dict.fromkeys([*close[:1], *(choice for choice in names if is_word_of(name, choice)), *close]))[:3]
+    words = [choice for choice in names if is_word_of(name, choice)]
+    return ours[:1] or list(dict.fromkeys([*close[:1], *words, *close]))[:3]
 
 
 def is_word_of(name: str, choice: str) -> bool:

@@ -17,12 +17,11 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    held_out = NextTokenWindows(split="validation", length=128)
     return Experiment(
         model=Decoder(vocab=256, width=96, depth=4, heads=3, positions=Rotary(), initial=GPT2()),
         objective=NextToken(),
         data=NextTokenWindows(name="txjax_python_text", split="train", length=128),
-        evals={"valid": Evaluation(data=held_out, every_steps=50, max_batches=32)},
+        evals={"valid": Evaluation(data=NextTokenWindows(split="validation"), every_steps=50, max_batches=32)},
         optimizer=AdamW(peak_lr=3e-3, weight_decay=0.1, schedule=Cosine(warmup_steps=20)),
         checkpoint=Checkpoints(every_steps=50, best="eval/valid/loss"),
         num_steps=300,

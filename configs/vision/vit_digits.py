@@ -17,12 +17,11 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    digits = dict(shape=(8, 8, 1), mean=(0.3,), std=(0.35,))
     return Experiment(
-        model=ViT(patch=2, head=Classes(10, MeanTokens()), width=64, depth=4, heads=4, class_token=None, dropout=0.2),
+        model=ViT(patch=2, head=Classes(None, MeanTokens()), width=64, depth=4, heads=4, class_token=None, dropout=0.2),
         objective=Classification(),
-        data=Images(name="txjax_digits", split="train", **digits),
-        evals={"test": Evaluation(data=Images(split="test", **digits), every_steps=200)},
+        data=Images(name="txjax_digits", split="train", shape=(8, 8, 1), mean=(0.3,), std=(0.35,)),
+        evals={"test": Evaluation(data=Images(split="test"), every_steps=200)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
         checkpoint=Checkpoints(every_steps=200, best="eval/test/accuracy", best_mode="max"),
         num_steps=1200,

@@ -20,12 +20,11 @@ from txjax.transfer import Bicubic, From
 
 
 def get_config() -> Experiment:
-    digits = dict(shape=(16, 16, 1), mean=(0.3,), std=(0.35,))
-    held_out = Images(split="test", transforms=(Resize(16),), **digits)
+    held_out = Images(split="test", transforms=(Resize(16),))
     return Experiment(
         model=ViT(
             patch=2,
-            head=Classes(10, MeanTokens()),
+            head=Classes(None, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
@@ -38,7 +37,9 @@ def get_config() -> Experiment:
             split="train",
             transforms=(Resize(16), PadCrop(2)),
             subset=Subset(per_class=10),
-            **digits,
+            shape=(16, 16, 1),
+            mean=(0.3,),
+            std=(0.35,),
         ),
         evals={"test": Evaluation(data=held_out, every_steps=100, batch_size=99)},
         optimizer=AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),

@@ -28,14 +28,13 @@ VARIANTS = ("probe",)
 
 
 def get_config(variant: str = "") -> Experiment:
-    fashion = dict(shape=(28, 28, 1), mean=(0.286,), std=(0.353,))
     optimizer = AdamW(peak_lr=1e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0))
     if variant == "probe":
         optimizer.groups = Group(r"head/.*", lr=10.0, weight_decay=0.0), Group(r"(?!head/).*", trainable=False)
     return Experiment(
         model=ViT(
             patch=4,
-            head=Classes(10, MeanTokens()),
+            head=Classes(None, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
@@ -48,9 +47,11 @@ def get_config(variant: str = "") -> Experiment:
             split="train",
             transforms=(PadCrop(2), Flip()),
             subset=Subset(per_class=100),
-            **fashion,
+            shape=(28, 28, 1),
+            mean=(0.286,),
+            std=(0.353,),
         ),
-        evals={"test": Evaluation(data=Images(split="test", **fashion), every_steps=300)},
+        evals={"test": Evaluation(data=Images(split="test"), every_steps=300)},
         optimizer=optimizer,
         num_steps=600,
         batch_size=64,

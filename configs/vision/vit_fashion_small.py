@@ -18,12 +18,11 @@ from txjax.optim import AdamW, Cosine
 
 
 def get_config() -> Experiment:
-    fashion = dict(shape=(14, 14, 1), mean=(0.286,), std=(0.353,))
-    held_out = Images(split="test", transforms=(Resize(14),), **fashion)
+    held_out = Images(split="test", transforms=(Resize(14),))
     return Experiment(
         model=ViT(
             patch=2,
-            head=Classes(10, MeanTokens()),
+            head=Classes(None, MeanTokens()),
             width=64,
             depth=4,
             heads=4,
@@ -31,7 +30,14 @@ def get_config() -> Experiment:
             positions=Learned(max_length=49),
         ),
         objective=Classification(),
-        data=Images(name="fashion_mnist", split="train", transforms=(Resize(14), Flip()), **fashion),
+        data=Images(
+            name="fashion_mnist",
+            split="train",
+            transforms=(Resize(14), Flip()),
+            shape=(14, 14, 1),
+            mean=(0.286,),
+            std=(0.353,),
+        ),
         evals={"test": Evaluation(data=held_out, every_steps=500, batch_size=256)},
         optimizer=AdamW(peak_lr=2e-3, b2=0.99, weight_decay=0.05, schedule=Cosine(warmup_steps=50, final=0.0)),
         num_steps=1000,

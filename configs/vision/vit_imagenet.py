@@ -33,7 +33,7 @@ def get_config(variant: str = "small") -> Experiment:
 def run(
     model: ViT, train: Images, optimizer: AdamW, batch_size: int, epochs: int, smoothing: float, ema: EMA | None
 ) -> Experiment:
-    validation = imagenet("validation", Resize(256), CenterCrop(224), name=None)
+    validation = Images(split="validation", transforms=(Resize(256), CenterCrop(224)))
     return Experiment(
         model=model,
         objective=Classification(loss=CrossEntropy(label_smoothing=smoothing)),
@@ -56,7 +56,7 @@ def small() -> Experiment:
             width=384,
             depth=12,
             heads=6,
-            head=Classes(1000, MeanTokens()),
+            head=Classes(None, MeanTokens()),
             class_token=None,
             positions=Sinusoidal2D(),
             dtype="bfloat16",
@@ -67,6 +67,7 @@ def small() -> Experiment:
             Flip(),
             RandAugment(layers=2, magnitude=10),
             mix=Mixup(alpha=0.2),
+            classes=None,
         ),
         optimizer=AdamW(
             peak_lr=1e-3, b2=0.999, weight_decay=0.1, clip=1.0, schedule=Cosine(warmup_steps=10_000, final=0.0)
@@ -91,12 +92,12 @@ def table_11(variant: str) -> Experiment:
     return run(
         model=ViT(
             **sizes[variant],
-            head=Classes(1000, FirstToken()),
+            head=Classes(None, FirstToken()),
             positions=Sinusoidal2D(),
             block=PreNorm(drop_path=drop_path),
             dtype="bfloat16",
         ),
-        train=imagenet("train", RandomResizedCrop(224), Flip(), augment, mix=OneOf()),
+        train=imagenet("train", RandomResizedCrop(224), Flip(), augment, mix=OneOf(), classes=None),
         optimizer=AdamW(
             peak_lr=1e-4 * batch_size / 256,
             b2=0.95,

@@ -47,7 +47,7 @@ def report(workdir: Path, seeds: int) -> dict[str, dict[str, list[float]]]:
             for name, values in found[title].items()
         ]
         table(title, ["", *(f"seed {seed}" for seed in range(seeds)), "mean ± standard error"], rows)
-    (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found
 
 

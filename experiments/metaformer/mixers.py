@@ -19,7 +19,7 @@ METRIC = "eval/test/accuracy"
 def main(report: Path) -> None:
     scores = collections.defaultdict[str, list[float]](list)
     milliseconds = collections.defaultdict[str, list[float]](list)
-    for point in json.loads(report.read_text())["points"]:
+    for point in json.loads(report.read_text(encoding="utf-8"))["points"]:
         mixer = point["values"]["model.attention"]
         scores[mixer].append(100 * point["metrics"][METRIC])
         milliseconds[mixer].append(point["metrics"]["perf/step_ms"])

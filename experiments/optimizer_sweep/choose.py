@@ -8,7 +8,7 @@ from config import OPTIMIZERS
 
 
 def main(report: Path) -> None:
-    report_json = json.loads(report.read_text())
+    report_json = json.loads(report.read_text(encoding="utf-8"))
     metric = report_json["metric"]
     best = {}
     for name, (kind, *_) in OPTIMIZERS.items():
@@ -20,7 +20,7 @@ def main(report: Path) -> None:
         first = min(tried, key=lambda point: point["metrics"][metric])
         best[name] = {path: value for path, value in first["values"].items() if path != "optimizer"}
         print(name, first["metrics"][metric], best[name])
-    Path(__file__).with_name("chosen.json").write_text(json.dumps(best, indent=1) + "\n")
+    Path(__file__).with_name("chosen.json").write_text(json.dumps(best, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

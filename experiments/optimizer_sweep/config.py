@@ -54,7 +54,7 @@ def get_config(variant: str = "") -> Experiment:
 
 def sweep(variant: str = "") -> list[dict]:
     if variant == "chosen":
-        best = json.loads(Path(__file__).with_name("chosen.json").read_text())
+        best = json.loads(Path(__file__).with_name("chosen.json").read_text(encoding="utf-8"))
         points = [{"optimizer": _optimizer(name)} | values for name, values in best.items()]
         return grid(points, {"seed": [1, 2, 3]})
     points = []

@@ -25,7 +25,7 @@ class ArmRun(NamedTuple):
 
     def arrays(self) -> dict[str, tuple[list[int], str]]:
         """Shape and dtype of every array of the checkpoint, by path; of frozen ones that lie in the origin too."""
-        return json.loads((self.step / "record.json").read_text())["arrays"]
+        return json.loads((self.step / "record.json").read_text(encoding="utf-8"))["arrays"]
 
 
 def arm_runs(sweep: Path) -> list[ArmRun]:

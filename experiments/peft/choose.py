@@ -12,7 +12,7 @@ from arm_runs import arm_runs
 
 def main(folders: dict[str, Path]) -> None:
     path = Path(__file__).with_name("chosen.json")
-    best = json.loads(path.read_text()) if path.exists() else {}
+    best = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for task, folder in folders.items():
         scores: dict[str, dict[float, float]] = {}
         for run in arm_runs(folder):
@@ -22,7 +22,7 @@ def main(folders: dict[str, Path]) -> None:
         for arm, tried in scores.items():
             print(f"| {arm} |", *(f"{100 * tried[rate]:.1f} |" if rate in tried else "- |" for rate in rates))
         best[task] = {arm: max(tried, key=tried.__getitem__) for arm, tried in scores.items()}
-    path.write_text(json.dumps(best, indent=1) + "\n")
+    path.write_text(json.dumps(best, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def sweep(variant: str = "text") -> list[dict]:
     task, _, what = variant.partition("-")
     if what != "seeds":
         return [point(task, arm, rate) for arm in ([what] if what else ARMS) for rate in rates(task, arm)]
-    chosen = json.loads(Path(__file__).with_name("chosen.json").read_text())
+    chosen = json.loads(Path(__file__).with_name("chosen.json").read_text(encoding="utf-8"))
     tuned = [point(task, arm, chosen[task][arm]) for arm in ARMS]
     scored = {"evals.score.data.split": "test", "evals.score.max_batches": None, "checkpoint.frozen": "saved"}
     return axes.grid(tuned, [{"seed": seed, "data.subset.seed": seed} | scored for seed in SEEDS])

@@ -43,7 +43,7 @@ PICTURES = {
 
 def main(report: Path, name: str = "lengths") -> None:
     picture, losses = PICTURES[name], collections.defaultdict[str, list[list[float]]](list)
-    for point in json.loads(report.read_text())["points"]:
+    for point in json.loads(report.read_text(encoding="utf-8"))["points"]:
         way = point["values"]["model.positions"]
         losses[way].append([point["metrics"][f"eval/{length}/loss"] for length in picture.lengths])
     figure = Figure(figsize=(6.4, 4.4), dpi=160, facecolor=LIGHT.paper, layout="constrained")

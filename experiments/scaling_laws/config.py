@@ -18,6 +18,7 @@ from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, WarmupStableDecay
 from txjax.overrides import set_field
 from txjax.sharding import Mesh
+from txjax.sweep.names import NAME
 
 VARIANTS = ("large", "full")
 
@@ -25,8 +26,10 @@ VARIANTS = ("large", "full")
 def get_config(variant: str = "") -> Experiment:
     experiment = full() if variant == "full" else small()
     if variant == "large":  # the predicted run
-        for path, value in sweep("large")[0].items():
-            set_field(experiment, path, value)
+        (point,) = sweep("large")
+        for path, value in point.items():
+            if path != NAME:
+                set_field(experiment, path, value)
     return experiment
 
 
@@ -80,4 +83,4 @@ def full() -> Experiment:
 
 def sweep(variant: str = "") -> list[dict]:
     ladder = Path(__file__).with_name(f"{variant or 'ladder'}.json")
-    return json.loads(ladder.read_text())["points"]
+    return json.loads(ladder.read_text(encoding="utf-8"))["points"]

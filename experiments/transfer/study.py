@@ -86,7 +86,7 @@ def report(workdir: Path, arms: dict[str, Arm], seeds: int) -> dict[str, list[fl
     gains = [tuned - scratch for tuned, scratch in both]
     rows.append(["fine-tuned less scratch", *(f"{gain:+.1%}" for gain in gains), mean_and_error(gains, False)])
     table("test set", ["", *(f"seed {seed}" for seed in range(seeds)), "mean ± standard error"], rows)
-    (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n")
+    (workdir / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found
 
 

@@ -17,7 +17,7 @@ BINS = 5
 
 def translations(run: Run) -> list[tuple[str, str, str]]:
     """Source, target and output of each pair of the test set, as the evaluation wrote them at the last step."""
-    text = (run.workdir / "samples" / "test" / f"{run.experiment.num_steps}.txt").read_text()
+    text = (run.workdir / "samples" / "test" / f"{run.experiment.num_steps}.txt").read_text(encoding="utf-8")
     found = []
     for part in text.split("\n\n")[1:]:
         source, target, output = (line.partition(": ")[2] for line in part.rstrip("\n").split("\n"))

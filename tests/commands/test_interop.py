@@ -276,7 +276,7 @@ def test_mistakes_are_one_line(folder, workdir, tmp_path, capsys):
         ),
         (("import", f"--from={folder}", f"--workdir={workdir}"), "a new folder"),
         (("export", f"--workdir={tmp_path}", f"--to={tmp_path / 'x'}"), "the folder of a run"),
-        (("export", f"--workdir={workdir}", f"--to={folder}"), "a folder without weights"),
+        (("export", f"--workdir={workdir}", f"--to={folder}"), "a new folder"),
         (("export", f"--workdir={workdir}", f"--to={tmp_path / 'x'}", "--step=9"), "--step"),
     ):
         code, _, err = ask(capsys, *words)

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -81,10 +82,24 @@ def test_the_page_shows_every_parameter(sharded):
     assert "embed 16 → fsdp" in page and "http" not in page
 
 
-def test_one_device_sends_nothing_and_tables_say_so(config):
-    code, out, err = plan_here(f"--config={config}", "--devices=1", "--chip=A100")
+def test_one_device_sends_nothing_and_tables_say_so(config, tmp_path):
+    """The summary is the last table and the first of the page: verdict, time and cost of the run."""
+    flags = ("--devices=1", "--chip=A100", "--price=1e6", "--config.num_steps=1000000", f"--html={tmp_path}/plan.html")
+    code, out, err = plan_here(f"--config={config}", *flags)
     assert code == 0, err
-    assert "fits" in out and "a step at best" in out and "all-gather" not in out
+    assert "all-gather" not in out
+    rows = dict(re.findall(r"^ (.+?) +│ +(.*?) *$", out.partition("\nsummary\n")[2], re.MULTILINE))
+    assert list(rows) == [
+        "memory of a device", "a step at best", "1,000,000 steps at best", "MFU at best", "device-hours", "cost",
+    ]  # fmt: skip
+    assert re.fullmatch(r"[\d.]+ KiB of 74.51 GiB, fits", rows["memory of a device"])
+    assert rows["a step at best"].endswith(" takes") and rows["1,000,000 steps at best"].endswith((" s", " min"))
+    assert float(rows["cost"].replace(",", "")) == pytest.approx(1e6 * float(rows["device-hours"]), rel=0.01)
+    page = (tmp_path / "plan.html").read_text()
+    shown = dict(re.findall(r"<tr><td>(.*?)</td><td>([^<]*)</td></tr>", page))
+    assert shown == rows and page.index("<h2>Summary") < page.index("<h2>Memory")
+    total = rows["memory of a device"].partition(" of ")[0]
+    assert f"<tr><td>all</td><td>{total}</td>" in page
 
 
 MISTAKES = {

@@ -99,6 +99,7 @@ def test_pictures_show_what_was_logged(tmp_path: Path) -> None:
     np.testing.assert_allclose(train.get_xydata(), [[s, 5 - s / 100] for s in (10, 20, 30, 40)])
     np.testing.assert_allclose(valid.get_xydata(), [[s, 6 - s / 100] for s in (20, 40)])
     assert [text.get_text() for text in loss.texts] == ["train 4.6", "valid 5.6"]
+    assert draw(runs[:1], LIGHT).get_suptitle() == "a" and draw(runs, LIGHT).get_suptitle() == "a · b"
     both = draw(runs, LIGHT).axes[0]
     assert both.get_title(loc="left") == "loss  (thick: evaluation, thin: training)"
     assert [text.get_text() for text in both.texts] == ["a valid 5.6", "b valid 5.6"]
@@ -207,6 +208,15 @@ def test_pictures_are_never_written_through_a_link(tmp_path: Path) -> None:
     assert plot_curves([run], run / "curves.png").read_bytes().startswith(PNG)
     assert (run / "report" / "curves.png").read_bytes().startswith(PNG)
     assert victim.read_text() == "untouched"
+
+
+def test_what_a_killed_report_left_is_removed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "report").mkdir()
+    for name in ("curves.png", "index.html"):
+        (run / "report" / f".{name}.1234-0123cdef.tmp").write_text("half")
+    assert report.run([str(run)]) == 0
+    assert sorted(path.name for path in (run / "report").iterdir()) == ["curves.png", "index.html"]
 
 
 def test_names_with_dollars_are_no_formulas(tmp_path: Path) -> None:

@@ -131,6 +131,45 @@ def test_mistakes_in_flags(tmp_path, capsys, flags, words):
     assert not workdir.exists()
 
 
+def finish(workdir: Path, point: str, loss: float, step: int = 6) -> None:
+    """Writes what a finished run of a point leaves that a sweep reads."""
+    (workdir / point / "checkpoints" / str(step)).mkdir(parents=True)
+    (workdir / point / "checkpoints" / str(step) / "digests.json").write_text("{}")
+    row = {"step": step, "time": 1.0, "train/loss": loss, "eval/valid/loss": loss}
+    (workdir / point / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+
+
+def test_the_end_of_a_sweep_shows_the_best_settings_and_edges(tmp_path, capfd):
+    config, workdir = write(tmp_path, 'grid({"optimizer.peak_lr": [1e-3, 2e-3, 4e-3]})'), tmp_path / "out"
+    for lr, loss in (("0.001", 3.0), ("0.002", 2.0), ("0.004", 1.5)):
+        finish(workdir, f"peak_lr={lr}", loss)
+    code, out, err = sweep(capfd, config, workdir)
+    assert code == 0, err
+    lines = [line.split() for line in out.splitlines()]
+    assert ["the", "best", "settings,", "by", "eval/valid/loss"] in lines
+    rows = [line for line in lines if line[1:2] == ["│"]]
+    assert [[row[0], row[2]] for row in rows] == [["0.004", "1.5"], ["0.002", "2"], ["0.001", "3"]]
+    assert "the best peak_lr, 0.004, is the largest of its values; try larger ones\n" in out
+    assert out.rstrip().endswith(f"3 of 3 points finished in {workdir}")
+
+
+@pytest.mark.parametrize(
+    ("points", "flags", "shared"),
+    [
+        ('grid({"optimizer.peak_lr": [1e-3, 2e-3], "seed": [0, 1]})', [], True),
+        ('grid({"optimizer.peak_lr": [1e-3, 2e-3], "model.width": [16, 32]})', [], False),
+        ('grid({"seed": [1]})', [], False),
+        ('grid({"seed": [0, 1]})', ["--executor=population"], False),
+    ],
+)
+def test_points_that_can_be_one_program_name_the_executor(tmp_path, capsys, points, flags, shared):
+    """Only where all differ in traced numbers alone."""
+    config, workdir = write(tmp_path, points), tmp_path / "out"
+    assert main(["sweep", f"--config={config}", f"--workdir={workdir}", "--dry_run", *flags]) == 0
+    line = "the points differ in numbers alone: --executor=population trains them in one program, compiled once\n"
+    assert (line in capsys.readouterr().out) == shared
+
+
 @pytest.mark.slow
 def test_a_failing_point_stops_no_other_and_a_second_start_runs_the_remaining(tmp_path, capfd):
     points = 'zip({"optimizer.peak_lr": [1e-3, 1e30], "optimizer.clip": [1.0, None]})'

@@ -7,7 +7,7 @@ import pytest
 
 from txjax import config, objectives
 from txjax.__main__ import main
-from txjax.cli.resume_trial import compare
+from txjax.cli.resume_trial import compare, print_result
 from txjax.objectives import Objective
 
 from helpers import runs
@@ -88,3 +88,24 @@ def test_a_difference_is_found(straight_run, tmp_path):
         shutil.copytree(straight_run, copy)
         (copy / "metrics.jsonl").write_text("".join(harm))
         assert not compare(straight_run, copy, 40)["exact"]
+
+
+def test_the_table_has_a_row_for_every_interruption(capsys):
+    result = {
+        "exact": True,
+        "same_batches": "12 of 12",
+        "interruptions": ["SIGKILL after step 3", "SIGTERM after step 7"],
+    }
+    print_result("a.py", result)
+    many = [f"SIGKILL after step {n}" for n in range(5)] + [f"SIGTERM after step {n}" for n in range(3)]
+    print_result("a.py", result | {"interruptions": many})
+    lines = [[cell.strip() for cell in line.split("│")] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert lines == [
+        ["interruptions", "SIGKILL after step 3"],
+        ["", "SIGTERM after step 7"],
+        ["same batches", "12 of 12"],
+        ["interruptions", "8 in all"],
+        ["", "5 SIGKILL"],
+        ["", "3 SIGTERM"],
+        ["same batches", "12 of 12"],
+    ]

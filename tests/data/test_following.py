@@ -1,5 +1,6 @@
 """Evaluations follow the training data unless they name another, in every config that ships."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,20 @@ import pytest
 
 from txjax import config
 from txjax.__main__ import main
-from txjax.data import Bytes, Images, Mixture, NextTokenWindows, Pairs, TextWindows
+from txjax.config import load
+from txjax.data import (
+    Bytes,
+    Characters,
+    Images,
+    Mixture,
+    NextTokenWindows,
+    Pairs,
+    PromptedChoices,
+    Sentences,
+    SlidingWindows,
+    TextWindows,
+    TokenLabels,
+)
 from txjax.data.following import differences, following, names_and_splits, sets
 from txjax.experiment import resolved
 from txjax.train.workdir import read_config
@@ -57,6 +71,50 @@ def test_differences_are_phrases():
     ]
     pairs = Pairs("c", source_tokenizer=Bytes())
     assert differences(pairs, Pairs("c")) == ["another source tokenizer than training"]
+
+
+def test_what_describes_examples_is_the_training_data_s_unless_it_is_set():
+    train = Images(name="a", shape=(32, 16, 3), mean=(0.1,), std=(0.2,), label_feature="kind", split="train")
+    assert following(Images(split="test"), train) == dataclasses.replace(train, split="test")
+    stated = following(Images(split="test", shape=(8, 8, 1), std=(0.5,)), train)
+    assert (stated.shape, stated.mean, stated.std) == ((8, 8, 1), (0.1,), (0.5,))
+    assert following(Images(name="b"), train) == Images(name="b")  # another set by name has its own
+    windows = NextTokenWindows("a", length=32, tokenizer=Characters("ab"), feature="body")
+    assert following(NextTokenWindows(split="test"), windows) == dataclasses.replace(windows, split="test")
+    long = following(SlidingWindows(split="test", stride=4), windows)
+    assert (long.length, long.tokenizer, long.feature) == (32, Characters("ab"), "body")
+    prompts = following(PromptedChoices(split="test"), windows)  # of another kind: only the tokenizer is the model's
+    assert (prompts.length, prompts.tokenizer) == (256, Characters("ab"))
+    tagged = following(TokenLabels(split="test"), Sentences("a", features=("text",)))
+    assert tagged.features == ("tokens",)
+
+
+def test_a_flag_of_the_training_data_is_one_of_the_evaluations_too(config):
+    source = str(ROOT / "configs/text/gpt_tiny.py")
+    flags = ["--config.data.length=32", "--config.data.feature=body"]
+    assert resolved(load(source, flags)).evals["valid"].data.length == 32
+    flags.append("--config.evals.valid.data.length=64")
+    data = resolved(load(source, flags)).evals["valid"].data
+    assert (data.length, data.feature) == (64, "body")
+    flags.append("--config.evals.valid.data.length=None")
+    assert resolved(load(source, flags)).evals["valid"].data.length == 32
+
+
+def test_classes_of_the_data_and_of_the_head_are_the_set_s():
+    source = str(ROOT / "configs/vision/vit_digits.py")
+    experiment = resolved(load(source, []))
+    assert experiment.data.classes == experiment.evals["test"].data.classes == experiment.model.head.classes == 10
+    stated = resolved(load(source, ["--config.model.head.classes=12"]))
+    assert (stated.data.classes, stated.model.head.classes) == (10, 12)
+    missing = resolved(load(source, ["--config.data.name=nowhere"]))  # no error before the run's checks
+    assert (missing.data.classes, missing.model.head.classes) == (None, None)
+
+
+def test_a_head_without_a_number_of_classes(config, tmp_path, capsys):
+    flags = ["--config.model.head=Classes(None, LastToken())", "--config.evals={}", "--config.checkpoint.best=None"]
+    assert main(["train", f"--config={config}", f"--workdir={tmp_path / 'run'}", *flags]) == 2
+    err = capsys.readouterr().err
+    assert "config.model.head.classes: expected a number, since config.data has no number of classes, got None" in err
 
 
 def test_no_data_set_has_a_default_name(config, tmp_path, capsys):

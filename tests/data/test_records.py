@@ -1,5 +1,6 @@
 """Prepared sets are found and read; a missing one is a one-line error with the command that prepares it."""
 
+import io
 import json
 import logging
 import os
@@ -176,3 +177,23 @@ def test_real_sets_are_read(tfds_dir, name):
     features = records.check(name, "train", str(tfds_dir))
     source = Records(name, "train", str(tfds_dir), list(features))
     assert set(source[len(source) - 1]) == set(features)
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_first_preparation_of_a_set_is_one_line_on_a_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TXJAX_CACHE_DIR", str(tmp_path))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    Records("txjax_digits", "test", None, ["label"])
+    lines = terminal.getvalue().splitlines()
+    assert lines[0] == "preparing the data set txjax_digits/1.0.0, once"
+    assert "Unknown size" not in terminal.getvalue() and capsys.readouterr().out == ""
+    terminal.truncate(0)
+    Records("txjax_digits", "test", None, ["label"])
+    assert terminal.getvalue().strip("\0") == ""

@@ -265,6 +265,32 @@ def test_the_picture_has_the_boxes(tmp_path) -> None:
                 assert coloured[top + 4 : bottom - 4, left - 2 : left + 2].any(1).mean() > 0.9
 
 
+@pytest.mark.parametrize("text", ["Ankle boot 0.97", "a name that is longer than its image 0.50"])
+def test_the_text_of_a_box_stays_inside_its_image(text: str) -> None:
+    """Of two images beside each other, only the one with the box has coloured pixels, up to its right edge."""
+    outline = Outline(np.array([0.5, 0.8, 0.9, 0.9]), 1, text)
+    content = grid({"a": np.zeros((2, 96, 96, 3), np.float32)}, {"a": [[outline], []]})
+    picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).astype(int)
+    first, gap_and_second = picture[:, -(2 * 96 + GAP) : -(96 + GAP)], picture[:, -(96 + GAP) :]
+    assert np.ptp(first[30:48, -12:], axis=-1).max() > 30
+    assert np.ptp(first[30:48, 1:8] if len(text) > 20 else first[30:48, 10:30], axis=-1).max() > 30
+    assert np.ptp(gap_and_second, axis=-1).max() == 0
+
+
+def test_the_picture_names_the_probability(tmp_path, monkeypatch) -> None:
+    """Class and probability of each predicted box, the class of each true one."""
+    texts: list[list[str]] = []
+
+    def record(rows, outlines):
+        texts.extend([outline.text for outline in image] for images in outlines.values() for image in images)
+        return grid(rows, outlines)
+
+    monkeypatch.setattr("txjax.eval.detected_objects.grid", record)
+    measure(Oracle(), SetPrediction(), DetectedObjects(data=Scenes(), count=1), folder=tmp_path)
+    objects, predicted = texts
+    assert [text.split() for text in predicted] == [[name, "1.00"] for name in objects]
+
+
 def test_the_text_of_a_box_is_inside_the_picture() -> None:
     """Above the box where there is room, else below its upper edge."""
     dark = np.zeros((1, 96, 96, 3), np.float32)

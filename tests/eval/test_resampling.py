@@ -153,4 +153,4 @@ def test_rows_without_a_weight_are_left_out():
     parts = [{"x": np.array([1, 2]), "weights": np.array([0.0, 1.0])}, {"x": np.array([3, 4]), "weights": np.ones(2)}]
     rows = real_rows(parts)
     assert {name: column.tolist() for name, column in rows.items()} == {"id": [1, 2, 3], "x": [2, 3, 4]}
-    assert means(rows | {"given": rows["x"], "x_count": np.zeros(3)}) == {"x": 0.0}
+    assert means(rows | {"given": rows["x"], "x_count": np.zeros(3)}) == {}

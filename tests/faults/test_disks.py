@@ -132,6 +132,14 @@ def test_a_disk_that_refuses_the_arrays_is_one_line(store):
     save(store, 40)
 
 
+@pytest.mark.parametrize("name", ["added.json", "digests.json"])
+def test_a_step_to_which_a_killed_run_was_adding_is_undamaged(store, name):
+    leftover = store.path(30) / f".{name}.1234-0123cdef.tmp"
+    leftover.write_text("half")
+    assert not store.faults(30) and store.restore(abstract(make(0)))[1]["step"] == 30
+    assert not leftover.exists()
+
+
 def test_unknown_files_among_the_checkpoints_are_kept(store, caplog):
     (store.folder / "50.mine").mkdir()
     (store.folder / "50.mine" / "notes").write_text("mine")

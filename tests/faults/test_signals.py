@@ -45,14 +45,14 @@ elif moment == "compiling":
 elif moment == "stepping":
     stepping(hit)
 elif moment == "evaluating":
-    import txjax.eval.evaluator as evaluator
-    before(evaluator.Context, "over")
+    import txjax.train.run_eval as run_eval
+    before(run_eval.Evaluations, "__call__")
 elif moment == "stuck":
-    import txjax.eval.evaluator as evaluator
+    import txjax.train.run_eval as run_eval
     def wait():
         os.write(2, b"it is stuck\\n")
         time.sleep(600)
-    before(evaluator.Context, "over", wait)
+    before(run_eval.Evaluations, "__call__", wait)
 elif moment == "saving":
     import txjax.checkpoint as checkpoint
     before(checkpoint.Store, "_commit")
@@ -138,7 +138,7 @@ def test_sigkill_in_and_out_of_saves(hit_config, straight_run, tmp_path):
         ("preparing:9:1", [[]]),
         ("compiling:9:1", [[]]),
         ("stepping:9:5", [[]]),
-        ("evaluating:9:1", [[]]),  # of step 10: after the step, before its save
+        ("evaluating:9:1", [[], [10]]),  # of step 10, whose save is under way or done
         ("saving:9:1", [[]]),
         ("flushing:9:1", [[]]),
         ("saved:9:1", [[10]]),

@@ -215,6 +215,7 @@ def measure(
         placed = jax.device_put(variables, jax.NamedSharding(built, jax.P()))
         over = sharding.batch_sharding(built, mesh or Mesh())
         run = evaluator(experiment, over, folder=folder, results=results)
+        run.trace(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), placed))
         with jax.transfer_guard("disallow"):  # as the train loop does
             return run("x", placed, 7)
 

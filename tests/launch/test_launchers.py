@@ -237,6 +237,56 @@ def test_the_jobset_is_one_by_the_published_models(devices, pods, limit):
     assert ("--coordinator_address=gpt-train-0-0.gpt:8476" in words) == ("--nodes=3" in devices)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-1",
+        "1e3",
+        "0x10",
+        "1_000",
+        "12:30:45",
+        "2020-01-01",
+        ".inf",
+        "~",
+        "null",
+        "Yes",
+        "-",
+        "a: b",
+        "a #b",
+        "*a",
+        "é😀",
+    ],
+)
+def test_a_value_that_yaml_reads_as_another_type_is_a_string(value):
+    yaml = pytest.importorskip("yaml")
+    flags = [f"--config={CONFIG}", "--workdir=/runs/gpt", "--gpu=h100", f"--image={value}", f"--volume={value}"]
+    _, jobset = yaml.safe_load_all(rendered("kubernetes.py", *flags, "--config.seed=-1", f"--namespace={value}"))
+    pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert jobset["metadata"]["namespace"] == pod["containers"][0]["image"] == value
+    assert pod["volumes"][1]["persistentVolumeClaim"]["claimName"] == value
+    assert pod["containers"][0]["command"][-1] == "--config.seed=-1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = '\u2028'\n", "x = '\x85'\n", "\tx = 1\n", "# é\n\n\nx = 1\n", "x = 1", "\n", "x\r\ny\n"],
+)
+def test_a_config_file_is_in_the_manifest_as_it_is(tmp_path, text):
+    yaml = pytest.importorskip("yaml")
+    (tmp_path / "small.py").write_bytes(text.encode())
+    flags = [f"--config={tmp_path / 'small.py'}", "--workdir=/runs/gpt", *KUBERNETES, "--gpu=h100"]
+    config, _ = yaml.safe_load_all(rendered("kubernetes.py", *flags, PYTHONUTF8="0", LC_ALL="C"))
+    assert config["data"] == {"small.py": text}
+
+
+def test_a_config_file_of_another_encoding_is_one_line(tmp_path):
+    (tmp_path / "small.py").write_bytes(b"# caf\xe9\n")
+    flags = [f"--config={tmp_path / 'small.py'}", "--workdir=/runs/gpt", *KUBERNETES, "--gpu=h100"]
+    done = launch("kubernetes.py", *flags)
+    message = f"{tmp_path / 'small.py'}: expected text in UTF-8, got the byte 0xe9 at offset 5; iconv converts it"
+    assert (done.returncode, done.stderr) == (2, f"kubernetes.py: {message}\n")
+
+
 # What gcloud documents: https://cloud.google.com/sdk/gcloud/reference/compute/tpus/queued-resources/create, beside it
 # /describe, /delete, /scp and /ssh; `--project`, `--format` and `--quiet` are known to every command.
 GCLOUD = {

@@ -47,6 +47,19 @@ def make_sweep(folder: Path) -> dict[tuple[float, int], float]:
     return losses
 
 
+def make_finished(folder: Path, settings: list[dict], losses: list) -> None:
+    """A sweep of finished points with these settings and last losses."""
+    points = []
+    for number, (values, loss) in enumerate(zip(settings, losses, strict=True)):
+        name = f"point-{number}"
+        (folder / name / "checkpoints" / "20").mkdir(parents=True)
+        (folder / name / "checkpoints" / "20" / "digests.json").write_text("{}")
+        row = {"step": 20, "time": 2.0, "train/loss": loss, "eval/valid/loss": loss}
+        (folder / name / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+        points.append({"name": name, "digest": name, "values": values, "num_steps": 20, "flops_per_step": 100})
+    (folder / "sweep.json").write_text(json.dumps({"points": points}))
+
+
 def report_json(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> dict:
     code = main(["report", str(folder), "--json", *flags])
     said = capsys.readouterr()
@@ -138,3 +151,48 @@ def test_point_names_are_escaped(tmp_path, capsys):
     path.write_text(json.dumps(sweep))
     page = Path(report_json(tmp_path, capsys)["html"]).read_text()
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+
+
+LARGEST = "the best peak_lr, 0.01, is the largest of its values; try larger ones"
+SMALLEST = "the best peak_lr, 0.001, is the smallest of its values; try smaller ones"
+
+
+@pytest.mark.parametrize(
+    ("losses", "sort", "sentences"),
+    [
+        ([3.0, 2.0, 1.0], "eval/valid/loss", [LARGEST]),
+        ([1.0, 2.0, 3.0], "eval/valid/loss", [SMALLEST]),
+        ([1.0, 2.0, 3.0], "-eval/valid/loss", [LARGEST]),
+        ([2.0, 1.0, 3.0], "eval/valid/loss", []),
+        ([3.0, 2.0, 1.0, math.nan], "eval/valid/loss", []),  # the largest diverged, so the best is inside
+        ([1.0, 2.0, math.nan], "eval/valid/loss", []),  # two scores say nothing
+    ],
+)
+def test_the_best_value_at_an_edge_of_its_axis(tmp_path, capsys, losses, sort, sentences):
+    """It is said in the JSON, the table and the page; steps cost, and a decay of 0 is no edge."""
+    settings = [
+        {LR: lr, "optimizer.weight_decay": 0.1 * n, "num_steps": 10 + n}
+        for n, lr in enumerate([1e-3, 3e-3, 1e-2, 3e-2][: len(losses)])
+    ]
+    make_finished(tmp_path, settings, [x if math.isfinite(x) else "NaN" for x in losses])
+    found = report_json(tmp_path, capsys, f"--sort={sort}")
+    assert [sentence for sentence in found["edges"] if "peak_lr" in sentence] == sentences
+    assert not [sentence for sentence in found["edges"] if "steps" in sentence or "weight_decay, 0," in sentence]
+    page = Path(found["html"]).read_text()
+    assert all(f"<p>{sentence}.</p>" in page for sentence in sentences)
+    assert (
+        '<img alt="eval/valid/loss by setting" width="1210"' in page
+    )  # three panels of 4.2 inches, in pixels of a page
+    assert main(["report", str(tmp_path), f"--sort={sort}"]) == 0
+    out = capsys.readouterr().out
+    assert all(sentence in out for sentence in found["edges"])
+
+
+def test_axes_that_follow_from_others_have_no_edge(tmp_path, capsys):
+    """Heads and rates follow from the width, and the number of values says whether an end means anything."""
+    sizes = [{"model.width": 16 * n, "model.heads": n, LR: 0.1 / n} for n in (1, 2, 3)]
+    settings = [size | {"optimizer.b2": b2} for size in sizes for b2 in (0.9, 0.99)]
+    make_finished(tmp_path, settings, [6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+    assert report_json(tmp_path, capsys)["edges"] == [
+        "the best width, 48, is the largest of its values; try larger ones"
+    ]

@@ -7,6 +7,8 @@ import pytest
 from txjax import config
 from txjax.__main__ import main
 from txjax.scaling.ladder import Ladder, Rules, below
+from txjax.scaling.ladder_point import point_of
+from txjax.sweep.names import NAME
 from txjax.train.counting import flops_per_step
 
 # One of each objective: next token, masked token, masked patch, classification.
@@ -24,7 +26,7 @@ def ladder(source: str, **rules: float) -> Ladder:
 
 def trained(source: str, point: dict) -> int:
     """FLOPs of the run of a config with a point applied."""
-    flags = [f"--config.{path}={value}" for path, value in point.items()]
+    flags = [f"--config.{path}={value}" for path, value in point.items() if path != NAME]
     experiment = config.load(source, flags)
     return flops_per_step(experiment) * experiment.num_steps
 
@@ -37,7 +39,7 @@ def test_every_run_has_the_flops_of_its_budget_for_any_objective(source):
     made_runs = made.isoflop([budget], sizes=3)
     assert len({run.width for run in made_runs}) == 3 and all(run.width % 16 == 0 for run in made_runs)
     for run in made_runs:
-        assert trained(source, run.point(made.base.evals)) == run.flops == pytest.approx(budget, rel=0.01)
+        assert trained(source, point_of(run, made.base)) == run.flops == pytest.approx(budget, rel=0.01)
         assert run.heads * 16 == run.width and run.params > run.params_without_embeddings * 0.99
     tokens = [run.tokens for run in made_runs]
     assert tokens == sorted(tokens, reverse=True)  # larger models train on fewer tokens
@@ -53,8 +55,9 @@ def test_rules():
     assert run.batch_size in (8 * 2**k for k in range(9)) and 0.7 < run.batch_size / (8 * more**0.5) < 1.42
     assert run.lr == pytest.approx(3e-3 * (96 / 64) * (run.batch_size / 8) ** 0.5, rel=1e-3)
     assert run.warmup == round(min(0.1 * run.steps, run.params / (128 * run.batch_size)))
-    point = run.point(["valid"])
+    point = point_of(run, base)
     assert point["evals.valid.every_steps"] == point["num_steps"] == run.steps
+    assert point["name"] == "flops=3e+13,width=64" and point["checkpoint.best"] is None
 
 
 def test_grid_of_widths_and_tokens_per_parameter():
@@ -104,3 +107,54 @@ def test_a_user_error_is_one_line(flags, words, capsys):
     assert main(["scaling", "ladder", "--config=configs/text/gpt_tiny.py", *flags]) == 2
     err = capsys.readouterr().err
     assert words in err and len(err.strip().splitlines()) == 1, err
+
+
+STUDY = """
+import json
+from pathlib import Path
+
+from txjax.sweep import grid
+from configs.text.gpt_tiny import get_config
+
+def sweep():
+    points = json.loads(Path(__file__).with_name("ladder.json").read_text())["points"]
+    return grid(points, {{"seed": range({seeds})}})
+"""
+
+
+def test_sweep_accepts_every_point_of_a_ladder(tmp_path, capsys):
+    """The ladder and the sweep of docs/scaling.md: `sweep` checks each point as `train` would."""
+    budgets = ["--budgets=1e11,3e11,1e12", "--sizes=5", "--flops_per_second=2e10"]
+    out, study = tmp_path / "ladder.json", tmp_path / "study.py"
+    assert main(["scaling", "ladder", "--config=configs/text/gpt_tiny.py", *budgets, f"--out={out}", "--json"]) == 0
+    capsys.readouterr()
+    study.write_text(STUDY.format(seeds=2))
+    assert main(["sweep", f"--config={study}", f"--workdir={tmp_path}/runs", "--dry_run", "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert len(points) == 30
+    assert [point["name"] for point in points[:3]] == [
+        "flops=1e+11,width=16,seed=0",
+        "flops=1e+11,width=16,seed=1",
+        "flops=1e+11,width=32,seed=0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "steps"),
+    [
+        ("WarmupStableDecay(decay_steps=250)", {"decay_steps": 28}),  # 250 of 300 steps; the ladder has 34
+        ("WarmupStableDecay(warmup_steps=0,decay_steps=300)", {"decay_steps": 32}),  # 2 of the 34 are the warmup
+        ("InverseSquareRoot(warmup_steps=20,hold_steps=60)", {"hold_steps": 7}),
+        ("Cosine()", {}),
+    ],
+)
+def test_phases_of_the_schedule_fit_the_steps_of_the_run(schedule, steps):
+    """Each keeps its share of the run, and no run is refused for a decay that is longer than it."""
+    source, flags = "configs/text/gpt_tiny.py", [f"--config.optimizer.schedule={schedule}"]
+    made = Ladder(lambda more: config.load(source, [*flags, *more]), Rules())
+    (run,) = made.ratios([16], [2.0])
+    point = point_of(run, made.base)
+    phases = {path.rpartition(".")[2]: value for path, value in point.items() if "schedule" in path}
+    assert (run.steps, phases) == (34, {"warmup_steps": 2} | steps)
+    flags += [f"--config.{path}={value}" for path, value in point.items() if path != NAME]
+    assert config.load(source, flags).optimizer.lr(run.steps)(run.steps - 1) > 0

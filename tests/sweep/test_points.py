@@ -93,6 +93,20 @@ def test_names_are_unique_and_valid_folder_names():
     assert len(set(long)) == 2 and max(map(len, long)) <= 120
 
 
+def test_points_may_have_names_of_their_own():
+    """The name stands for all settings of its point; points that are joined with it add theirs."""
+    sizes = [
+        {"name": "small", "model.width": 16, "model.heads": 2},
+        {"name": "large", "model.width": 32, "model.heads": 4},
+    ]
+    assert names(sizes) == ["small", "large"]
+    points = grid(sizes, {"seed": [0, 1], "optimizer.peak_lr": [0.1]})
+    assert names(points) == [f"{size},seed={seed},peak_lr=0.1" for size in ("small", "large") for seed in (0, 1)]
+    assert {path: value for path, value in points[-1].items() if path != "name"} == {
+        "model.width": 32, "model.heads": 4, "seed": 1, "optimizer.peak_lr": 0.1,
+    }  # fmt: skip
+
+
 def test_points_may_name_variants_of_the_file(tmp_path):
     path = tmp_path / "study_of_variants.py"
     path.write_text(

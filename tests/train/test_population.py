@@ -1,7 +1,9 @@
 """Several runs in one program: what each leaves is what its run alone leaves, to rounding."""
 
 import copy
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,8 +28,9 @@ from txjax.nn import Classes, FirstToken, Normal
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
+from txjax.train.dropped_updates import NotFinite
 from txjax.train.population import Population, train_together
-from txjax.train.recorder import NotFinite
+from txjax.train.recorder import RunRecorder
 from txjax.train.traced import check_together, populations
 from txjax.train.trainer import Trainer, train
 from txjax.transfer import From
@@ -306,3 +309,24 @@ def test_a_base_that_all_members_have_is_there_once(tmp_path, monkeypatch):
         assert found["layers/block/attention/query/lora/down/kernel"].shape == (2, 1, 16, 2)
     assert train(points[1], tmp_path / "alone") == 0
     assert_same_run(workdirs[1], tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_member_that_was_not_evaluated_is_when_all_resume(together, tmp_path, monkeypatch):
+    """Killed while the scores of the last step were added: those that have theirs are not evaluated again."""
+    workdirs = [shutil.copytree(folder, tmp_path / folder.name) for folder in together[:2]]
+    digests = workdirs[1] / "checkpoints" / "6" / "digests.json"
+    without = {name: text for name, text in json.loads(digests.read_text()).items() if name != digest.ADDED}
+    digests.write_text(json.dumps(without, indent=1, sort_keys=True) + "\n")
+    evaluated, evaluate = [], RunRecorder.evaluate
+
+    def counted(self, name, variables, step):
+        evaluated.append((self.workdir.name, name, step))
+        return evaluate(self, name, variables, step)
+
+    monkeypatch.setattr(RunRecorder, "evaluate", counted)
+    code, failed = train_together([experiment(**point) for point in POINTS[:2]], workdirs)
+    assert code == 0 and not failed and evaluated == [("1", "valid", 6)]
+    for here, there in zip(workdirs, together, strict=False):
+        assert_same_run(here, there, exactly=True)
+        assert Store(here).record(6)["metrics"] == Store(there).record(6)["metrics"]

@@ -4,10 +4,9 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from txjax.checkpoint.orbax_threads import silence_threads
 from txjax.checkpoint.steps import unreadable
 from txjax.types import PyTree, UserError, flat_paths, near_misses
-
-_OTHER_MODEL = "it was saved by another model or optimizer: see `txjax diff`"
 
 
 @functools.cache
@@ -15,13 +14,15 @@ def orbax() -> Any:
     """Orbax's API, imported when it is first needed: a fifth of all imports."""
     from orbax.checkpoint import v1
 
+    silence_threads()
     return v1
 
 
-def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:
+def check_arrays(run: Path, step: int, arrays: dict[str, Any], abstract: dict[str, PyTree], all_of_them: bool) -> None:
     """Compares the expected arrays with the stored ones.
 
     Args:
+      run: the workdir of the step, for the message.
       arrays: the `arrays` of the step's record: path -> shape and dtype.
       abstract: the expected arrays, by part.
       all_of_them: whether `abstract` must have every stored array of the parts that it names.
@@ -29,17 +30,18 @@ def check_arrays(step: int, arrays: dict[str, Any], abstract: dict[str, PyTree],
     Raises:
       UserError: an array is missing or unexpected, or has another shape or dtype.
     """
+    hint = f"it was saved by another model or optimizer: see `txjax diff {run} OTHER`, OTHER a run of this one"
     stored, wanted = {path: tuple(spec) for path, spec in arrays.items()}, flat_paths(abstract)
     for path, leaf in wanted.items():
         if path not in stored:
-            raise UserError(f"checkpoint {step}", f"an array {path}", near=near_misses(path, stored), hint=_OTHER_MODEL)
+            raise UserError(f"checkpoint {step}", f"an array {path}", near=near_misses(path, stored), hint=hint)
         if (list(leaf.shape), str(leaf.dtype)) != stored[path]:
             shape, dtype = stored[path]
             expected = f"{path} to be {leaf.dtype}{list(leaf.shape)}"
-            raise UserError(f"checkpoint {step}", expected, f"{dtype}{shape}", hint=_OTHER_MODEL)
+            raise UserError(f"checkpoint {step}", expected, f"{dtype}{shape}", hint=hint)
     extra = [path for path in stored if path.split("/")[0] in abstract and path not in wanted]
     if extra and all_of_them:
-        raise UserError(f"checkpoint {step}", f"no array {extra[0]}", hint=_OTHER_MODEL)
+        raise UserError(f"checkpoint {step}", f"no array {extra[0]}", hint=hint)
 
 
 def read_arrays(step: int, folder: Path, abstract: dict[str, PyTree]) -> dict[str, PyTree]:

@@ -1,6 +1,7 @@
 """The saved steps of a workdir: which are complete, which is the newest, which the best, which are removed."""
 
 import dataclasses
+import json
 import logging
 import os
 import re
@@ -12,12 +13,14 @@ from typing import Any
 from txjax.io import digest
 from txjax.io.digest import Unavailable
 from txjax.io.json_files import load_json
+from txjax.io.temporary import remove_leftovers
 from txjax.ranking import best_key
 from txjax.types import RunError, UserError, config_field, join_names
 
 log = logging.getLogger("txjax")
 FOLDER = "checkpoints"
-_SAVED = re.compile(r"(arrays|record\.json|digests\.json)(\.|$)|\.(record|digests)\.json\.tmp$|\.nfs")  # in a step
+# What a save writes in a step: temporary files with the number of their process, and of earlier versions without it.
+_SAVED = re.compile(r"(arrays|(record|digests|added)\.json)(\.|$)|\.(record|digests|added)\.json\.(.*\.)?tmp$|\.nfs")
 
 
 @dataclasses.dataclass
@@ -66,13 +69,14 @@ class Steps:
             raise digest.unavailable(error) or RunError(f"{self.folder} cannot be read: {error.strerror}") from error
 
     def record(self, step: int) -> dict[str, Any]:
-        """The record saved with the arrays of a step.
+        """The record saved with the arrays of a step, and what was added to it since.
 
         Raises:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
             found = load_json(self.path(step) / "record.json")
+            found |= json.loads(digest.added(self.path(step)) or "{}")
             return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None
@@ -122,6 +126,8 @@ class Steps:
         unknown = []
         for path in self._entries():
             if is_step(path.name) and digest.is_complete(path):
+                for name in (digest.ADDED, digest.NAME):
+                    remove_leftovers(path / name)
                 continue
             if is_made(path):
                 shutil.rmtree(path)
@@ -175,14 +181,18 @@ class Steps:
                 hint = "remove the folder to start from scratch"
                 raise UserError(str(self.folder), "an undamaged step", f"{', '.join(damaged)}, all damaged", hint=hint)
             return None
-        if not any(path.startswith("training/") for path in self.record(step)["arrays"]):
+        self.check_training(step, self.record(step)["arrays"])
+        return step
+
+    def check_training(self, step: int, arrays: dict[str, Any]) -> None:
+        """Raises UserError if a step has only weights. `arrays` are those of its record."""
+        if not any(path.startswith("training/") for path in arrays):
             raise UserError(
                 "--workdir",
                 "a run that can be resumed",
                 f"{self.folder.parent}, whose step {step} has only weights (no moments, no counters)",
                 hint=f"take another --workdir and start it with --config.init_from={self.folder.parent}",
             )
-        return step
 
     def _newest(self, good: Callable[[int], bool]) -> int | None:
         """The newest step for which `good` is true, or None. Skips steps that can't be read for now.

@@ -5,6 +5,7 @@ A step is the folder `checkpoints/STEP/`:
     arrays/        Orbax: `weights` (parameters, their EMA, model state) and `training` (moments, counters)
     record.json    the data position, the metrics at this step, shapes and dtypes
     digests.json   a digest of every file, written last: a step without it was never finished
+    added.json     values that the record got later: the scores of evaluations that came after the save
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import jax
 from txjax import distributed
 from txjax.checkpoint import origins
 from txjax.checkpoint.arrays import check_arrays, orbax
+from txjax.checkpoint.background import Background
 from txjax.checkpoint.steps import Checkpoints, Steps, is_made
 from txjax.distributed import on_primary
 from txjax.io import digest, disk
@@ -50,8 +52,8 @@ class Store(Steps):
     def __init__(self, workdir: Path, options: Checkpoints | None = None):
         super().__init__(workdir, options)
         self.origins: list[origins.Origin] = []  # where frozen parameters lie unchanged; known once a step is loaded
-        self._saving: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._background = Background()
+        self._everywhere = True  # whether all runs that train together have the newest step
 
     # Saving
 
@@ -59,7 +61,8 @@ class Store(Steps):
         """Starts saving a step; returns once the arrays are copied from the devices.
 
         Args:
-          record: JSON values to save with the arrays: `data` (the data position) and `metrics`.
+          record: JSON values to save with the arrays: `data` (the data position), `metrics`, and `row`, if `add` is to
+            complete it: older steps are removed then.
           meet: barrier of runs that train together: no older step is removed before all have saved this one.
 
         Raises:
@@ -89,21 +92,35 @@ class Store(Steps):
                 distributed.barrier(f"the arrays of step {step}", SAVE_SECONDS)
                 if distributed.is_primary():
                     self._guarded(step, lambda: self._commit(step, record))
-                    if _all_saved(meet):
+                    self._everywhere = _all_saved(meet)
+                    if self._everywhere and not record.get("row"):
                         self._guarded(step, lambda: self.forget_old(step))
                 distributed.barrier(f"the end of the save of step {step}", SAVE_SECONDS)
-            except BaseException as error:  # noqa: B036 - raised again by `wait` in the training thread
-                self._failure = error
+            except BaseException:
                 if meet is not None:
                     meet.abort()
+                raise
 
-        self._saving = threading.Thread(target=finish, name=f"save {step}")
-        self._saving.start()
+        self._background.start(f"save {step}", finish)
+
+    def add(self, step: int, facts: dict[str, Any]) -> None:
+        """Starts to add values to the record of a step, in the place of older ones, and then removes older steps."""
+
+        def finish() -> None:
+            self._guarded(step, lambda: self._verify(step, digest.add(self.path(step), json.dumps(facts, indent=1))))
+            if self._everywhere:
+                self._guarded(step, lambda: self.forget_old(step))
+
+        if distributed.is_primary():
+            self._background.start(f"completing step {step}", finish)
 
     def _commit(self, step: int, record: dict[str, Any]) -> None:
         replace_text(self.path(step) / "record.json", json.dumps(record, indent=1))
         digest.commit(self.path(step))
-        if faults := digest.read_back(self.path(step)):
+        self._verify(step, digest.read_back(self.path(step)))
+
+    def _verify(self, step: int, faults: list[str]) -> None:
+        if faults:
             self.set_aside(step, faults)
             raise RunError(f"step {step} read back from the disk differs from what was written; {self._safe()}")
 
@@ -134,19 +151,28 @@ class Store(Steps):
 
     def wait(self) -> None:
         """Waits until the running save is finished. Raises its error, if any."""
-        if self._saving is not None:
-            self._saving.join()
-        self.poll()
+        self._background.wait()
 
     def poll(self) -> None:
         """Raises the error of a save that has ended; never waits."""
-        if self._saving is not None and not self._saving.is_alive():
-            self._saving = None
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise failure
+        self._background.poll()
 
     # Restoring
+
+    def check(self, abstract: TrainState) -> None:
+        """Compares the record of the newest readable step with a state, before anything is restored or changed.
+
+        Raises:
+          UserError: the arrays don't match this model.
+        """
+        for step in reversed(self.steps()):
+            with contextlib.suppress(RunError):  # damaged, or unreadable for now: `restore` says what is used instead
+                arrays = self.record(step)["arrays"]
+                break
+        else:
+            return
+        self.check_training(step, arrays)
+        check_arrays(self.folder.parent, step, arrays, split(abstract), all_of_them=True)
 
     def restore(self, abstract: TrainState) -> tuple[TrainState, dict[str, Any]] | None:
         """Restores the newest step whose digests all match, sharded as `abstract`; None if nothing was ever saved.
@@ -167,7 +193,7 @@ class Store(Steps):
         Raises:
           UserError: an array is missing or unexpected, or has another shape or dtype; none is dropped or cast.
         """
-        check_arrays(step, self.record(step)["arrays"], abstract, all_of_them=True)
+        check_arrays(self.folder.parent, step, self.record(step)["arrays"], abstract, all_of_them=True)
         return self.load_some(step, abstract)
 
     def load_some(self, step: int, abstract: dict[str, PyTree]) -> dict[str, PyTree]:
@@ -177,7 +203,7 @@ class Store(Steps):
           UserError: an array is missing, or has another shape or dtype.
         """
         record = self.record(step)
-        check_arrays(step, record["arrays"], abstract, all_of_them=False)
+        check_arrays(self.folder.parent, step, record["arrays"], abstract, all_of_them=False)
         self.origins = origins.recorded(record)
         return origins.read(step, self.folder.parent, self.origins, abstract)
 

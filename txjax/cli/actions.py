@@ -44,7 +44,7 @@ def _module(package: str, name: str) -> str:
 def _summary(package: str, name: str) -> str:
     spec = importlib.util.find_spec(_module(package, name))
     assert spec is not None and spec.origin is not None
-    for node in ast.parse(Path(spec.origin).read_text()).body:
+    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SUMMARY":
             return ast.literal_eval(node.value)
     raise AssertionError(f"{spec.origin} has no SUMMARY")

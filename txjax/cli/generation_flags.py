@@ -7,6 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from txjax.io.text_files import argument_text, read_lines
 from txjax.types import UserError
 
 if TYPE_CHECKING:
@@ -72,12 +73,16 @@ def search_of(flags: argparse.Namespace) -> Beam | Sampling:
 
 
 def prompts_of(flags: argparse.Namespace, default: str) -> list[str]:
-    """The prompts that the flags name: one, or the lines of a file that are not empty."""
+    """The prompts that the flags name: one, or the lines of a file that are not empty.
+
+    Raises:
+      UserError: both are given, there is no such file, or its text is not in UTF-8.
+    """
     if flags.prompts is None:
-        return [default if flags.prompt is None else flags.prompt]
+        return [default if flags.prompt is None else argument_text(flags.prompt, "--prompt")]
     if flags.prompt is not None:
         raise UserError("--prompts", "no --prompt too", flags.prompt)
-    lines = flags.prompts.read_text().splitlines() if flags.prompts.is_file() else []
+    lines = read_lines(flags.prompts) if flags.prompts.is_file() else []
     if not any(lines):
         raise UserError("--prompts", "a file with a prompt in each line", str(flags.prompts))
     return [line for line in lines if line]

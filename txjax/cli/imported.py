@@ -23,8 +23,8 @@ def origin_family(path: Path) -> str | None:
     return next((read_json(file)["model_type"] for file in files if is_folder(file.parent)), None)
 
 
-def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:
-    """Copies a folder's files besides its weights.
+def keep(source: Path, folder: Path, workdir: Path, model: Any) -> tuple[Any, str]:
+    """Copies a folder's files besides its weights into `folder`, which becomes `workdir`.
 
     Returns:
       An experiment with the model, or the model if there can be none; and what is missing then, in a line.
@@ -32,8 +32,8 @@ def keep(source: Path, workdir: Path, model: Any) -> tuple[Any, str]:
     from txjax.interop.huggingface.start import experiment
     from txjax.io.kept_files import keep_files
 
-    kept = keep_files(source, workdir)
+    kept = keep_files(source, folder)
     try:
-        return experiment(model, kept) or model, ""
+        return experiment(model, kept, workdir.resolve() / KEPT) or model, ""
     except UserError as error:  # the weights are still usable
         return model, f"\nnot for evaluate and generate: {error}"

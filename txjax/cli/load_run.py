@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,11 +43,12 @@ def parser(command: str, summary: str) -> Parser:
     return made
 
 
-def read(flags: argparse.Namespace) -> "Experiment":
-    """Sets up JAX and returns the run's experiment. No weights are loaded."""
+def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experiment":
+    """Sets up JAX and returns the run's experiment, with overrides applied. No weights are loaded."""
     from txjax.backend import prepare
     from txjax.experiment import Experiment, resolved
     from txjax.modules import trusted
+    from txjax.overrides import override_all
     from txjax.train.workdir import read_config
     from txjax.types import UserError
 
@@ -58,7 +59,7 @@ def read(flags: argparse.Namespace) -> "Experiment":
         if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
             hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
-    return resolved(found)
+    return resolved(override_all(found, overrides, {}))
 
 
 @contextlib.contextmanager

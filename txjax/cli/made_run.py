@@ -3,13 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from txjax.types import PyTree, UserError
-
-
-def check_new(to: Path) -> None:
-    """Raises UserError if there is a run in this folder."""
-    if (to / "config.json").exists():
-        raise UserError("--to", "a new folder", str(to), hint="there is a run in it")
+from txjax.types import PyTree
 
 
 def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, made: str) -> None:
@@ -27,9 +21,10 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
     from txjax.experiment import Experiment
     from txjax.io import digest
     from txjax.io.kept_files import inherit_files
+    from txjax.io.new_folder import new_folder
     from txjax.nn import parameter_sizes
     from txjax.train.subtrees import pick
-    from txjax.train.workdir import lock_workdir, write_config, write_manifest
+    from txjax.train.workdir import write_config, write_manifest
 
     run = store.folder.parent
     origins = [{"run": str(run), "step": step, "digest": digest.of_all(store.path(step))}]
@@ -37,7 +32,7 @@ def write_run(to: Path, found: Any, variables: PyTree, store: Any, step: int, ma
     params = variables["params"]
     parts = {"params": pick(params, trained), "frozen": pick(params, lambda path: not trained(path))}
     parts["model_state"] = {name: tree for name, tree in variables.items() if name != "params"}
-    with lock_workdir(to) as workdir:
+    with new_folder("--to", to) as workdir:
         inherit_files(workdir, [run])
         new = Store(workdir)
         new.save_parts(step, {"weights": jax.tree.map(jax.numpy.asarray, parts)}, {made: origins, "metrics": {}})

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from txjax.aliases import ALIASES
+from txjax.checks import Checks
 from txjax.types import UserError, near_misses
 
 
@@ -43,8 +45,7 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def, override]
         """Parses `args`. Raises UserError for an unknown flag."""
         flags, rest = self.parse_known_args(args, namespace)
-        if rest:
-            self._unknown(rest[0])
+        self._refuse(rest)
         return flags
 
     def parse_known(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -66,10 +67,18 @@ class Parser(argparse.ArgumentParser):
                 overrides.append(f"{word}={words.pop(0)}")
         if {"-h", "--help"} & set(own):
             self._help(own, overrides)
+        self._require_config_flag(own)
         flags, rest = self.parse_known_args(own)
-        if rest:
-            self._unknown(rest[0], getattr(flags, "config", None))
+        self._refuse(rest, getattr(flags, "config", None), overrides)
         return flags, overrides
+
+    def _require_config_flag(self, words: Sequence[str]) -> None:
+        """Raises UserError for a config file without its flag, `txjax train FILE.py`."""
+        if any(word.startswith("--config") for word in words):
+            return
+        for before, word in zip(["", *words], words, strict=False):
+            if re.fullmatch(r"[^-].*\.py(:.*)?", word) and ("=" in before or not before.startswith("-")):
+                raise UserError(self.prog, "--config=FILE", word, [f"--config={word}"], f"see {self.prog} --help")
 
     def _help(self, own: list[str], overrides: list[str]) -> NoReturn:
         """Prints the help and, if a config is given, its fields with the overrides applied. Exits."""
@@ -95,14 +104,31 @@ class Parser(argparse.ArgumentParser):
             raise UserError(self.prog, flags, hint=f"see {self.prog} --help")
         raise UserError(self.prog, "other flags", hint=f"{message}; see {self.prog} --help")
 
-    def _unknown(self, word: str, source: str | None = None) -> NoReturn:
+    def _refuse(self, words: Sequence[str], source: str | None = None, overrides: Sequence[str] = ()) -> None:
+        """Raises UserError if there are words that are no flags of this command, for each of them.
+
+        Args:
+          source: a config file, whose fields are searched for near misses. With overrides that are invalid, too, the
+            errors of these are added.
+        """
+        checks = Checks()
+        for before, word in zip(["", *words], words, strict=False):
+            if word.startswith("-") or "=" in before or not before.startswith("-"):  # else an unknown flag's value
+                checks.run(self._unknown, word, source)
+        if checks.errors and source:
+            from txjax.config import load
+
+            checks.run(load, source, overrides)
+        checks.finish()
+
+    def _unknown(self, word: str, source: str | None) -> NoReturn:
         """Raises UserError for an unknown flag. `source`: a config file whose fields are searched for near misses."""
         name = word.split("=")[0]
         if not name.startswith("-"):
             raise UserError(self.prog, "flags", word, hint=f"it takes no such argument; see {self.prog} --help")
         flags = [flag[2:] for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         bare = name.lstrip("-").replace("-", "_")
-        near = near_misses(bare, flags) or _fields(source, bare)
+        near = (bare in ALIASES and _fields(source, bare)) or near_misses(bare, flags) or _fields(source, bare)
         raise UserError(self.prog, "a known flag", name, [f"--{flag}" for flag in near], f"see {self.prog} --help")
 
 

@@ -26,10 +26,11 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.interop.huggingface import peft, peft_heads
     from txjax.interop.huggingface.options import missing_file
     from txjax.io.kept_files import files_beside_weights, inherit_files
+    from txjax.io.new_folder import new_folder
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
     from txjax.train.subtrees import pick
-    from txjax.train.workdir import lock_workdir, write_config, write_manifest
+    from txjax.train.workdir import write_config, write_manifest
     from txjax.types import flat_paths
 
     if not base.exists():
@@ -58,24 +59,24 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     whole = {**kept, **new}
     tree = jax.tree.map(jax.numpy.asarray, _nested(whole))
     parts = {"params": pick(tree, lambda path: path in new), "frozen": pick(tree, lambda path: path not in new)}
-    with lock_workdir(workdir) as workdir:
+    with new_folder("--workdir", workdir) as folder:
         missing = ""
         if theirs:
-            found, missing = keep(base, workdir, model)
+            found, missing = keep(base, folder, workdir, model)
         else:
-            inherit_files(workdir, [base])
+            inherit_files(folder, [base])
         adapted = model.clone(adapter=adapter)
         if isinstance(found, Experiment):
             replaced = [re.escape(path) for path in new if path in based]
             found.model, found.init_from, found.ema = adapted, None, None
             found.optimizer.groups = train_adapter(*replaced)
-        made = Store(workdir)
+        made = Store(folder)
         record = {"from": str(source.resolve()), "metrics": {}}
         made.save_parts(0, {"weights": {**parts, "model_state": jax.tree.map(jax.numpy.asarray, state)}}, record)
         made.wait()
         count = sum(parameter_sizes(tree).values())
-        write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
-        write_config(workdir, found if isinstance(found, Experiment) else adapted)
+        write_manifest(folder, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
+        write_config(folder, found if isinstance(found, Experiment) else adapted)
     trained = sum(x.size for x in new.values())
     print(f"{type(adapter).__name__} with {trained:,} parameters on {base} in {workdir}{missing}")
     return 0

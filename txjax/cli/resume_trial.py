@@ -81,19 +81,20 @@ def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Seque
         if not flags.workdir:
             shutil.rmtree(folder, ignore_errors=True)
     result = results[-1] | {"runs": len(results), "interruptions": events}
-    print(json.dumps(result)) if flags.json else _show(flags.config, result)
+    print(json.dumps(result)) if flags.json else print_result(flags.config, result)
     return 0 if result["exact"] else 1
 
 
-def _show(name: str, result: dict[str, Any]) -> None:
+def print_result(name: str, result: dict[str, Any]) -> None:
+    """Prints a comparison as a table, with a row for every interruption; of more than six, a row for every kind."""
     from txjax.log.terminal_table import table
 
     events = result["interruptions"]
     lines = events or ["none"]
     if len(events) > 6:
         numbers = collections.Counter(event.rpartition(" after step ")[0] for event in events)
-        lines = [f"{len(events)}:", *(f"{number} {way}" for way, number in numbers.most_common())]
-    facts = [["interruptions", "\n".join(lines)]]
+        lines = [f"{len(events)} in all", *(f"{number} {way}" for way, number in numbers.most_common())]
+    facts = [["" if i else "interruptions", line] for i, line in enumerate(lines)]
     hidden = ("interruptions", "exact")
     facts += [[key.replace("_", " "), str(value)] for key, value in result.items() if key not in hidden]
     table(f"{name}: {'exact' if result['exact'] else 'NOT EXACT'}", ["", "straight against interrupted"], facts)
@@ -128,7 +129,7 @@ class Trial:
             }
         words = ["train", f"--config={self.config}", f"--workdir={workdir}", f"--until={self.steps}", *self.overrides]
         workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / "output.txt").open("a") as output:
+        with (workdir / "output.txt").open("a", encoding="utf-8") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "txjax", *words], env=environment, stdout=output, stderr=subprocess.STDOUT
             )
@@ -137,7 +138,9 @@ class Trial:
         from txjax.types import UserError
 
         if process.wait(PATIENCE) != 0:
-            said = (workdir / "output.txt").read_text().strip().splitlines() or ["nothing"]
+            said = (workdir / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
+                "nothing"
+            ]
             raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=said[-1])
 
     def straight(self, workdir: Path) -> None:

@@ -43,10 +43,13 @@ class Scored(NamedTuple):
         return {name: intervals(experiment.evals[name].rescore, rows) for name, rows in self.results.items()}
 
 
-def scored(flags: argparse.Namespace, experiment: "Experiment", names: Iterable[str]) -> list[Scored]:
+def scored(
+    flags: argparse.Namespace, experiment: "Experiment", names: Iterable[str], overrides: Sequence[str] = ()
+) -> list[Scored]:
     """Runs some of a run's evaluations at the step that the flags name, and of the runs side by side with it.
 
-    They write pictures and texts into each workdir, and the results of each example as `examples/NAME/STEP.npz`.
+    They write pictures and texts into each workdir, and the results of each example as `examples/NAME/STEP.npz`. With
+    overrides of the experiment they write nothing, since a workdir has the files of its own evaluations.
     """
     from txjax.eval.evaluator import Programs, write_made
     from txjax.eval.results import packed
@@ -58,9 +61,10 @@ def scored(flags: argparse.Namespace, experiment: "Experiment", names: Iterable[
     with opened(flags, experiment) as found:
         for side in sides(flags, experiment, found):
             results: dict[str, Rows] = {}
-            evaluate = evaluator(run, found.layout.batch, folder=side.workdir, programs=programs, results=results)
+            folder = None if overrides else side.workdir
+            evaluate = evaluator(run, found.layout.batch, folder=folder, programs=programs, results=results)
             scores = {name: evaluate(name, side.variables, side.step) for name in run.evals}
-            for name, rows in results.items():
+            for name, rows in results.items() if folder else ():
                 write_made(side.workdir, str(path_of(Path(), name, side.step)), packed(rows))
             every.append(Scored(side.workdir, side.step, scores, results))
     return every

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 from txjax import config
+from txjax.checkpoint import Store
 from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
 from txjax.train.profile import Steps
-from txjax.tree import check_fields
+from txjax.tree import check_fields, read_json
 from txjax.types import UserError
 
 
@@ -77,6 +78,14 @@ def part_of_study(flags: argparse.Namespace, overrides: list[str]) -> Experiment
     from txjax.sweep.search import of_params
 
     return of_params(flags.config, overrides, flags.trial)
+
+
+def end_of(workdir: Path, until: int | None) -> str:
+    """The last line of a run: the step that it has saved, of how many if `--until` stopped it short of its end."""
+    reached, num_steps = Store(workdir).steps()[-1], read_json(workdir / "config.json")["num_steps"]
+    if until is not None and until <= reached < num_steps:
+        return f"stopped at step {reached:,} of {num_steps:,}"
+    return f"done: step {reached}"
 
 
 def draw_curves(experiment: Experiment, workdir: Path) -> str:

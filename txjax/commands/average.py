@@ -28,24 +28,23 @@ def run(argv: list[str]) -> int:
     from txjax.checkpoint.stored_weights import mean_weights
     from txjax.io import digest
     from txjax.io.files import replace_text
-    from txjax.train.workdir import lock_workdir, read_checkpoints, write_manifest
-    from txjax.types import UserError
+    from txjax.io.new_folder import check_new, new_folder
+    from txjax.train.workdir import read_checkpoints, write_manifest
 
     prepare()
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     steps = chosen(flags, store)
-    if (flags.to / "config.json").exists():
-        raise UserError("--to", "a new folder", str(flags.to), hint="there is a run in it")
+    check_new("--to", flags.to)
     run = str(flags.workdir.resolve())
     origins = [{"run": run, "step": step, "digest": digest.of_all(store.path(step))} for step in steps]
     weights = mean_weights(store, steps)
-    with lock_workdir(flags.to) as workdir:
+    with new_folder("--to", flags.to) as workdir:
         mean = Store(workdir)
         mean.save_parts(steps[-1], {"weights": weights}, {"averaged": origins, "metrics": {}})
         mean.wait()
         count = sum(leaf.size for name in ("params", "frozen") for leaf in jax.tree.leaves(weights[name]))
         write_manifest(workdir, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
-        replace_text(workdir / "config.json", (flags.workdir / "config.json").read_text())
+        replace_text(workdir / "config.json", (flags.workdir / "config.json").read_text(encoding="utf-8"))
     print(f"the mean of steps {', '.join(map(str, steps))} of {flags.workdir} in {flags.to}")
     return 0
 

@@ -1,4 +1,7 @@
-"""txjax evaluate: runs the evaluations of a trained run, or tasks of a harness, from its workdir alone."""
+"""txjax evaluate: runs the evaluations of a trained run, or tasks of a harness, from its workdir alone.
+
+--config.a.b=value changes a field of its config, such as the data; then nothing is written into the workdir.
+"""
 
 import json
 import string
@@ -17,7 +20,7 @@ def run(argv: list[str]) -> int:
     add_harness_flags(flag_parser)
     add_adapters(flag_parser)
     flag_parser.add_processes()
-    flags = flag_parser.parse_args(argv)
+    flags, overrides = flag_parser.parse_known(argv)
 
     import jax
 
@@ -29,10 +32,10 @@ def run(argv: list[str]) -> int:
     from txjax.visible import visible
 
     distributed.start(flags.coordinator_address, flags.process_count, flags.process_index)
-    experiment = with_tasks(read(flags), flags)
+    experiment = with_tasks(read(flags, overrides), flags)
     if not experiment.evals:
         raise UserError("config.evals", "at least one evaluation", experiment.evals)
-    found = scored(flags, experiment, experiment.evals)
+    found = scored(flags, experiment, experiment.evals, overrides)
     if not distributed.is_primary():
         return 0
     sets = {name: names_and_splits(each.data) for name, each in experiment.evals.items()}
@@ -54,7 +57,8 @@ def run(argv: list[str]) -> int:
             flat = {f"eval/{name}/{k}": v for name, values in side.scores.items() for k, v in values.items()}
             flat |= {f"eval/{name}/{k}_ci": list(v) for name, values in own.items() for k, v in values.items()}
             run = {"run": str(side.workdir)} if flags.adapters else {}
-            print(json.dumps(plain({**run, "step": side.step, **flat}) | {"data": data, "files": side.files()}))
+            files = [] if overrides else side.files()
+            print(json.dumps(plain({**run, "step": side.step, **flat}) | {"data": data, "files": files}))
     elif flags.tasks:
         for side in found:
             table(f"{side.workdir}, {title}" if flags.adapters else title, COLUMNS, task_rows(side.scores[NAME]))
@@ -64,7 +68,8 @@ def run(argv: list[str]) -> int:
         scores = [(name, metric) for name, values in found[0].scores.items() for metric in values]
         rows = [[name, *sets[name], metric, *cells(name, metric)] for name, metric in scores]
         table(title, ["eval", "data", "split", "metric", *columns], rows)
-        print("\n".join(visible(file) for side in found for file in side.files()))
+        if not overrides:
+            print("\n".join(visible(file) for side in found for file in side.files()))
     return 0
 
 

@@ -28,11 +28,13 @@ def run(argv: list[str]) -> int:
     from txjax.interop import huggingface
     from txjax.interop.huggingface.companions import described, write_companions
     from txjax.io.kept_files import KEPT
+    from txjax.io.new_folder import check_new, new_folder
     from txjax.modules import trusted
     from txjax.train.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
     prepare()
+    check_new("--to", flags.to)
     found = read_config(flags.workdir, trusted(flags.trust))
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
@@ -42,7 +44,8 @@ def run(argv: list[str]) -> int:
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
         trained = trained_paths(store, step)
-        export_adapter(found, kernels, trained, flags.to, flags.family, facts.get("model_type"))
+        with new_folder("--to", flags.to) as folder:
+            export_adapter(found, kernels, trained, folder, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:
@@ -51,8 +54,9 @@ def run(argv: list[str]) -> int:
             expected = "an adapter that can be merged into kernels, such as LoRA"
             raise UserError("--workdir", expected, type(found.model.adapter).__name__)
     model, kernels = chosen(model, kernels, flags.part)
-    huggingface.save(model, kernels, flags.to, facts, family=flags.family)
-    write_companions(found, kept, flags.to, facts)
+    with new_folder("--to", flags.to) as folder:
+        huggingface.save(model, kernels, folder, facts, family=flags.family)
+        write_companions(found, kept, folder, facts)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0
 

@@ -30,19 +30,18 @@ def run(argv: list[str]) -> int:
     from txjax.interop import huggingface
     from txjax.io.files import replace_text
     from txjax.io.kept_files import files_beside_weights
-    from txjax.train.workdir import lock_workdir, write_manifest
-    from txjax.types import UserError
+    from txjax.io.new_folder import check_new, new_folder
+    from txjax.train.workdir import write_manifest
 
     prepare()
-    if (flags.workdir / "config.json").exists():
-        raise UserError("--workdir", "a new folder", str(flags.workdir), hint="there is a run in it")
+    check_new("--workdir", flags.workdir)
     if flags.base is not None:
         return import_adapter(flags.source, flags.base, flags.workdir, flags.trust)
     if flags.source.is_dir():
         files_beside_weights(flags.source)  # raises before a workdir is made
     model, variables = huggingface.load(flags.source)
-    with lock_workdir(flags.workdir) as workdir:
-        made, missing = keep(flags.source, workdir, model)
+    with new_folder("--workdir", flags.workdir) as workdir:
+        made, missing = keep(flags.source, workdir, flags.workdir, model)
         variables = jax.tree.map(jax.numpy.asarray, variables)
         parameters = variables.pop("params")
         store = Store(workdir)

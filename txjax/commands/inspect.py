@@ -31,6 +31,7 @@ def run(argv: list[str]) -> int:
     from pathlib import Path
 
     from txjax.io.files import replace_bytes, replace_text
+    from txjax.io.text_files import argument_text
     from txjax.log.terminal_table import table
     from txjax.report.inspection.examples import examples_from, examples_of, part_named, place_of
     from txjax.report.inspection.findings import findings
@@ -46,7 +47,7 @@ def run(argv: list[str]) -> int:
     with opened(flags, experiment) as loaded:
         variables = loaded.variables
         if flags.input:
-            examples = examples_from(flags.input, model, variables, data)
+            examples = examples_from([argument_text(text, "--input") for text in flags.input], model, variables, data)
         else:
             examples = examples_of(model, objective, data, field, flags.examples)
         found = findings(model, variables, examples, layers, heads, query)

@@ -22,15 +22,16 @@ def run(argv: list[str]) -> int:
 
     from txjax.checkpoint import Store
     from txjax.cli import load_run
-    from txjax.cli.made_run import check_new, write_run
+    from txjax.cli.made_run import write_run
     from txjax.cli.merging import weights, without_adapter, without_storage
+    from txjax.io.new_folder import check_new
     from txjax.optim.groups import default_groups
     from txjax.train.workdir import read_checkpoints
 
     experiment = load_run.read(flags)
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
-    check_new(flags.to)
+    check_new("--to", flags.to)
     found = experiment.model
     model, kernels = without_storage(found), weights(store, step)
     adapted, branched = getattr(model, "adapter", None) is not None, hasattr(model, "merged")

@@ -35,23 +35,25 @@ def run(argv: list[str]) -> int:
         jax.config.update("jax_num_cpu_devices", flags.devices)
 
     from txjax import config
+    from txjax.experiment import resolved
     from txjax.plan import layouts
     from txjax.plan.layout_rows import layout_rows
     from txjax.plan.program import laid_out
+    from txjax.plan.summary import summary
     from txjax.train.check import check_layout
 
     target = _target(flags)
 
     def load(more: Sequence[str]) -> Any:
-        return config.load(flags.config, [*overrides, *more])
+        return resolved(config.load(flags.config, [*overrides, *more]))
 
-    money = functools.partial(_money, price=flags.price, runs=flags.runs)
+    facts = functools.partial(summary, runs=flags.runs, price=flags.price)
     if flags.search:
         choices, looked = layouts.search(load, target, flags.compile)
         if flags.json:
             print(json.dumps([{"flags": c.flags} | c.plan.to_json(flags.runs, flags.price) for c in choices]))
         else:
-            show_search(flags.config, choices, looked, money)
+            show_search(flags.config, choices, looked, facts)
         return 0 if choices else 1
 
     experiment = load(())
@@ -60,13 +62,14 @@ def run(argv: list[str]) -> int:
     with laid_out(experiment, target) as layout:
         rows = layout_rows(layout)
     if flags.html:
+        from txjax.io.files import replace_text
         from txjax.report.plan_page import page
 
-        flags.html.write_text(page(f"{flags.config} on {target.name}", plan, rows))
+        replace_text(flags.html, page(f"{flags.config} on {target.name}", plan, rows, facts(plan)))
     if flags.json:
         print(json.dumps(plan.to_json(flags.runs, flags.price) | {"layout": rows}))
     else:
-        show(flags.config, plan, rows, money)
+        show(flags.config, plan, rows, facts(plan))
     if not plan.fits:
         _refuse(plan, layouts.remedy(load, target))
     return 0
@@ -100,9 +103,13 @@ def _refuse(plan: Any, remedy: Any) -> None:
     )
 
 
-def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None:
-    """Prints a plan as tables."""
-    from txjax.log.terminal_table import table
+def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tuple[str, str]]) -> None:
+    """Prints a plan as tables, the summary last."""
+    from txjax.log import terminal_table
+
+    def table(*contents: Any) -> None:
+        terminal_table.table(*contents)
+        print()
 
     known = plan.figures
     total = sum(sum(part.values()) for part in known.parameters.values())
@@ -126,15 +133,10 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
             ["FLOPs with what is computed again", f"{known.flops_done:.4e}"],
         ],
     )
-    room = plan.target.chip.memory
     memory = [[name, byte_size(size)] for name, size in plan.bytes.items()]
-    memory.insert(-1, ["(of them waiting for the backward pass, estimate)", byte_size(plan.activations)])
-    verdict = "fits" if plan.fits else "DOES NOT FIT"
-    table(
-        f"memory of a device: {byte_size(plan.total_bytes)} of {byte_size(room)}, {verdict}",
-        ["", "a device"],
-        memory,
-    )
+    memory.insert(-1, ["(of these waiting for the backward pass, estimate)", byte_size(plan.activations)])
+    memory.append(["all", byte_size(plan.total_bytes)])
+    table("memory", ["", "a device"], memory)
     sent = [[kind, byte_size(size)] for kind, size in plan.collectives.items()]
     sent += [[f"least: {what}", byte_size(size)] for what, size in plan.minimum.items() if size]
     sent += [["least: out of its slice", byte_size(plan.between)]] if plan.between else []
@@ -145,34 +147,22 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], money: Any) -> None
         "roofline",
         ["", ""],
         [[f"{name}, if it were alone", duration(seconds)] for name, seconds in plan.seconds.items()]
-        + [["a step at best", duration(plan.step_seconds)], ["MFU at best", f"{plan.mfu:.1%}"]]
         + [["attention", "; ".join(plan.attention)]]
         + [["custom kernels in a step", f"{plan.kernels:,}"]]
-        + [["compiling took", f"{plan.compile_seconds:.0f} s"], *money(plan)],
+        + [["compiling took", f"{plan.compile_seconds:.0f} s"]],
     )
     table(
         "layout",
         ["parameter", "axes", "mesh axes", "a device"],
         [[r["parameter"], r["axes"], r["partition"], byte_size(r["bytes_per_device"])] for r in rows],
     )
+    terminal_table.table("summary", ["", ""], facts)
 
 
-def show_search(config: str, choices: Sequence[Any], looked: int, money: Any) -> None:
+def show_search(config: str, choices: Sequence[Any], looked: int, facts: Any) -> None:
     """Prints the layouts that fit, best first."""
     from txjax.log.terminal_table import table
 
-    lines = []
-    for choice in choices:
-        plan = choice.plan
-        cost = [value for _, value in money(plan)]
-        lines.append(
-            [" ".join(choice.flags), duration(plan.step_seconds), f"{plan.mfu:.1%}", byte_size(plan.total_bytes), *cost]
-        )
-    columns = ["flags", "a step", "MFU", "memory", *(name for name, _ in money(choices[0].plan))] if choices else [""]
+    lines = [[" ".join(choice.flags), *(value for _, value in facts(choice.plan))] for choice in choices]
+    columns = ["flags", *(name for name, _ in facts(choices[0].plan))] if choices else [""]
     table(f"{config}: {len(choices)} that fit (compiled), of {looked} looked at", columns, lines)
-
-
-def _money(plan: Any, price: float | None, runs: int) -> list[list[str]]:
-    hours = plan.device_hours * runs
-    whole = "device-hours" if runs == 1 else f"device-hours of {runs} runs"
-    return [[whole, f"{hours:,.1f}"]] + ([["cost", f"{hours * price:,.2f}"]] if price is not None else [])

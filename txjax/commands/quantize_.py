@@ -27,11 +27,12 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.cli.made_run import check_new, write_run
+    from txjax.cli.made_run import write_run
     from txjax.cli.merging import weights
     from txjax.cli.model_axes import model_axes
     from txjax.components import Slot
     from txjax.experiment import Experiment
+    from txjax.io.new_folder import check_new
     from txjax.modules import trusted
     from txjax.nn import QuantizedKernels, stored_parts
     from txjax.optim import train_all_but
@@ -40,7 +41,7 @@ def run(argv: list[str]) -> int:
     from txjax.types import flat_paths
 
     prepare()
-    check_new(flags.to)
+    check_new("--to", flags.to)
     storage = Slot("--storage", QuantizedKernels).read(flags.storage)
     check_fields(storage, "--storage")
     found = read_config(flags.workdir, trusted(flags.trust))

@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
         return found
     points = [SweepPoint(**point) for point in found["points"]]
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    _print_duplicates(found["same"])
+    _print_notes(found["same"], found["one_program"])
     _price(work, flags)
     if flags.executor == "slurm" and flags.dry_run:
         from txjax.sweep.slurm import submit
@@ -89,10 +89,12 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     from txjax.log.terminal_table import table
     from txjax.sweep.job import SweepJob
     from txjax.sweep.progress import table_rows
+    from txjax.sweep.resolve import Resolved
     from txjax.sweep.sweep_folder import Folder
-    from txjax.sweep.sweep_plan import first_trial, groups_of, plan
+    from txjax.sweep.sweep_plan import can_be_one_program, first_trial, groups_of, plan
 
     extra: dict[str, Any] = {}
+    runs: list[Resolved] = []
     if flags.trials:
         point, metric, every = first_trial(flags.config, overrides, flags.metric, flags.search_seed)
         points, same = [point], 0
@@ -100,18 +102,22 @@ def _dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
     else:
         points, same, runs = plan(flags.config, overrides, flags.workdir, here=flags.executor != "slurm")
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
+    left_names = [point.name for point in work.left()]
+    unfinished = [run for run in runs if run.name in left_names]
     if flags.executor == "population":
-        extra["groups"] = groups_of([run for run in runs if run.name in {p.name for p in work.left()}])
+        extra["groups"] = groups_of(unfinished)
+    one_program = flags.executor == "local" and can_be_one_program(unfinished)
     if flags.json:
-        left = {"left": [point.name for point in work.left()], "flops_left": work.flops_left()}
+        left = {"left": left_names, "flops_left": work.flops_left(), "one_program": one_program}
         print(json.dumps({"points": [dataclasses.asdict(p) for p in points], "same": same} | left | extra))
         return 0
-    states = {p.name: "finished" if work.finished(p) else f"from step {work.saved(p)}" for p in points}
+    saved = {p.name: f"from step {step}" if (step := work.saved(p)) else "not begun" for p in points}
+    states = {p.name: "finished" if work.finished(p) else saved[p.name] for p in points}
     title = f"{flags.config}: " + (f"{flags.trials} trials such as" if flags.trials else f"{len(points)} points")
     table(title, ["point", "", "steps", "FLOPs"], table_rows(points, states))
     for number, group in enumerate(extra.get("groups", [])):
         print(f"program {number + 1}: {' '.join(group)}")
-    _print_duplicates(same)
+    _print_notes(same, one_program)
     _price(work, flags)
     return 0
 
@@ -127,13 +133,16 @@ def _plan_in_subprocess(flags: argparse.Namespace, overrides: list[str]) -> Any:
     words += [f"--metric={flags.metric}"] if flags.metric else []
     elsewhere = {"JAX_PLATFORMS": "cpu"} if flags.executor == "slurm" else {}
     command = [sys.executable, "-m", "txjax", "sweep", *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=os.environ | elsewhere)
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", env=os.environ | elsewhere)
     return done.returncode or json.loads(done.stdout.splitlines()[-1])
 
 
-def _print_duplicates(same: int) -> None:
+def _print_notes(same: int, one_program: bool) -> None:
+    """Prints what the points have in common."""
     if same:
         print(f"{same} more points have the same configs as these, and are skipped")
+    if one_program:
+        print("the points differ in numbers alone: --executor=population trains them in one program, compiled once")
 
 
 def _price(work: Any, flags: argparse.Namespace) -> None:
@@ -156,6 +165,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
 
 def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
     """Runs the remaining points, prints the results and returns the exit code."""
+    from txjax.report.sweep_results import print_best
     from txjax.sweep.local import Local
     from txjax.visible import visible
 
@@ -183,6 +193,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
             known = {point.name: point for point in work.points}
             groups = [[known[name] for name in group] for group in found["groups"]]
         ended = Local(work, groups, jobs, seconds).run()
+    print_best(flags.workdir, found.get("metric"))
     for name, end in ended.items():
         if end.state == "failed":
             print(visible(f"failed: {name}: {end.cause}"), file=sys.stderr)

@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
     with exit_on_signal() if not distributed.is_multiprocess() else contextlib.nullcontext():
         code = train(experiment, flags.workdir, flags.allow_config_change, flags.until, profiled)
     if code == 0 and distributed.is_primary():
-        print(f"done: step {flags.until or experiment.num_steps}{train_modes.draw_curves(experiment, flags.workdir)}")
+        print(f"{train_modes.end_of(flags.workdir, flags.until)}{train_modes.draw_curves(experiment, flags.workdir)}")
     return code
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.data import disk_cache, records
 from txjax.data.buckets import Lengths
-from txjax.data.dataset import Example, Source
+from txjax.data.dataset import Example, Source, described
 from txjax.data.sentences import Sentences, SentenceSource
 from txjax.data.tokenizers import as_string
 from txjax.data.tokens import BATCH
@@ -42,10 +42,10 @@ class Answers(Sentences):
       question_length: with `stride`, a question's tokens; the others are cut.
     """
 
-    features: tuple[str, ...] = ("question", "context")
-    answer_feature: str = "answers"
+    features: tuple[str, ...] = described(("question", "context"))
+    answer_feature: str = described("answers")
     stride: int | None = config_field(None, at_least=1)
-    question_length: int = config_field(64, at_least=1)
+    question_length: int = described(64, at_least=1)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
         single = {"weights": spec((), "float32"), "start": spec((), "int32"), "end": spec((), "int32")}

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.sentences import LabelledText, open_labels, truncated
 from txjax.data.templates import Template
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import open_tokens
-from txjax.types import UserError, config_field, spec
+from txjax.types import UserError, spec
 
 _ROWS = ("tokens", "segments", "types")
 
@@ -39,11 +39,11 @@ class Choices(TFDSDataset):
       unlabelled: the label of examples without a label. If None, all examples have one.
     """
 
-    context: str = "{context}"
-    choices: tuple[str, ...] = ()
-    label_feature: str = "label"
-    length: int = config_field(128, at_least=5)
-    tokenizer: Tokenizer = config_field(factory=_bytes)
+    context: str = described("{context}")
+    choices: tuple[str, ...] = described(())
+    label_feature: str = described("label")
+    length: int = described(128, at_least=5)
+    tokenizer: Tokenizer = described(factory=_bytes)
     unlabelled: float | None = -1.0
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:

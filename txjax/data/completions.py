@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.templates import Template
 from txjax.data.tokenizers import Bytes, Tokenizer, special_or_none
 from txjax.data.tokens import open_tokens
@@ -40,10 +40,10 @@ class Completions(TFDSDataset):
         (an error).
     """
 
-    prompt: str = "{prompt}"
-    answer: str = "{answer}"
-    length: int = config_field(128, at_least=2)
-    tokenizer: Tokenizer = config_field(factory=_bytes)
+    prompt: str = described("{prompt}")
+    answer: str = described("{answer}")
+    length: int = described(128, at_least=2)
+    tokenizer: Tokenizer = described(factory=_bytes)
     end: str | None = None
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
 

@@ -1,16 +1,18 @@
 """The dataset interface: a config value that describes its examples without data, and opens a random-access source."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from txjax.data.keys import Key
-from txjax.types import UserError
+from txjax.types import UserError, config_field
 
 Example = dict[str, np.ndarray]
+DESCRIBED = "described"  # the metadata of a field, its default
 
 
 @runtime_checkable
@@ -59,6 +61,10 @@ class Dataset:
         """The names of its classes, in the order of their numbers; None if it has none. Reads at most metadata."""
         return None
 
+    def without_epochs(self) -> str | None:
+        """Why an epoch of it is not every example once, for a message; None if it is."""
+        return None
+
     def check(self) -> None:
         """Checks the settings; reads at most metadata, and downloads and prepares nothing.
 
@@ -87,9 +93,31 @@ def open_parts(parts: Mapping[str, Dataset]) -> dict[str, Source]:
     return sources
 
 
+def described(default: Any = MISSING, *, factory: Callable[[], Any] | None = None, **limits: Any) -> Any:
+    """A field that describes the examples: an evaluation that leaves it out has the training data's.
+
+    It is None until it has a value. A data set with a name has the default from the start; without a name,
+    `data.following` gives it the training data's value or else the default.
+
+    Args:
+      factory: makes the default.
+      limits: the range of its values, see `config_field`.
+    """
+    field = config_field(None, **limits)
+    return dataclasses.field(default=None, metadata={**field.metadata, DESCRIBED: factory or (lambda: default)})
+
+
+def described_fields(data: Dataset) -> dict[str, Callable[[], Any]]:
+    """The names of the fields that describe the examples of a data set, with what makes their defaults."""
+    return {field.name: field.metadata[DESCRIBED] for field in dataclasses.fields(data) if DESCRIBED in field.metadata}
+
+
 @dataclasses.dataclass
 class TFDSDataset(Dataset):
     """Examples of a TFDS data set.
+
+    An evaluation that leaves out the fields that describe its examples, such as `length` or `shape`, has the training
+    data's (`described`).
 
     Attributes:
       name: TFDS's name, with optional config and version: `glue/mrpc`, `fashion_mnist:3.0.1`. If None, in an
@@ -102,3 +130,20 @@ class TFDSDataset(Dataset):
     name: str | None = None
     split: str = "train"
     data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            self.fill_defaults()
+
+    def fill_defaults(self) -> None:
+        """Sets described fields without a value to their defaults."""
+        for name, default in described_fields(self).items():
+            if getattr(self, name) is None:
+                setattr(self, name, default())
+
+    def fill_from_set(self) -> None:
+        """Sets fields without a value that follow from the set's metadata.
+
+        Raises:
+          UserError: the set or a feature of it is missing.
+        """

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.scenes import Annotations, Scene, box_areas, clip_boxes
 from txjax.data.transforms import Transform
@@ -37,7 +37,7 @@ class Detections(TFDSDataset):
 
     Attributes:
       shape: height, width and channels of the padded images.
-      classes: the number of classes.
+      classes: the number of classes. If None, the set's.
       objects: N, the most objects of an image, and the most crowds.
       image_feature: the name of the set's image feature.
       boxes_feature: the name of its sequence of objects, with `bbox` and `label`; as in COCO's, `is_crowd` says which
@@ -53,15 +53,15 @@ class Detections(TFDSDataset):
         dropped.
     """
 
-    shape: tuple[int, int, int] = (64, 64, 1)
-    classes: int = config_field(10, at_least=1)
-    objects: int = config_field(3, at_least=1)
-    image_feature: str = "image"
-    boxes_feature: str = "objects"
+    shape: tuple[int, int, int] = described((64, 64, 1))
+    classes: int | None = config_field(None, at_least=1)
+    objects: int = described(3, at_least=1)
+    image_feature: str = described("image")
+    boxes_feature: str = described("objects")
     masks_feature: str | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = (0.5,)
-    std: tuple[float, ...] = (0.5,)
+    mean: tuple[float, ...] = described((0.5,))
+    std: tuple[float, ...] = described((0.5,))
     transforms: tuple[Transform, ...] = ()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -77,13 +77,17 @@ class Detections(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         check_pixels(self.image_feature, features)
         require("PIL", "pillow", "data.name")
-        if (classes := self._objects(features)["label"].num_classes) != self.classes:
+        if self.classes not in (None, classes := self._objects(features)["label"].num_classes):
             raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
         if self.masks_feature is not None:
             records.check_feature("data.masks_feature", self.masks_feature, features, ("Image",))
         check_normalisation(self.mean, self.std, self.shape[2])
         for transform in self.transforms:
             transform.check()
+
+    def fill_from_set(self) -> None:
+        if self.classes is None:
+            self.classes = int(self._objects(records.features(self.name, self.data_dir))["label"].num_classes)
 
     def _objects(self, features: Any) -> Any:
         """The features of the objects."""
@@ -188,7 +192,7 @@ class DetectionSource:
     def _padded(self, scene: Scene, number: int) -> Example:
         data, (height, width, channels) = self._data, scene.image.shape
         if height > data.shape[0] or width > data.shape[1] or channels != data.shape[2]:
-            hint = "set data.shape, or resize by transforms=(ResizeWithin(sides, longest), Channels(count))"
+            hint = "set shape, or resize by transforms=(ResizeWithin(sides, longest), Channels(count))"
             expected = f"at least {scene.image.shape} as of {self._records.place(number)}"
             raise UserError("data.shape", expected, tuple(data.shape), hint=hint)
         image = np.zeros(data.shape, np.float32)

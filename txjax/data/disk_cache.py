@@ -38,7 +38,7 @@ def lock(path: Path) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        file = path.open("w", encoding="utf-8")
     except OSError as error:
         hint = f"{error.strerror}; set TXJAX_CACHE_DIR (or data_dir) to another folder"
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
@@ -53,13 +53,17 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
     """Opens the folder `kind/KEY` of the cache, KEY a hash of `made_from`; builds it if it is missing or damaged.
 
     It is built in another folder, flushed and renamed under a lock, so it is complete or missing; a second builder at
-    the same time waits and reads. Every call verifies the digests of its files.
+    the same time waits and reads. Every call verifies the digests of its files. Where the cache can't be written or
+    locked, an undamaged folder is opened without a lock.
 
     Args:
       kind: the kind of content, such as `tokens`.
       made_from: all that the content depends on, as JSON values; saved with it as `made_from.json`.
       build: fills an empty folder.
       load: opens a folder. OSError, ValueError, KeyError and TypeError mean that it is damaged.
+
+    Raises:
+      UserError: it has to be built, and the cache can't be written or locked.
     """
     key_text = json.dumps(made_from, indent=1)
     key = hashlib.blake2b(key_text.encode(), digest_size=16).hexdigest()
@@ -69,11 +73,17 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         large = sum(file.stat().st_size for file in folder.iterdir()) > DIGEST_LIMIT
         if not large and (faults := digest.faults(folder)):
             raise ValueError("; ".join(faults))
-        if (folder / "made_from.json").read_text() != key_text:
+        if (folder / "made_from.json").read_text(encoding="utf-8") != key_text:
             raise ValueError("made_from.json belongs to other content")
         return load(folder)
 
-    with lock(folder.parent / f".{key}.lock"):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(lock(folder.parent / f".{key}.lock"))
+        except UserError:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                return sound()  # a mount that no process can write: what is there stays as it is
+            raise
         if folder.exists():
             try:
                 return sound()
@@ -83,7 +93,7 @@ def get_or_build(kind: str, made_from: dict[str, Any], build: Callable[[Path], N
         shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir()
         build(aside)
-        (aside / "made_from.json").write_text(key_text)
+        (aside / "made_from.json").write_text(key_text, encoding="utf-8")
         digest.commit(aside)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
         os.rename(aside, folder)

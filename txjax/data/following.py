@@ -1,8 +1,9 @@
-"""Evaluation data that default to the training data: a data set without a name is the one that the run trains on."""
+"""Evaluation data that default to the training data: their name, and what describes their examples."""
 
+import contextlib
 import copy
 
-from txjax.data.dataset import Dataset, TFDSDataset
+from txjax.data.dataset import Dataset, TFDSDataset, described_fields
 from txjax.tree import walk
 from txjax.types import UserError
 
@@ -18,6 +19,9 @@ def following(data: Dataset, train: Dataset) -> Dataset:
     In a mixture the name comes from the training mixture's part of the same name. A set with the same name as the
     training data's also has its `data_dir`, if it has none of its own.
 
+    A field that describes the examples (`dataset.described`) and has no value gets that of the training data, if these
+    are of the class that has the field; a tokenizer, whatever the class. Otherwise it gets its default.
+
     Raises:
       UserError: a name is missing, and the training data are several sets or none of TFDS.
     """
@@ -31,7 +35,30 @@ def following(data: Dataset, train: Dataset) -> Dataset:
             raise UserError(f"{path}.name", "the name of a TFDS data set", None, hint=hint)
         if like is not None and node.name in (None, like.name):
             node.name, node.data_dir = like.name, node.data_dir or like.data_dir
+        for field in described_fields(node):
+            if like is not None and getattr(node, field) is None and _shares_field(node, like, field):
+                setattr(node, field, copy.deepcopy(getattr(like, field)))
+        node.fill_defaults()
     return data
+
+
+def completed(data: Dataset) -> Dataset:
+    """A copy in which fields without a value have their defaults, or what the set's metadata say, if it is there.
+
+    A set that is missing is no error here: the checks of a run report it.
+    """
+    data = copy.deepcopy(data)
+    for node in sets(data).values():
+        node.fill_defaults()
+        with contextlib.suppress(UserError):
+            node.fill_from_set()
+    return data
+
+
+def _shares_field(data: TFDSDataset, train: TFDSDataset, name: str) -> bool:
+    """Whether a field means the same in two data sets: both classes have it from the same one, or it is a tokenizer."""
+    fields, of_train = (type(node).__dataclass_fields__ for node in (data, train))
+    return name in of_train and (name == "tokenizer" or fields[name] is of_train[name])
 
 
 def names_and_splits(data: Dataset) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Records with an image: decoded, or left out if that fails; and normalised."""
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from txjax.data import records
 from txjax.data.image_files import MODES, UnreadableImage, decode_image, decode_mask
+from txjax.data.tokenizers import as_string
 from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
@@ -39,7 +41,9 @@ class ImageRecords:
         files = [image_feature] if masks_feature is None else [image_feature, masks_feature]
         self._records = records.Records(*where, features, encoded=files)
         self._feature, self._corrupt = image_feature, corrupt
-        *self._size, stored = records.check(*where)[image_feature].shape
+        stated = records.check(*where)
+        self._files = records.Records(*where, ["file"]) if "file" in stated else None  # of a folder's images
+        *self._size, stored = stated[image_feature].shape
         self._channels = stored if stored in MODES else 3
         self._left_out: set[int] = set()  # numbers of records that are not used
         self.name, self.fingerprint = self._records.name, self._records.fingerprint
@@ -48,8 +52,11 @@ class ImageRecords:
         return len(self._records)
 
     def place(self, number: int) -> str:
-        """The set, the file and the number of a record in it, for messages."""
-        return f"{self.name}: {self._records.place(number)}"
+        """The set, the file and the number of a record in it, and the image's own file in a folder, for messages."""
+        place = f"{self.name}: {self._records.place(number)}"
+        with contextlib.suppress(records.CorruptData):
+            return place if self._files is None else f"{place} ({as_string(self._files[number]['file'])})"
+        return place
 
     def __getitem__(self, number: int) -> tuple[np.ndarray | None, dict[str, Any]]:
         """An image as stored in the set, uint8 [H W C], and its record. If it is None, the record is left out."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from txjax.data import records
 from txjax.data.computed_labels import ComputedLabel
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.image_records import ImageRecords, Normaliser, check_normalisation, check_pixels
 from txjax.data.mixing import Mixing
 from txjax.data.subset import Subset
@@ -29,7 +29,7 @@ class Images(TFDSDataset):
 
     Attributes:
       shape: height, width and channels, after the transforms.
-      classes: the number of classes.
+      classes: the number of classes. If None, the set's.
       image_feature: the name of the set's image feature.
       label_feature: the name of the set's label feature.
       label: computes the class from another feature, where no feature is the class. If None, `label_feature` is.
@@ -42,14 +42,14 @@ class Images(TFDSDataset):
       subset: a few examples of each class. If None, the whole split.
     """
 
-    shape: tuple[int, int, int] = (8, 8, 1)
-    classes: int = config_field(10, at_least=1)
-    image_feature: str = "image"
-    label_feature: str = "label"
+    shape: tuple[int, int, int] = described((8, 8, 1))
+    classes: int | None = config_field(None, at_least=1)
+    image_feature: str = described("image")
+    label_feature: str = described("label")
     label: ComputedLabel | None = None
     corrupt: str = config_field("refuse", choices=("refuse", "skip"))
-    mean: tuple[float, ...] = (0.5,)
-    std: tuple[float, ...] = (0.5,)
+    mean: tuple[float, ...] = described((0.5,))
+    std: tuple[float, ...] = described((0.5,))
     transforms: tuple[Transform, ...] = ()
     mix: Mixing | None = None
     subset: Subset | None = None
@@ -64,13 +64,17 @@ class Images(TFDSDataset):
         features = records.check(self.name, self.split, self.data_dir)
         check_pixels(self.image_feature, features)
         require("PIL", "pillow", "data.name")
-        if (classes := self._classes(features)) != self.classes:
+        if self.classes not in (None, classes := self._classes(features)):
             raise UserError("data.classes", f"the {classes} classes of {self.name}", self.classes)
         check_normalisation(self.mean, self.std, self.shape[2])
         for transform in self.transforms:
             transform.check()
         if self.mix is not None:
             self.mix.check()
+
+    def fill_from_set(self) -> None:
+        if self.classes is None:
+            self.classes = self._classes(records.features(self.name, self.data_dir))
 
     def _classes(self, features: Any) -> int:
         """The number of classes by the set's features."""
@@ -82,7 +86,8 @@ class Images(TFDSDataset):
 
     def class_names(self) -> tuple[str, ...]:
         if self.label is not None:
-            return tuple(str(number) for number in range(self.classes))
+            features = records.check(self.name, self.split, self.data_dir)
+            return tuple(str(number) for number in range(self._classes(features)))
         return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
 
     def open(self) -> Source:
@@ -99,6 +104,7 @@ class ImageSource:
         self._images = images
         self._feature = images.label_feature if images.label is None else images.label.feature
         where = images.name, images.split, images.data_dir
+        self._classes = images._classes(records.check(*where))
         self._records = ImageRecords(where, images.image_feature, [self._feature], images.corrupt)
         self._normalised = Normaliser(images.mean, images.std, *images.shape[1:])
         self._numbers: np.ndarray | None = None  # record numbers of the subset; all records if None
@@ -106,7 +112,7 @@ class ImageSource:
         if images.subset is not None:
             labels = records.Records(*where, [self._feature])
             self._numbers = images.subset.choose(
-                lambda number: self._label(number, labels[number]), len(labels), images.classes
+                lambda number: self._label(number, labels[number]), len(labels), self._classes
             )
             content = self.fingerprint.encode() + self._numbers.tobytes()
             self.fingerprint = hashlib.blake2b(content, digest_size=16).hexdigest()
@@ -144,7 +150,7 @@ class ImageSource:
         for transform in self._images.transforms:
             pixels = transform(pixels, rng)
         if pixels.shape != tuple(self._images.shape):
-            hint = "set data.shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"
+            hint = "set shape, or resize by transforms=(Resize(size), CenterCrop(size), Channels(count))"
             expected = f"{pixels.shape} as of {self._records.place(self._number(index))}"
             raise UserError("data.shape", expected, tuple(self._images.shape), hint=hint)
         return self._normalised(pixels), label, bool(label >= 0)
@@ -163,7 +169,7 @@ class ImageSource:
         """The class of a record, -1 for none. Raises UserError, naming the record, for any other number."""
         value, compute = record[self._feature], self._images.label
         label = int(value) if compute is None else compute(value)
-        if not -1 <= label < self._images.classes:
-            expected = f"labels from 0 to {self._images.classes - 1} in {self._records.name}, or -1 for none"
+        if not -1 <= label < self._classes:
+            expected = f"labels from 0 to {self._classes - 1} in {self._records.name}, or -1 for none"
             raise UserError("data.label_feature", expected, f"{label} in {self._records.place(number)}")
         return label

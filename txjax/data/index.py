@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from txjax.data.rng import hash32
 
 
@@ -27,3 +29,9 @@ class GlobalIndex:
         from grain.experimental import index_shuffle  # slow to import, and not needed by configs
 
         return index_shuffle(index=offset, max_index=self.num_examples - 1, seed=key, rounds=4), epoch
+
+
+def sample_indices(count: int, size: int = 16) -> list[int]:
+    """Indices of some of `count` examples, ascending: the first, the last, and others by a draw that never changes."""
+    others = np.random.default_rng(0).choice(count, min(count, size - 2), replace=False)
+    return sorted({0, count - 1, *map(int, others)})

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data.buckets import Bucketed, Lengths
-from txjax.data.dataset import Dataset, Example, Source
+from txjax.data.dataset import Dataset, Example, Source, described
 from txjax.data.keys import Key
 from txjax.data.sentences import Sentences, SentenceSource
 from txjax.data.special_tokens import Frame
@@ -140,7 +140,7 @@ class Bitext(Sentences):
       languages: the names of all languages of the model, in the order of their ids.
     """
 
-    features: tuple[str, ...] = ("en", "de")
+    features: tuple[str, ...] = described(("en", "de"))
     spoken: tuple[str, ...] = ("en", "de")
     languages: tuple[str, ...] = ("en", "de")
 

@@ -17,6 +17,7 @@ from txjax.data.dataset import Example, Source
 from txjax.data.limits import Limits
 from txjax.data.rng import example_rng
 from txjax.data.workers import read_in_processes
+from txjax.types import UserError
 
 Batch = dict[str, np.ndarray]
 Row = Callable[[int], Example]  # the example at a position
@@ -104,7 +105,10 @@ class _Rows:
 
     def __getitem__(self, item: int) -> Batch:
         first = (self.start + item) * self.batch_size
-        rows = [self.row(first + row) for row in self.rows]
+        try:
+            rows = [self.row(first + row) for row in self.rows]
+        except UserError as error:
+            raise error.inside(self.limits.field if self.limits else "data", "data") from None
         cuts = self.cuts(range(first, first + self.batch_size))
         batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
         assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch

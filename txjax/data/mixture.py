@@ -52,6 +52,9 @@ class Mixture(Dataset):
     def source_vocab(self) -> int | None:
         return max((part.source_vocab() or 0 for part in self.parts.values()), default=0) or None
 
+    def without_epochs(self) -> str | None:
+        return "mixes its parts by weights, so each has epochs of its own" if self.weights else None
+
     def check(self) -> None:
         if not self.parts:
             raise UserError("data.parts", "at least one data set", self.parts)

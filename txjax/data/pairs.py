@@ -11,7 +11,7 @@ import numpy as np
 
 from txjax.data import records
 from txjax.data.buckets import Bucketed, Lengths, check_sorted
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.templates import Template
 from txjax.data.tokenizers import Bytes, Tokenizer
 from txjax.data.tokens import open_tokens
@@ -52,14 +52,14 @@ class Pairs(TFDSDataset):
         long pairs alone.
     """
 
-    source: str = "{source}"
-    target: str = "{target}"
-    source_length: int = config_field(128, at_least=2)
-    length: int = config_field(128, at_least=2)
-    tokenizer: Tokenizer = config_field(factory=_bytes)
-    source_tokenizer: Tokenizer | None = None
-    start: str = "[START]"
-    end: str = "[END]"
+    source: str = described("{source}")
+    target: str = described("{target}")
+    source_length: int = described(128, at_least=2)
+    length: int = described(128, at_least=2)
+    tokenizer: Tokenizer = described(factory=_bytes)
+    source_tokenizer: Tokenizer | None = described(None)
+    start: str = described("[START]")
+    end: str = described("[END]")
     too_long: str = config_field("cut", choices=("cut", "drop", "refuse"))
     buckets: tuple[tuple[int, int], ...] = ()
     sort_batches: int = config_field(1, at_least=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from txjax.data import records
 from txjax.data.buckets import Bucketed, Lengths, check_buckets
-from txjax.data.dataset import Example, TFDSDataset
+from txjax.data.dataset import Example, TFDSDataset, described
 from txjax.data.demonstrations import WrittenRecords, gap_before
 from txjax.data.prompt_rows import PromptEncoder, Row
 from txjax.data.sentences import LabelledText
@@ -52,13 +52,13 @@ class PromptedChoices(TFDSDataset):
     """
 
     template: str = "{text}\n{label}"
-    label_feature: str = "label"
+    label_feature: str = described("label")
     classes: int = config_field(2, at_least=2)
     answers: tuple[str, ...] = ()
     demonstrations: str = "train"
     separator: str = "\n\n"
     length: int = config_field(256, at_least=2)
-    tokenizer: Tokenizer = config_field(factory=Bytes)
+    tokenizer: Tokenizer = described(factory=Bytes)
     start: str | None = None
     too_long: str = config_field("refuse", choices=("refuse", "cut"))
     buckets: tuple[int, ...] = ()

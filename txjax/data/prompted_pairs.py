@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from txjax.data.dataset import Example
+from txjax.data.dataset import Example, described
 from txjax.data.prompt_rows import PromptEncoder, Row
 from txjax.data.prompted_choices import PromptedChoices, PromptSource
 from txjax.data.tokenizers import Bytes, Tokenizer
@@ -36,7 +36,7 @@ class PromptedPairs(PromptedChoices):
 
     length: int = config_field(32, at_least=3)
     source_length: int = config_field(256, at_least=1)
-    tokenizer: Tokenizer = config_field(factory=_bytes)
+    tokenizer: Tokenizer = described(factory=_bytes)
     start: str | None = "[START]"
     end: str = "[END]"
 

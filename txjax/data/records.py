@@ -21,8 +21,10 @@ from typing import Any
 from txjax.data import feature_classes
 from txjax.data.disk_cache import cache_dir, lock
 from txjax.types import RunError, UserError, near_misses
+from txjax.visible import visible
 
-EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills")
+FOLDER = "txjax_folder"  # its `data_dir` is not where it is prepared, but the folder of its images
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", FOLDER)
 NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
 NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
 
@@ -43,7 +45,7 @@ def _tfds() -> Any:
 
 def folder(name: str, data_dir: str | None) -> Path:
     """The folder that contains a data set's own folder."""
-    if data_dir is None and _base(name) in EMBEDDED:
+    if _base(name) == FOLDER or data_dir is None and _base(name) in EMBEDDED:
         return cache_dir() / "tfds"
     return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
 
@@ -71,6 +73,8 @@ def find(name: str, data_dir: str | None) -> Any:
         module = importlib.import_module(f"txjax.data.builders.{_base(name)}.{_base(name)}_dataset_builder")
         if (config := re.match("[^/:]*/([^:]*)", name)) and hasattr(module.Builder, "add_config"):
             module.Builder.add_config(config[1], data_dir)
+        if name == FOLDER:
+            return module.Builder(config=module.Builder.config_of(data_dir), data_dir=root)
     for path in _files(root / _base(name)):
         feature_classes.check_file(path)
     try:
@@ -105,6 +109,11 @@ def check(name: str | None, split: str, data_dir: str | None) -> Any:
         builder.check()
     _check_split(builder, split)
     return builder.info.features
+
+
+def features(name: str | None, data_dir: str | None) -> Any:
+    """The features of a data set, prepared or not. Raises UserError if neither its code nor a folder of it is there."""
+    return find(named(name), data_dir).info.features
 
 
 def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) -> Any:
@@ -210,12 +219,12 @@ def _prepare(name: str, data_dir: str | None) -> Any:
             builder.check()
             for leftover in builder.data_path.parent.glob("*.incomplete*"):  # of a process that was killed
                 shutil.rmtree(leftover)
-        terminal = sys.stderr.isatty()
-        tfds.display_progress_bar(terminal)
+        tfds.display_progress_bar(sys.stderr.isatty())
+        if sys.stderr.isatty():
+            print(f"preparing the data set {visible(builder.info.full_name)}, once", file=sys.stderr, flush=True)
         try:
-            with contextlib.ExitStack() as stack:
-                silent = sys.stderr if terminal else stack.enter_context(open(os.devnull, "w"))
-                stack.enter_context(contextlib.redirect_stdout(silent))  # TFDS prints; stdout is for results
+            # TFDS prints sizes and paths.
+            with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
                 config = tfds.download.DownloadConfig(try_download_gcs=False)
                 builder.download_and_prepare(file_format="array_record", download_config=config)
         except Exception as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from txjax.data import disk_cache, records
 from txjax.data.buckets import Bucketed, Lengths, check_buckets
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.special_tokens import Frame
 from txjax.data.subset import Subset
 from txjax.data.tokenizers import Bytes, Tokenizer
@@ -45,9 +45,9 @@ class Sentences(TFDSDataset):
         batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
     """
 
-    length: int = config_field(128, at_least=3)
-    tokenizer: Tokenizer = config_field(factory=_bytes)
-    features: tuple[str, ...] = ("sentence",)
+    length: int = described(128, at_least=3)
+    tokenizer: Tokenizer = described(factory=_bytes)
+    features: tuple[str, ...] = described(("sentence",))
     buckets: tuple[int, ...] = ()
     sort_batches: int = config_field(1, at_least=1)
 
@@ -100,7 +100,7 @@ class LabelledText(Sentences):
       unlabelled: the label of examples without a label, as in GLUE's test sets. If None, all examples have one.
     """
 
-    label_feature: str = "label"
+    label_feature: str = described("label")
     classes: int | None = config_field(2, at_least=1)
     subset: Subset | None = None
     unlabelled: float | None = -1.0

@@ -50,6 +50,9 @@ class Tasks(Dataset):
     def vocab(self) -> int | None:
         return max((part.vocab() or 0 for part in self.parts.values()), default=0) or None
 
+    def without_epochs(self) -> str | None:
+        return "has tasks, each with epochs of its own"
+
     def check(self) -> None:
         if not self.parts:
             raise UserError("data.parts", "at least one data set", self.parts)

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from txjax.data import records
-from txjax.data.dataset import Example, Source, TFDSDataset
+from txjax.data.dataset import Example, Source, TFDSDataset, described
 from txjax.data.rng import hash32
 from txjax.data.tokenizers import Bytes, Tokenizer, special_or_none
 from txjax.data.tokens import Tokens, open_tokens
@@ -25,9 +25,9 @@ class Text(TFDSDataset):
       start, end: names of special tokens before and after each document. If None, there are none.
     """
 
-    length: int = config_field(256, at_least=1)
-    tokenizer: Tokenizer = config_field(factory=Bytes)
-    feature: str = "text"
+    length: int = described(256, at_least=1)
+    tokenizer: Tokenizer = described(factory=Bytes)
+    feature: str = described("text")
     start: str | None = None
     end: str | None = None
 

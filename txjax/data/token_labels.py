@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from txjax.data import disk_cache, records
-from txjax.data.dataset import Example, Source
+from txjax.data.dataset import Example, Source, described
 from txjax.data.sentences import Sentences, SentenceSource
 from txjax.data.tokenizers import as_string
 from txjax.data.tokens import BATCH, Tokens
@@ -31,14 +31,14 @@ class TokenLabels(Sentences):
     Attributes:
       features: the set's feature of words, a sequence of texts.
       label_feature: the set's feature of classes, one a word.
-      classes: the number of classes.
+      classes: the number of classes. If None, the set's.
       piece: the token of a word that has its class: the "first" one (Devlin et al. 2019, 5.3), or the "last" one, for
         decoders, where only that one has seen the whole word.
     """
 
-    features: tuple[str, ...] = ("tokens",)
-    label_feature: str = "tags"
-    classes: int = config_field(2, at_least=2)
+    features: tuple[str, ...] = described(("tokens",))
+    label_feature: str = described("tags")
+    classes: int | None = config_field(None, at_least=2)
     piece: str = config_field("first", choices=("first", "last"))
 
     feature_kinds: ClassVar[tuple[str, ...]] = ("Sequence",)
@@ -59,8 +59,14 @@ class TokenLabels(Sentences):
             inner = records.check_feature(f"data.{field}", name, features, self.feature_kinds).feature
             if type(inner).__name__ != kind:
                 raise UserError(f"data.{field}", f"a sequence of {kind}", f"{name}, of {type(inner).__name__}")
-            if kind == "ClassLabel" and inner.num_classes != self.classes:
+            if kind == "ClassLabel" and self.classes not in (None, inner.num_classes):
                 raise UserError("data.classes", f"the {inner.num_classes} classes of {self.name}", self.classes)
+
+    def fill_from_set(self) -> None:
+        if self.classes is None:
+            features = records.features(self.name, self.data_dir)
+            labels = records.check_feature("data.label_feature", self.label_feature, features, self.feature_kinds)
+            self.classes = int(labels.feature.num_classes)
 
     def class_names(self) -> tuple[str, ...]:
         return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].feature.names)
@@ -111,6 +117,8 @@ def open_words(text: TokenLabels) -> Words:
         "tokenizer": text.tokenizer.fingerprint(),
     }
 
+    names = text.class_names()
+
     def build(folder: Path) -> None:
         tokens: list[np.ndarray] = []
         labels: list[np.ndarray] = []
@@ -120,8 +128,8 @@ def open_words(text: TokenLabels) -> Words:
                 read = source.read(start, min(start + BATCH, len(source)))
                 for number, record in enumerate(read, start):
                     words, classes = record[text.features[0]], np.asarray(record[text.label_feature], np.int32)
-                    if len(words) != len(classes) or classes.max(initial=0) >= text.classes:
-                        expected = f"a class below {text.classes} for each word in {source.name}"
+                    if len(words) != len(classes) or classes.max(initial=0) >= len(names):
+                        expected = f"a class below {len(names)} for each word in {source.name}"
                         got = f"{len(words)} words with the classes {classes.tolist()[:20]} in {source.place(number)}"
                         raise UserError("data.label_feature", expected, got)
                     written = [as_string(word) for word in words]

@@ -16,6 +16,7 @@ from txjax.data.token_bytes import token_bytes
 from txjax.data.tokenizers import find_file
 from txjax.data.vocabulary_files import VOCABULARIES, put_around, read_vocabulary
 from txjax.io.json_files import load_json
+from txjax.io.text_files import read_text
 from txjax.types import UserError, near_misses
 
 FILE = "tokenizer.json"
@@ -117,7 +118,7 @@ class TokenizerFolder(LibraryTokenizer):
         has one."""
         path = self.file().with_name(TEMPLATE)
         if path.is_file():
-            return path.read_text()
+            return read_text(path)
         template = self.setting(SETTINGS).get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)

@@ -131,7 +131,9 @@ def _build(folder: Path, records: Records, split: str, text: TextOf, vocab: int,
                 advance(len(texts))
     if total == 0:
         raise UserError("data", f"text in {records.name} {split}", "empty texts")
-    (folder / "meta.json").write_text(json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1))
+    (folder / "meta.json").write_text(
+        json.dumps({"dtype": str(dtype), "num_tokens": total}, indent=1), encoding="utf-8"
+    )
 
 
 def _refuse(ids: list[np.ndarray], vocab: int, records: Records, start: int) -> NoReturn:
@@ -145,7 +147,7 @@ def _refuse(ids: list[np.ndarray], vocab: int, records: Records, start: int) -> 
 
 def _load(folder: Path) -> Tokens:
     """Opens a cache by memory map. Raises ValueError (or OSError, KeyError, TypeError) if it is damaged."""
-    meta = json.loads((folder / "meta.json").read_text())
+    meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     # Plain arrays over the maps: slicing a memmap costs more than reading.
     tokens = np.asarray(np.memmap(folder / "tokens.bin", np.dtype(meta["dtype"]), mode="r"))
     documents = np.asarray(np.memmap(folder / "documents.bin", np.int64, mode="r"))

@@ -10,10 +10,11 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from txjax.checks import error_lines
 from txjax.distributed.agreement import barrier
 from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
 from txjax.types import RunError, UserError
-from txjax.visible import visible
+from txjax.visible import LAYOUT, visible
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
 FAILURES = "failures.jsonl"
@@ -32,7 +33,7 @@ def watch_peers(folder: Path) -> None:
     path = Path(folder) / FAILURES
     if is_primary():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
+        path.write_text("", encoding="utf-8")
     barrier("the start of the watch")
     _channel = path
     threading.Thread(target=_watch, name="watch", daemon=True).start()
@@ -51,7 +52,7 @@ def failed() -> dict[str, Any] | None:
     if _channel is None:
         return None
     try:
-        lines = _channel.read_text().splitlines(keepends=True)
+        lines = _channel.read_text(encoding="utf-8").splitlines(keepends=True)
         return json.loads(lines[0]) if lines and lines[0].endswith("\n") else None
     except (OSError, ValueError):
         return None  # the file system may show only part of it yet
@@ -65,7 +66,7 @@ def report_failure(error: BaseException) -> None:
     if failure is not None and failure["process"] != process_index():
         _exit_like(failure)
     if isinstance(error, UserError | RunError):
-        print(f"txjax: {visible(str(error))}", file=sys.stderr)
+        print(error_lines(error), file=sys.stderr)
     else:
         traceback.print_exception(error)
     exit_process(exit_code(error), said(error))
@@ -73,7 +74,7 @@ def report_failure(error: BaseException) -> None:
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:
     """Prints the failure of another process and exits with its code."""
-    print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'])}", file=sys.stderr)
+    print(f"txjax: {process_name(failure['process'])}: {visible(failure['message'], keep=LAYOUT)}", file=sys.stderr)
     _end(failure["code"])
 
 
@@ -81,7 +82,7 @@ def exit_process(code: int, message: str) -> NoReturn:
     """Exits at once, without waiting for other processes; reports the message to them, if there are any."""
     if _channel is not None and failed() is None:
         line = json.dumps({"process": process_index(), "code": code, "message": message[:2000]}) + "\n"
-        with contextlib.suppress(OSError), _channel.open("a") as file:
+        with contextlib.suppress(OSError), _channel.open("a", encoding="utf-8") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -10,6 +10,7 @@ from txjax.eval.class_samples import ClassSamples
 from txjax.eval.clicked_masks import ClickedMasks
 from txjax.eval.codebook_usage import CodebookUsage
 from txjax.eval.detected_objects import DetectedObjects
+from txjax.eval.early_stopping import EarlyStopping
 from txjax.eval.entities import Entities
 from txjax.eval.evaluation import Evaluation
 from txjax.eval.evaluator import Context, Evaluate, Evaluator
@@ -40,6 +41,7 @@ __all__ = [
     "Context",
     "Contextual",
     "DomainPMI",
+    "EarlyStopping",
     "Entities",
     "Evaluate",
     "Evaluation",

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from txjax.data import Dataset
 from txjax.eval.by_example import content
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.eval.results import COUNT, GIVEN, means, real_rows
+from txjax.eval.results import COUNT, GIVEN, real_rows
 from txjax.nn import Logits
 from txjax.objectives import NextToken, Objective
 from txjax.objectives.losses import correct, cross_entropy
@@ -58,8 +58,7 @@ class AnswerLikelihood(Evaluator):
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             found = context.over(program, variables, context.source, self.max_batches, objective.required_keys)
             rows = real_rows(found)
-            context.keep(rows)
-            return means(rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

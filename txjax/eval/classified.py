@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from txjax.data import Dataset
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, outline
-from txjax.eval.results import GIVEN, Rows, real_rows
+from txjax.eval.results import GIVEN, ID, Rows, real_rows
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError
 
@@ -48,9 +48,9 @@ class Classified(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             rows = real_rows(context.over(program, variables, context.source, self.max_batches, ("label",)))
-            context.keep(rows)
-            self.show(context, step, rows)
-            return self.rescore(rows)
+            if len(rows[ID]):
+                self.show(context, step, rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

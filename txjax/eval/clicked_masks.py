@@ -81,8 +81,7 @@ class ClickedMasks(Evaluator):
             count = min(self.count, len(context.source))
             self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found))
             rows = real_rows(context.over(measured, variables, context.source, self.max_batches))
-            context.keep(rows)
-            return self.rescore(rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

@@ -15,8 +15,8 @@ from txjax.types import Batch, PyTree, config_field
 
 @dataclasses.dataclass
 class DetectedObjects(Evaluator):
-    """The first images of a set with the boxes of their objects, and with the predicted boxes, in
-    `pictures/NAME/STEP.png` and in the report.
+    """The first images of a set with the boxes of their objects, and with the predicted boxes and their probabilities,
+    in `pictures/NAME/STEP.png` and in the report.
 
     Scores: none.
 
@@ -54,11 +54,11 @@ class DetectedObjects(Evaluator):
             outlines: dict[str, list[list[Outline]]] = {"objects": [], "predicted": []}
             for i in range(count):
                 rows = found.labels[i] >= 0
-                own = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
-                outlines["objects"].append([Outline(box, label, named(label)) for box, label in own])
+                objects = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
+                outlines["objects"].append([Outline(box, label, named(label)) for box, label in objects])
                 rows = found.scores[i] >= self.threshold
-                own = zip(found.boxes[i][rows] / sides, found.classes[i][rows], strict=True)
-                outlines["predicted"].append([Outline(box, label, named(label)) for box, label in own])
+                boxes = zip(found.boxes[i][rows] / sides, found.classes[i][rows], found.scores[i][rows], strict=True)
+                outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in boxes])
             shown = dict.fromkeys(outlines, pixels(self.data, images))
             context.write("pictures", step, "png", grid(shown, outlines))
             return {}

@@ -61,8 +61,7 @@ class Entities(Evaluator):
             tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]
             counts = np.array([counted(*pair) for pair in tags]).reshape(-1, 3).T
             rows = {ID: ids, GIVEN: counts[0], **dict(zip(COUNTS, counts, strict=True))}
-            context.keep(rows)
-            return self.rescore(rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

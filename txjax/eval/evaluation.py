@@ -1,7 +1,7 @@
 """The mean of an objective over a data set; exact with padding, because sums and counts are divided only at the end."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from txjax.data import Dataset
 from txjax.eval.by_example import Parts, by_example, rows_of
 from txjax.eval.evaluator import Context, Evaluate, Evaluator, Program, check_shapes
-from txjax.eval.results import Rows
+from txjax.eval.results import COUNT, Rows
 from txjax.objectives import Objective
 from txjax.types import Batch, Mean, PyTree
 
@@ -23,7 +23,8 @@ TERM = "loss/"  # before the name of a term
 class Evaluation(Evaluator):
     """The mean of an objective, without dropout.
 
-    Scores: `loss` (the sum of the terms' means), each term if there are several, and the objective's metrics.
+    Scores: `loss` (the sum of the terms' means), each term if there are several, and the objective's metrics. One
+    whose weights are all 0 is absent.
 
     Attributes:
       objective: the objective. If None, the run's.
@@ -39,6 +40,10 @@ class Evaluation(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective or objective, self.data)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        sums = jax.eval_shape(sums_of(model, self.objective or objective, 0), variables, batch)
+        return tuple(scores(dict.fromkeys(named(sums), 0.0)))
+
     def start(self, context: Context) -> Evaluate:
         objective = self.objective or context.objective
         sums = sums_of(context.model, objective, context.seed)
@@ -53,15 +58,17 @@ class Evaluation(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
-                return means(over(summed, variables))
+                return context.warned(means(over(summed, variables)))
             found = list(over(parted, variables))
             context.keep(rows_of(found, TERM))
-            return scores({name: mean_of(mean) for name, mean in add(whole for whole, *_ in found).items()})
+            whole = add(sums for sums, *_ in found)
+            return context.warned(scores({name: mean_of(mean) for name, mean in whole.items()}))
 
         return evaluate
 
     def rescore(self, rows: Rows) -> dict[str, float]:
-        return scores(super().rescore(rows))
+        terms = dict.fromkeys(name for name in rows if name.startswith(TERM) and not name.endswith(COUNT))
+        return scores(terms | super().rescore(rows))
 
 
 def named(sums: Sums) -> dict[str, Mean]:
@@ -70,11 +77,13 @@ def named(sums: Sums) -> dict[str, Mean]:
     return {f"{TERM}{name}": mean for name, mean in losses.items()} | metrics
 
 
-def scores(found: dict[str, float]) -> dict[str, float]:
-    """The scores from the means of what is `named`."""
-    terms = {name.removeprefix(TERM): x for name, x in found.items() if name.startswith(TERM)}
-    metrics = {name: x for name, x in found.items() if not name.startswith(TERM)}
-    return ({"loss": sum(terms.values())} if terms else {}) | metrics | (terms if len(terms) > 1 else {})
+def scores(means: Mapping[str, float | None]) -> dict[str, float]:
+    """The scores from the means of what is `named`. One that is None, since nothing is counted, has no score."""
+    known = {name: mean for name, mean in means.items() if mean is not None}
+    terms = {name.removeprefix(TERM): mean for name, mean in known.items() if name.startswith(TERM)}
+    metrics = {name: mean for name, mean in known.items() if not name.startswith(TERM)}
+    several = sum(name.startswith(TERM) for name in means) > 1
+    return ({"loss": sum(terms.values())} if terms else {}) | metrics | (terms if several else {})
 
 
 def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Batch], Sums]:
@@ -102,6 +111,6 @@ def add(trees: Iterable[PyTree]) -> PyTree:
     return total
 
 
-def mean_of(mean: Mean) -> float:
-    """The mean of a sum and a count on the host; 0 if the count is 0."""
-    return float(mean.total) / float(mean.count) if mean.count else 0.0
+def mean_of(mean: Mean) -> float | None:
+    """The mean of a sum and a count on the host; None if the count is 0."""
+    return float(mean.total) / float(mean.count) if mean.count else None

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import itertools
+import logging
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
 from txjax.data.limits import for_task
 from txjax.eval.results import GIVEN, ID, Rows, means
+from txjax.eval.tracing import end_of_trace
 from txjax.io.disk import dispensable
 from txjax.io.files import leaves, replace_bytes
 from txjax.objectives import Objective
 from txjax.types import Batch, PyTree, UserError, config_field, near_misses
 
+log = logging.getLogger("txjax")
 Program = Callable[[PyTree, Batch], PyTree]
 Programs = dict[Hashable, Program]
 Evaluate = Callable[[PyTree, int], dict[str, float]]
@@ -125,6 +128,7 @@ class Context:
           needs: keys of a batch that the program compares with the model's output, such as `label`: an id outside the
             model's range is a UserError. (In `tokens` it always is.)
         """
+        end_of_trace(program, variables, source, self.batch_size, self.sharding)
         batches = eval_batches(
             source,
             batch_size=self.batch_size,
@@ -154,6 +158,12 @@ class Context:
         assert {ID, GIVEN} <= set(rows) and len({len(column) for column in rows.values()}) == 1
         if self.results is not None:
             self.results[self.name] = rows
+
+    def warned(self, scores: dict[str, float]) -> dict[str, float]:
+        """The scores; warns if there are none."""
+        if not scores:
+            log.warning("evals.%s has no score: every weight of its examples is 0", self.name)
+        return scores
 
     def write(self, kind: str, step: int, ending: str, content: bytes) -> None:
         """Writes the file KIND/NAME/STEP.ENDING of the workdir, if there is one; only host 0 writes.
@@ -226,12 +236,26 @@ class Evaluator:
           UserError: it doesn't fit; the field's name begins with `eval` for the evaluator itself.
         """
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        """The names of its scores; () if they are known only after an evaluation. Runs nothing.
+
+        Args:
+          model, objective: the run's, or its task's.
+          variables, batch: the model's variables and a batch of `data`, shapes and dtypes.
+        """
+        return ()
+
     def start(self, context: Context) -> Evaluate:
         """Called once per run; returns a function from (the model's variables, updates done) to the scores.
 
         It runs on all hosts, with equal results; only host 0 writes files.
         """
         raise NotImplementedError
+
+    def keep_and_rescore(self, context: Context, rows: Rows) -> dict[str, float]:
+        """Keeps the results of each example, and returns their scores: none of no example, with a warning."""
+        context.keep(rows)
+        return context.warned(self.rescore(rows) if len(rows[ID]) else {})
 
     def rescore(self, rows: Rows) -> dict[str, float]:
         """The scores of results that `start` kept, or of some of their rows, drawn again: by default, means.

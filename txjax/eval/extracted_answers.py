@@ -79,8 +79,7 @@ class ExtractedAnswers(Evaluator):
                 without = score == -np.inf or null[record] - score > limit
                 pairs.append(("" if without else question.span(int(first), int(last)), question.answers))
             rows = {ID: np.array([*best]), GIVEN: digests([answers for _, answers in pairs]), **judge(pairs)}
-            context.keep(rows)
-            return self.rescore(rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

@@ -56,8 +56,7 @@ class FewShot(Frozen):
                 guesses = ridge(features[chosen], labels[chosen], classes, self.penalties).predict(tested).argmax(-1)
                 found[f"accuracy_{count}"].append(guesses == test[GIVEN])
         rows = {ID: test[ID], GIVEN: test[GIVEN]} | {name: np.mean(each, axis=0) for name, each in found.items()}
-        context.keep(rows)
-        return self.rescore(rows)
+        return self.keep_and_rescore(context, rows)
 
 
 def draws(labels: Int[np.ndarray, "N"], shots: tuple[int, ...], seed: int) -> Iterator[Int[np.ndarray, "..."]]:

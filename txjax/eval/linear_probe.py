@@ -45,5 +45,4 @@ class LinearProbe(Frozen):
         probe.fit(features, labels)
         test = self.rows(context, variables, context.source, self.max_batches)
         rows = {ID: test[ID], GIVEN: test[GIVEN], "accuracy": probe.predict(test["features"]) == test[GIVEN]}
-        context.keep(rows)
-        return self.rescore(rows) | {"train_accuracy": float(probe.score(features, labels))}
+        return self.keep_and_rescore(context, rows) | {"train_accuracy": float(probe.score(features, labels))}

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from txjax.io.text_files import read_lines
+
 SPLIT = "split"  # the key of a document that names its split
 
 
@@ -21,7 +23,7 @@ def read(file: str, config_source: str, **metadata: Any) -> Any:
     import datasets  # an extra
 
     splits: dict[str, list[dict[str, Any]]] = {}
-    for line in (Path(config_source).parent / file).read_text(encoding="utf-8").splitlines():
+    for line in read_lines(Path(config_source).parent / file):
         document = json.loads(line)
         splits.setdefault(document.pop(SPLIT), []).append(document)
     return {split: datasets.Dataset.from_list(documents) for split, documents in splits.items()}

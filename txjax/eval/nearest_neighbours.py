@@ -46,8 +46,7 @@ class NearestNeighbours(Frozen):
         program = context.program(correct, classes, k)
         inputs = (variables, context.put((features, labels)))
         rows = real_rows(context.over(program, inputs, context.source, self.max_batches))
-        context.keep(rows)
-        return self.rescore(rows)
+        return self.keep_and_rescore(context, rows)
 
 
 def votes(

@@ -45,6 +45,9 @@ class Perplexity(Evaluator):
         if self.data.spec() != train.spec():
             check_shapes(model, self.objective, self.data)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        return tuple(scores(1.0, 1.0, 1.0))
+
     def start(self, context: Context) -> Evaluate:
         model, objective = context.model, self.objective
         sizes = self.data.tokenizer.token_bytes()  # type: ignore[attr-defined]
@@ -74,7 +77,8 @@ class Perplexity(Evaluator):
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
                 mean, size = add(over(summed, variables))
-                return scores(float(mean.total), float(mean.count), None if size is None else float(size))
+                size = None if size is None else float(size)
+                return context.warned(scores(float(mean.total), float(mean.count), size))
             found, lengths = zip(*over(parted, variables), strict=True)
             rows = rows_of(found, NATS)
             if sizes is not None:
@@ -82,7 +86,7 @@ class Perplexity(Evaluator):
             context.keep(rows)
             mean = add(whole for whole, *_ in found)[NATS]
             size = None if sizes is None else sum(float(each.sum()) for each in lengths)
-            return scores(float(mean.total), float(mean.count), size)
+            return context.warned(scores(float(mean.total), float(mean.count), size))
 
         return evaluate
 
@@ -92,8 +96,10 @@ class Perplexity(Evaluator):
 
 
 def scores(nats: float, count: float, size: float | None) -> dict[str, float]:
-    """The scores of so many nats, of targets, and of bytes, if they are known."""
-    loss = nats / count if count else 0.0
+    """The scores of so many nats, of targets, and of bytes, if they are known; none of no target."""
+    if not count:
+        return {}
+    loss = nats / count
     found = {"loss": loss, "perplexity": _exp(loss)}
     return found if size is None else found | {"bits_per_byte": nats / math.log(2) / max(size, 1)}
 

@@ -89,6 +89,7 @@ def grid(
       rows: images with values from 0 to 1 and one or three channels, by name; every row has the same number and size.
       outlines: boxes on each image of a row, by its name. If None, there are none.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -99,6 +100,7 @@ def grid(
     size = margin + count * wide - GAP, len(rows) * high - GAP
     # 410 / 100 * 100 is less than 410, and sizes in pixels are rounded down.
     figure = Figure(figsize=((size[0] + 0.01) / DPI, (size[1] + 0.01) / DPI), dpi=DPI)
+    FigureCanvasAgg(figure)  # which measures the labels
     for i, (name, images) in enumerate(rows.items()):
         bottom = size[1] - (i + 1) * high + GAP
         figure.text(
@@ -121,7 +123,19 @@ def grid(
                 colour = f"C{outline.number % 10}"
                 figure.add_artist(Rectangle(corner, *sides, fill=False, edgecolor=colour, linewidth=1.2))
                 side = "bottom" if top * height * scale >= LINE else "top"  # above the box, or in it at the upper edge
-                figure.text(corner[0], corner[1] + sides[1], outline.text, color=colour, fontsize=7, va=side)
+                label = figure.text(corner[0], corner[1] + sides[1], outline.text, color=colour, fontsize=7, va=side)
+                _keep_inside(label, left, left + wide - GAP)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, transparent=True)
     return file.getvalue()
+
+
+def _keep_inside(label: Any, left: float, right: float) -> None:
+    """Moves a label so that it ends before `right`, in pixels, and shrinks one that is wider than the room."""
+    width = label.get_window_extent().width
+    if width > right - left:
+        label.set_fontsize(label.get_fontsize() * (right - left) / width)
+    beyond = label.get_window_extent().x1 - right
+    if beyond > 0:
+        x, _ = label.get_position()
+        label.set_x(x - beyond / (DPI * label.figure.get_figwidth()))

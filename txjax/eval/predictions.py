@@ -124,6 +124,9 @@ class Predictions(Evaluator):
             expected = "a model with output [B classes]" if known is CLASSES else "a model with output [B 1]"
             raise UserError("config.model", expected, type(model).__name__)
 
+    def score_names(self, model: Any, objective: Objective, variables: PyTree, batch: PyTree) -> tuple[str, ...]:
+        return tuple(self.metrics)
+
     def start(self, context: Context) -> Evaluate:
         answer = self._answer()
         model, objective = context.model, context.objective
@@ -137,8 +140,8 @@ class Predictions(Evaluator):
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             rows = real_rows(context.over(program, variables, context.source, self.max_batches, (answer,)))
-            context.keep(rows if answer == "value" else rows | {"accuracy": rows["predicted"] == rows[GIVEN]})
-            return self.rescore(rows)
+            right = {} if answer == "value" else {"accuracy": rows["predicted"] == rows[GIVEN]}
+            return self.keep_and_rescore(context, rows | right)
 
         return evaluate
 

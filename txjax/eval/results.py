@@ -29,12 +29,13 @@ def real_rows(parts: Iterable[Mapping[str, Any]]) -> Rows:
 
 
 def means(rows: Rows) -> dict[str, float]:
-    """The mean of each column with the name of a score, in float64; 0 where nothing is counted."""
+    """The mean of each column with the name of a score, in float64; none where nothing is counted."""
     found = {}
     for name in rows:
         if name not in (ID, GIVEN) and not name.endswith(COUNT):
             count = rows[name + COUNT].sum(dtype=np.float64) if name + COUNT in rows else len(rows[name])
-            found[name] = float(rows[name].sum(dtype=np.float64) / count) if count else 0.0
+            if count:
+                found[name] = float(rows[name].sum(dtype=np.float64) / count)
     return found
 
 

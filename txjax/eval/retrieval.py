@@ -73,8 +73,7 @@ class Retrieval(Evaluator):
             ids = np.flatnonzero(both)
             right = {"accuracy": own_is_nearest(*pairs), "reverse_accuracy": own_is_nearest(*pairs[::-1])}
             rows = {ID: ids, GIVEN: ids, **right}
-            context.keep(rows)
-            return self.rescore(rows)
+            return self.keep_and_rescore(context, rows)
 
         return evaluate
 

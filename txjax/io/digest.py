@@ -1,4 +1,7 @@
-"""Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete."""
+"""Digests of a folder's files, which detect any changed bit; written last, they also mark the folder as complete.
+
+A complete folder may get one file more, `added.json`: it counts once its digest is among the others.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import os
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from io import BufferedReader
 from pathlib import Path
 
-from txjax.io.files import evict, flush, replace_text
+from txjax.io.files import blocks, evict, flush, read_bytes, replace_text
+from txjax.io.temporary import is_temporary
 from txjax.types import RunError
 
 NAME = "digests.json"
+ADDED = "added.json"
 # Errors of the file itself; any other is treated as temporary.
 _OF_THE_FILE = {
     getattr(errno, name)
@@ -37,22 +41,14 @@ def unavailable(error: OSError) -> Unavailable | None:
 
 
 def _digest(path: Path) -> str:
-    with _opened(path) as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
-    try:
-        with path.open("rb") as file:
-            yield file
-    except OSError as error:
-        error.filename = str(path)  # errors of read() have none
-        raise
+    total = hashlib.blake2b(digest_size=16)
+    for block in blocks(path):
+        total.update(block)
+    return total.hexdigest()
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    files = sorted(p for p in _files(folder) if p != folder / NAME)
+    files = sorted(p for p in _files(folder) if p != folder / NAME and not is_temporary(p.name))
     with ThreadPoolExecutor() as pool:  # hashing releases the GIL
         return dict(zip((str(p.relative_to(folder)) for p in files), pool.map(_digest, files), strict=True))
 
@@ -85,18 +81,43 @@ def commit(folder: Path) -> None:
     replace_text(folder / NAME, _text(_digests(folder)))
 
 
+def add(folder: Path, text: str) -> list[str]:
+    """Adds the file ADDED to a complete folder that has none; a crash in between leaves it without.
+
+    Returns:
+      The faults of the two files that were written, as read back from the disk.
+    """
+    written = json.loads(read_bytes(folder / NAME))
+    replace_text(folder / ADDED, text)
+    digests = _text(written | {ADDED: _digest(folder / ADDED)})
+    replace_text(folder / NAME, digests)
+    for name in (ADDED, NAME):
+        evict(folder / name)
+    pairs = ((ADDED, text), (NAME, digests))
+    return [f"{name} was changed" for name, content in pairs if read_bytes(folder / name) != content.encode()]
+
+
+def added(folder: Path) -> str | None:
+    """The text that was added to a folder; None if there is none."""
+    complete = is_complete(folder) and ADDED in json.loads(read_bytes(folder / NAME))
+    return read_bytes(folder / ADDED).decode() if complete else None
+
+
 def of_all(folder: Path) -> str | None:
-    """One digest of a folder's digests, and so of every bit at `commit`; None if there are none.
+    """One digest of a folder's digests, and so of every bit at `commit`, whatever is added; None if there are none.
 
     Raises:
       Unavailable: they can't be read for now.
     """
     try:
-        return _digest(folder / NAME)
+        raw = read_bytes(folder / NAME)
     except OSError as error:
         if outage := unavailable(error):
             raise outage from error
         return None
+    with contextlib.suppress(ValueError, TypeError, AttributeError):  # one that was changed is no folder's
+        raw = _text({name: text for name, text in json.loads(raw).items() if name != ADDED}).encode()
+    return hashlib.blake2b(raw, digest_size=16).hexdigest()
 
 
 def is_complete(folder: Path) -> bool:
@@ -132,8 +153,7 @@ def faults(folder: Path) -> list[str]:
 def _faults(folder: Path) -> list[str]:
     if not is_complete(folder):
         return [f"{NAME} is missing: the save did not finish"]
-    with _opened(folder / NAME) as file:
-        raw = file.read()
+    raw = read_bytes(folder / NAME)
     try:
         recorded = json.loads(raw)
         intact = raw == _text(recorded).encode()
@@ -143,6 +163,6 @@ def _faults(folder: Path) -> list[str]:
         return [f"{NAME} was changed"]
     found = _digests(folder)
     lost = [f"{name} is missing" for name in recorded if name not in found]
-    added = [f"{name} was added" for name in found if name not in recorded]
+    added = [f"{name} was added" for name in found if name not in recorded and name != ADDED]
     changed = [f"{name} was changed" for name in recorded if name in found and found[name] != recorded[name]]
     return lost + added + changed

@@ -19,6 +19,16 @@ log = logging.getLogger("txjax")
 
 
 @contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A block whose OSErrors name this path: those of reading, writing and flushing name none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextlib.contextmanager
 def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
     """Turns disk errors raised in the block into a one-line UserError or RunError.
 
@@ -35,9 +45,15 @@ def writing(folder: Path, what: str, safe: Callable[[], str]) -> Iterator[None]:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise _full(folder, what, safe()) from error
         if isinstance(error, OSError) or _STATUS.match(str(error)):
-            message = (str(error).splitlines() or [type(error).__name__])[0][:300]
-            raise RunError(f"{what} could not be saved: {message}; {safe()}") from error
+            message = first_line(error)[:300]
+            where = "" if str(folder) in message else f"{folder}: "
+            raise RunError(f"{what} could not be saved: {where}{message}; {safe()}") from error
         raise
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its class if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @contextlib.contextmanager
@@ -81,6 +97,23 @@ def take_lock(handle: int, field: str, folder: Path) -> bool:
         hint = f"{error.strerror}: mount it with locks (Lustre: -o flock; NFS: its lock service), or take another"
         raise UserError(field, "a folder of a file system that locks files", str(folder), hint=hint) from None
     return True
+
+
+@contextlib.contextmanager
+def wait_for_lock(path: Path, field: str) -> Iterator[None]:
+    """Locks a file inside the block, which is created with its folder; waits for another process that has locked it.
+
+    Args:
+      field: the flag or field that names the folder, for the message.
+
+    Raises:
+      UserError: the file system has no locks.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if not take_lock(file.fileno(), field, path.parent):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _full(folder: Path, what: str, safe: str) -> UserError:

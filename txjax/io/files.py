@@ -5,16 +5,47 @@ atomic rename and no locks.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+from txjax.io.disk import naming
+from txjax.io.temporary import temporary_file
+
+BLOCK = 1 << 20  # bytes that are read at once
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The content of a file, in pieces.
+
+    Raises:
+      OSError: the file can't be read, also (EAGAIN) if only for now: Python's own streams return a part of it then.
+    """
+    with naming(path), path.open("rb", buffering=0) as file:
+        while block := os.read(file.fileno(), BLOCK):
+            yield block
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file. Raises OSError as `blocks` does."""
+    return b"".join(blocks(path))
 
 
 def flush(path: Path) -> None:
     """Waits until a file, or a folder's list of entries, is on the disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush_tree(folder: Path) -> None:
+    """Flushes all files and folders of a folder, and itself."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            flush(Path(parent, name))
+        flush(Path(parent))
 
 
 def evict(path: Path) -> None:
@@ -40,11 +71,9 @@ def replace_text(path: Path, text: str) -> None:
 
 def replace_bytes(path: Path, content: bytes) -> None:
     """Replaces a file atomically; if it is a link, the link itself, not its target."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    with temporary.open("xb") as file:  # a new file: an existing link is not followed
+    with naming(path), temporary_file(path) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    temporary.rename(path)
+        os.rename(file.name, path)
     flush(path.parent)

@@ -1,8 +1,11 @@
 """JSON files of runs and of others: bounded in size and depth, with each key once, so that no file is a trap."""
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
+
+from txjax.io.files import read_bytes
 
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100  # objects and lists inside each other
@@ -17,12 +20,12 @@ def load_json(path: Path) -> Any:
       ValueError: it has more than `MOST_BYTES` bytes, is no JSON, has a key twice in an object, or is nested deeper
         than `MOST_DEPTH`.
     """
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
+    if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
+    content = read_bytes(path)
     try:
-        value = json.loads(content.decode("utf-8"), object_pairs_hook=_object, parse_int=_whole)
+        text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
     if _depth_exceeds(value, MOST_DEPTH):

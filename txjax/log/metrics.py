@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from txjax.io.files import read_bytes
+from txjax.io.text_files import lines_of
 from txjax.log.console import Progress
 from txjax.log.recovery import Extent, cut_back, spare_log
 from txjax.log.trackers import Feed, Row, Tracker, Value
@@ -22,9 +24,10 @@ class Log:
     """The metrics log of one run.
 
     Opening it at `start_step` truncates metrics.jsonl to the rows up to the checkpoint of that step, so that no step
-    appears twice and none is missing. At `start_step` 0 (a run from scratch) all rows are removed. Only process 0
-    writes; on the others all calls do nothing. The console shows the rows if `shown`. `extent` is the number and the
-    digest of the rows in that checkpoint's record: rows lost or changed since are reported by a warning (`recovery`).
+    appears twice and none is missing. At `start_step` 0 (a run from scratch) it begins anew, and rows that are there
+    are kept as `metrics.jsonl.before-N`. Only process 0 writes; on the others all calls do nothing. The console shows
+    the rows if `shown`. `extent` is the number and the digest of the rows in that checkpoint's record: rows lost or
+    changed since are reported by a warning (`recovery`).
 
     Attributes:
       reached: the last step of the log before it was truncated, 0 if there was none.
@@ -134,9 +137,7 @@ def read_metrics(workdir: Path | str) -> list[Row]:
     if not path.is_file():
         raise UserError("workdir", f"a run with {METRICS}", str(workdir), hint="give the --workdir of a txjax train")
     rows = []
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), start=1
-    ):
+    for number, line in enumerate(lines_of(read_bytes(path).decode(errors="replace")), start=1):
         row = _row(line)
         if row is not None:
             rows.append(row)
@@ -148,7 +149,7 @@ def read_metrics(workdir: Path | str) -> list[Row]:
 
 def rows_of(text: str) -> list[Row]:
     """The rows of a part of a log that is still being written; other lines are skipped."""
-    return [row for row in map(_row, text.splitlines(keepends=True)) if row is not None]
+    return [row for row in map(_row, lines_of(text)) if row is not None]
 
 
 _MOST = 2**1000  # of a whole number, so that a float is near it

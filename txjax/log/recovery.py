@@ -1,7 +1,8 @@
 """Truncating metrics.jsonl to the rows of a checkpoint: each row once, none missing, no unreported change.
 
 A checkpoint's record holds the number and the digest of the rows up to it. If the file doesn't match, its good rows
-are kept, the file as it was found is copied to `metrics.jsonl.damaged-N`, and a warning says what was lost.
+are kept, the file as it was found is copied to `metrics.jsonl.damaged-N`, and a warning says what was lost. Without a
+checkpoint no row is good for the run that begins: the file is copied to `metrics.jsonl.before-N`.
 """
 
 import bisect
@@ -55,15 +56,20 @@ def cut_back(path: Path, step: int, extent: Mapping[str, Any] | None, step_of: S
     """Truncates the file to the rows of steps <= `step`, atomically.
 
     Args:
-      step: the step of the checkpoint that the run resumes from; 0 for a run from scratch, which removes all rows.
-      extent: number and digest of the rows up to it, from its record; None if the record is too old to have them.
+      step: the step of the checkpoint that the run resumes from; 0 for a run from scratch, which begins a new file:
+        the old one is kept as `metrics.jsonl.before-N`.
+      extent: number and digest of the rows up to it, from its record; None if there is no checkpoint, or if its record
+        is too old to have them.
       step_of: returns the step of a complete row, None for any other line.
     """
     text = path.read_bytes() if path.exists() else b""
     lines = text.splitlines(keepends=True)
     reached = _last(lines, step_of, 0)
-    if not step:
+    if extent is None and not step:
         kept = b""
+        if text:
+            rows, aside = len(_good(lines, reached, step_of)), _set_aside(path, "before", text)
+            log.warning("%s has %d rows and there is no checkpoint: it is kept as %s", path, rows, aside)
     elif extent is None:
         good = _good(lines, step, step_of)
         kept = b"".join(good)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from txjax.io.files import replace_text
 from txjax.types import config_field, require
 
 Value = float | int | str
@@ -39,7 +40,11 @@ class Tracker:
         """Raises UserError if the tracker's package is missing."""
 
     def open(self, workdir: Path, start_step: int) -> Sink:
-        """Opens a sink that continues after `start_step`; it discards what an interrupted run sent after that step."""
+        """Opens a sink that continues after `start_step`: no step is there twice.
+
+        What an interrupted run sent after that step is discarded, or, if the service can't take rows back, kept, and
+        rows of the same steps are not sent again.
+        """
         raise NotImplementedError
 
 
@@ -50,6 +55,7 @@ class TensorBoard(Tracker):
     def open(self, workdir: Path, start_step: int) -> Sink:
         from tensorboardX import SummaryWriter
 
+        logging.getLogger("tensorboardX").setLevel(logging.ERROR)  # it warns of each NaN, which the log has anyway
         return _EventFile(SummaryWriter(str(workdir / "tensorboard"), purge_step=start_step + 1 if start_step else 0))
 
 
@@ -83,7 +89,10 @@ class _NoRows:
 
 @dataclasses.dataclass
 class WandB(Tracker):
-    """A run of Weights & Biases (extra `wandb`). Its id is saved in the workdir, so that a resumed run continues it.
+    """A run of Weights & Biases (extra `wandb`), which a resumed run continues.
+
+    Its id is in `wandb.id` of the workdir, and the last step that was sent in `wandb.step`. W&B keeps every row that it
+    got: a resumed run, which computes the same rows again, sends those after that step alone.
 
     Attributes:
       name: the run's name. If None, the workdir's name.
@@ -101,25 +110,29 @@ class WandB(Tracker):
 
         identity, config = workdir / "wandb.id", workdir / "config.json"
         if not identity.exists():
-            identity.write_text(secrets.token_hex(8))
+            identity.write_text(secrets.token_hex(8), encoding="utf-8")
         run = wandb.init(
             project=self.project,
             name=self.name or workdir.resolve().name,
             mode=self.mode,
-            id=identity.read_text().strip(),
+            id=identity.read_text(encoding="utf-8").strip(),
             resume="allow",
             dir=str(workdir),
-            config=json.loads(config.read_text()) if config.exists() else None,
+            config=json.loads(config.read_text(encoding="utf-8")) if config.exists() else None,
         )
-        return _WandBRun(run)
+        return _WandBRun(run, workdir / "wandb.step")
 
 
 @dataclasses.dataclass
 class _WandBRun:
     run: Any
+    sent: Path
 
     def write(self, step: int, metrics: Mapping[str, Value]) -> None:
+        if self.sent.exists() and step <= int(self.sent.read_text(encoding="utf-8")):
+            return
         self.run.log(dict(metrics), step=step)
+        replace_text(self.sent, str(step))
 
     def close(self) -> None:
         self.run.finish()

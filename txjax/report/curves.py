@@ -13,10 +13,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from txjax.numbers import compact
+from txjax.report.png import DPI
 from txjax.report.runs import Run
 
 NICE = [1, 2, 2.5, 5, 10]  # steps between ticks
 WORDS: dict[Any, Any] = {"text.parse_math": False}  # a `$` in a name starts no formula
+TITLE = 0.3  # inches of the line with the names of the runs
+NAMED = 4  # runs whose names are in that line; of more it has the number
 SMOOTH_ABOVE = 150  # lines with more points also get a moving average
 
 
@@ -74,7 +77,7 @@ class Line:
 
 @rc_context(WORDS)
 def draw(runs: Sequence[Run], theme: Theme) -> Figure:
-    """The figure: train and eval losses, other eval metrics, learning rate, gradient norm, throughput."""
+    """The figure: names of runs, train and eval losses, more eval metrics, learning rate, gradient norm, throughput."""
     speed = "tokens" if any("perf/tokens_per_s" in run.metrics() for run in runs) else "examples"
     loss = Panel("loss", _lines(runs, theme, "train/loss", "/loss"), inches=4.2)
     small = [
@@ -88,7 +91,9 @@ def draw(runs: Sequence[Run], theme: Theme) -> Figure:
     rows = math.ceil(len(small) / columns)
     inches = [loss.inches, *(small[i * columns].inches for i in range(rows))]
     layout = ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12)
-    figure = Figure(figsize=(12, sum(inches)), dpi=160, facecolor=theme.paper, layout=layout)
+    figure = Figure(figsize=(12, sum(inches) + TITLE), dpi=DPI, facecolor=theme.paper, layout=layout)
+    names = " · ".join(run.name for run in runs) if len(runs) <= NAMED else f"{len(runs)} runs"
+    figure.suptitle(names, x=0.015, ha="left", fontsize=11, color=theme.faint)
     grid = figure.add_gridspec(1 + rows, columns, height_ratios=inches)
     loss.draw(figure.add_subplot(grid[0, :]), theme)
     for i, panel in enumerate(small):

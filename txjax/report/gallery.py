@@ -52,7 +52,7 @@ def _cards(runs: Sequence[Run], kind: str, read: Callable[[Path], bytes | str]) 
 
 
 def _text(path: Path) -> str:
-    return path.read_text(errors="replace")
+    return path.read_text(errors="replace", encoding="utf-8")
 
 
 def _spread(steps: Sequence[int]) -> list[int]:

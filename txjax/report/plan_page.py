@@ -3,25 +3,29 @@
 from collections.abc import Sequence
 from typing import Any
 
+from txjax.numbers import byte_size, duration
 from txjax.plan.price import Plan
 from txjax.report.render import render
 
 
-def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]]) -> str:
+def page(title: str, plan: Plan, rows: Sequence[dict[str, Any]], facts: Sequence[tuple[str, str]]) -> str:
     """The HTML page of a plan.
 
     Args:
       rows: the result of `layout_rows`.
+      facts: the result of `summary`.
     """
     mesh = ", ".join(f"{axis} {size}" for axis, size in plan.mesh.items() if size > 1) or "one device"
-    memory = {name: size / 2**30 for name, size in plan.bytes.items()}
-    charts = [
-        {"title": "Memory of a device, GiB", "parts": memory, "whole": plan.target.chip.memory / 2**30},
-        {"title": "Seconds of a step, each part alone", "parts": plan.seconds, "whole": max(plan.seconds.values())},
-    ]
+    sizes = plan.bytes | {"all": plan.total_bytes}
+    memory = {name: (byte_size(size), size / plan.target.chip.memory) for name, size in sizes.items()}
+    times = {name: (duration(each), each / plan.step_seconds) for name, each in plan.seconds.items()}
+    charts = {
+        f"Memory of a device, of {byte_size(plan.target.chip.memory)}": memory,
+        f"Time of a step, each part alone, of {duration(plan.step_seconds)}": times,
+    }
     largest = max((row["bytes_per_device"] for row in rows), default=1)
     layout = [{"parameter": r["parameter"], "axes": _axes(r), "bytes": r["bytes_per_device"]} for r in rows]
-    return render("plan.html", title, f"Mesh: {mesh}", charts=charts, rows=layout, largest=largest)
+    return render("plan.html", title, f"Mesh: {mesh}", facts=facts, charts=charts, rows=layout, largest=largest)
 
 
 def _axes(row: dict[str, Any]) -> list[tuple[str, int, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 
 from txjax.numbers import full
-from txjax.report.png import png_address
+from txjax.report.png import png_address, png_width
 
 
 def render(template: str, title: str, subtitle: str, **values: Any) -> str:
@@ -26,10 +26,12 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters |= {
+_FILTERS: dict[str, Any] = {
     "full": full,
     "all_digits": _all_digits,
     "thousands": lambda number: f"{number:,}",
     "percent": lambda share: f"{min(share, 1):.1%}",
     "png_address": png_address,
+    "png_width": png_width,
 }
+_TEMPLATES.filters |= _FILTERS

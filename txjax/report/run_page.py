@@ -10,7 +10,7 @@ from txjax.report.render import render
 from txjax.report.runs import Run
 from txjax.scaling import preregistration
 from txjax.train import goodput
-from txjax.tree import flatten
+from txjax.tree import flatten, from_json
 
 _FOLDED = ("perf/", "goodput")  # metrics of the machine, not of the model: rounded and collapsed
 
@@ -52,7 +52,14 @@ def scores(run: Run) -> dict[str, Value]:
     planned = run.config.get("num_steps")
     over = step >= (planned if isinstance(planned, int) else 0)
     predicted = preregistration.score(run.workdir, last if over else {})
-    return {"step": step} | last | best | seconds | sizes | predicted
+    return {"step": step} | _stopped(run) | last | best | seconds | sizes | predicted
+
+
+def _stopped(run: Run) -> dict[str, Value]:
+    """Why the run ended before its last step, if it did."""
+    stop = run.config.get("stop")
+    reason = from_json(stop).reason(run.rows) if stop else None
+    return {} if reason is None else {"stopped": reason}
 
 
 def _subtitle(runs: Sequence[Run]) -> str:

@@ -8,9 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from txjax.report.curves import LIGHT, Theme, dress
+from txjax.report.log_axis import label_log_axis
+from txjax.report.png import DPI, write_figure
 from txjax.scaling.envelope import Envelope, envelope, sizes_on
 from txjax.scaling.isoflop import IsoFLOP
 from txjax.scaling.regression import Regression
@@ -48,6 +50,7 @@ def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], fol
         ends = [end for side in "ab" for end in row[f"{side}_interval"]]
         if min(ends) > 0 and max(ends) > WIDE * min(ends):
             panel.set_xscale("log")
+            label_log_axis(panel.xaxis)
         panel.set_yticks([0, 1], names)
         panel.set_ylim(1.6, -0.6)
     for panel in axes[len(rows) :]:
@@ -57,12 +60,7 @@ def write_comparison(rows: Sequence[dict[str, Any]], names: tuple[str, str], fol
 
 def _save(figures: dict[str, Figure], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, figure in figures.items():
-        for ending in ("png", "svg"):
-            paths.append(folder / f"{name}.{ending}")
-            figure.savefig(paths[-1], format=ending)
-    return paths
+    return [path for name, figure in figures.items() for path in write_figure(figure, folder, name)]
 
 
 def _figure(
@@ -70,7 +68,7 @@ def _figure(
 ) -> tuple[Figure, list[Axes]]:
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
     size = (inches[0] * columns, inches[1] * rows)
-    figure = Figure(figsize=size, dpi=160, facecolor=theme.paper, layout=layout)
+    figure = Figure(figsize=size, dpi=DPI, facecolor=theme.paper, layout=layout)
     return figure, list(np.atleast_1d(figure.subplots(rows, columns)).ravel())
 
 
@@ -80,11 +78,12 @@ def _style(axes: Axes, theme: Theme, title: str, x: str, y: str, log: str = "") 
     axes.set_ylabel(y, fontsize=9, color=theme.faint)
     if "x" in log:
         axes.set_xscale("log")
+        label_log_axis(axes.xaxis)
     if "y" in log:
         axes.set_yscale("log")
+        label_log_axis(axes.yaxis)
     if "y" in log and y == "loss":  # which spans less than a decade
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 

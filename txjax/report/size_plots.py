@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +11,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from txjax.mup.coordinate_check import Check, Coordinates
 from txjax.mup.lr_transfer import Point, Transfer, averaged
 from txjax.report.curves import Theme, dress
+from txjax.report.log_axis import label_log_axis
 
 LABELLED = 4  # number of labelled lines in a panel, the steepest
 
@@ -50,6 +50,7 @@ def _modules(axes: Axes, rows: Sequence[Coordinates], name: str, check: Check, o
         axes.plot(widths, values, color=colors[module], lw=2, marker="o", ms=4, mec=theme.paper, label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    label_log_axis(axes.yaxis)
     _widths(axes, widths)
     axes.margins(y=0.3)
     axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="upper left")
@@ -72,12 +73,12 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
             right.plot([optimum.width], [optimum.lr], color=color, marker="*", ms=13, mec=theme.paper)
     left.set_xscale("log", base=2)
     left.set_xlabel("learning rate", fontsize=9, color=theme.faint)
-    left.xaxis.set_major_formatter(lambda x, _: f"{x:.2g}")
+    label_log_axis(left.xaxis)
     left.legend(title="width", fontsize=8, frameon=False, labelcolor=theme.ink)
     right.set_xscale("log", base=2)
     right.set_yscale("log", base=2)
     right.set_xlabel("width", fontsize=9, color=theme.faint)
-    right.yaxis.set_major_formatter(lambda x, _: f"{x:.2g}")
+    label_log_axis(right.yaxis)
     widths = sorted({p.width for p in points})
     _widths(right, widths)
     rates = sorted({p.lr for p in points})
@@ -88,14 +89,6 @@ def draw_transfer(points: Sequence[Point], found: Transfer, metric: str, theme: 
         line = [middle[1] * (w / middle[0]) ** found.slope for w in widths]
         right.plot(widths, line, color=theme.faint, lw=1, ls="--")
     return figure
-
-
-def save(figure: Figure, out: Path, name: str) -> list[Path]:
-    """Writes a figure as PNG and as SVG."""
-    paths = [out / f"{name}.{kind}" for kind in ("png", "svg")]
-    for path in paths:
-        figure.savefig(path)
-    return paths
 
 
 def _columns(optima: Sequence) -> tuple[list[float], list[float]]:

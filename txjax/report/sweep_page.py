@@ -9,6 +9,7 @@ from typing import Any
 
 from txjax.report.curves import DARK, LIGHT
 from txjax.report.render import render
+from txjax.report.sweep_axes import edges
 from txjax.report.sweep_plots import shade
 from txjax.report.sweep_table import SEED, Group, Row
 from txjax.sweep.names import labels
@@ -64,6 +65,7 @@ def page(
             for rank, row in enumerate(rows)
         ],
         by_setting=by_setting,
+        edges=edges(groups),
     )
 
 

@@ -2,30 +2,26 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import colormaps, rc_context
-from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from txjax.report.axis_scale import Scale, wrapped
 from txjax.report.curves import WORDS, Theme, dress
+from txjax.report.png import DPI
+from txjax.report.sweep_axes import axes_of, independent_axes
 from txjax.report.sweep_table import SEED, Group, Row
+from txjax.sweep.names import labels
 
-WIDE = 8.0  # axes with at least this ratio of values are logarithmic
-
-
-def axes_of(groups: Sequence[Group]) -> list[str]:
-    """The paths on which the groups differ."""
-    paths = dict.fromkeys(path for group in groups for path in group.values if path != SEED)
-    return [path for path in paths if len({str(group.values.get(path)) for group in groups}) > 1]
+BROAD = 24  # characters of a line of a label of parallel coordinates
 
 
 @rc_context(WORDS)
 def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = False) -> Figure:
-    """One panel for each axis: every mean with its standard error, and a line through the best at each value.
+    """One panel for each axis: every mean with its standard error, and a line through the best at each shared value.
 
     Args:
       most: whether larger is better.
@@ -34,7 +30,7 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
     paths = axes_of(groups) or [SEED]
     columns = min(3, len(paths))
     rows = math.ceil(len(paths) / columns)
-    figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=160, facecolor=theme.paper, layout=_layout())
+    figure = Figure(figsize=(4.2 * columns, 3.4 * rows), dpi=DPI, facecolor=theme.paper, layout=_layout())
     for i, path in enumerate(paths):
         axes = figure.add_subplot(rows, columns, i + 1)
         dress(axes, theme)
@@ -45,7 +41,8 @@ def per_axis(groups: Sequence[Group], metric: str, theme: Theme, most: bool = Fa
         axes.errorbar(x, y, yerr=bars, fmt="o", ms=4, alpha=0.55, color=theme.lines[0], elinewidth=1)
         pick = max if most else min
         best = {at: pick(value for other, value in zip(x, y, strict=True) if other == at) for at in sorted(set(x))}
-        axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
+        if len(paths) == 1 or len(best) <= len(x) / 2:  # a sampled axis has no best at each value
+            axes.plot(list(best), list(best.values()), color=theme.lines[1], lw=1.8)
         scale.label(axes)
         axes.set_xlabel(path, fontsize=9, color=theme.faint)
         if i % columns == 0:
@@ -61,10 +58,10 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
       groups: best first.
     """
     groups = [group for group in groups if math.isfinite(group.mean)]
-    paths = axes_of(groups)
+    paths = independent_axes(groups)
     scales = [Scale([group.values.get(path) for group in groups]) for path in paths]
     means = [group.mean for group in groups]
-    figure = Figure(figsize=(2.2 + 2.0 * (len(paths) + 1), 4.4), dpi=160, facecolor=theme.paper, layout=_layout())
+    figure = Figure(figsize=(2.2 + 2.0 * (len(paths) + 1), 4.4), dpi=DPI, facecolor=theme.paper, layout=_layout())
     axes = figure.add_subplot()
     axes.set_facecolor(theme.paper)
     axes.spines[:].set_visible(False)
@@ -79,10 +76,10 @@ def parallel(groups: Sequence[Group], metric: str, theme: Theme) -> Figure:
     for i, scale in enumerate([*scales, last]):
         axes.axvline(i, color=theme.grid, lw=1.2, zorder=0)
         for text, share in scale.marks():
-            axes.text(i + 0.03, share, text, fontsize=8, color=theme.ink, va="center", bbox=behind)
-    axes.set_xticks(range(len(paths) + 1), [*paths, metric], fontsize=9, color=theme.ink)
+            axes.text(i + 0.03, share, wrapped(text, BROAD), fontsize=8, color=theme.ink, va="center", bbox=behind)
+    axes.set_xticks(range(len(paths) + 1), [*labels(paths).values(), metric], fontsize=9, color=theme.ink)
     axes.tick_params(length=0)
-    axes.set_xlim(-0.1, len(paths) + 0.6)
+    axes.set_xlim(-0.1, len(paths) + 0.35)
     return figure
 
 
@@ -93,7 +90,7 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
     Args:
       rows: best first.
     """
-    figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=160, facecolor=theme.paper, layout=_layout())
+    figure = Figure(figsize=(6.0 * len(metrics), 4.0), dpi=DPI, facecolor=theme.paper, layout=_layout())
     for i, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), i + 1)
         dress(axes, theme, metric)
@@ -113,47 +110,6 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
 def shade(theme: Theme, rank: int, count: int) -> str:
     """The colour of the point with this rank (0 is the best) among `count`."""
     return to_hex(colormaps[theme.ranks](rank / count))
-
-
-class Scale:
-    """Positions of values on an axis: numbers linear, or logarithmic over a wide range; other values by order."""
-
-    def __init__(self, values: Sequence[Any]):
-        self.numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-        self.kinds = [] if self.numeric else sorted({str(value) for value in values})
-        numbers = [float(value) for value in values] if self.numeric else []
-        self.log = self.numeric and min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
-        positions = [self(value) for value in values]
-        self.low = min(positions)
-        self.high = max(positions)
-        self.values = sorted(set(numbers)) if self.numeric else self.kinds
-
-    def __call__(self, value: Any) -> float:
-        """The position of a value."""
-        if not self.numeric:
-            return float(self.kinds.index(str(value)))
-        return math.log10(value) if self.log else float(value)
-
-    def share(self, value: Any) -> float:
-        """The position of a value, scaled from 0 (lowest) to 1 (highest)."""
-        return (self(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
-
-    def marks(self, apart: float = 0.05) -> list[tuple[str, float]]:
-        """Tick labels with their scaled positions: both ends, and values between that are at least `apart`."""
-        if not self.numeric:
-            return [(kind, self.share(kind)) for kind in self.kinds]
-        shares = {value: self.share(value) for value in self.values}
-        chosen = list(dict.fromkeys([self.values[0], self.values[-1]]))
-        for value in self.values[1:-1]:
-            if all(abs(shares[value] - shares[other]) >= apart for other in chosen):
-                chosen.append(value)
-        return [(f"{value:.4g}", shares[value]) for value in sorted(chosen)]
-
-    def label(self, axes: Axes) -> None:
-        """Sets the ticks of the x axis."""
-        marks = self.marks(apart=0.14)
-        positions = [self.low + share * (self.high - self.low) for _, share in marks]
-        axes.set_xticks(positions, [text for text, _ in marks], rotation=0 if self.numeric else 20)
 
 
 def _layout() -> ConstrainedLayoutEngine:

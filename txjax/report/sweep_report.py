@@ -8,15 +8,14 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from txjax.io.files import replace_bytes, replace_text
-from txjax.log.terminal_table import table
-from txjax.numbers import full
 from txjax.report.curves import DARK, LIGHT, Theme
 from txjax.report.png import png
 from txjax.report.runs import check_inside
+from txjax.report.sweep_axes import edges, independent_axes
 from txjax.report.sweep_page import Picture, page, ranked
-from txjax.report.sweep_plots import axes_of, curves, parallel, per_axis
+from txjax.report.sweep_plots import curves, parallel, per_axis
+from txjax.report.sweep_results import print_all
 from txjax.report.sweep_table import Group, grouped, metric_of, read, to_json
-from txjax.sweep.names import labels
 
 
 def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
@@ -37,12 +36,11 @@ def report(folder: Path, out: Path, sort: str | None, as_json: bool) -> None:
     html = out / "index.html"
     replace_text(html, page(folder, out, points, groups, metric, overlaid, list(pictures.values())))
     if as_json:
-        print(json.dumps(to_json(rows, groups, metric) | {"pictures": drawn, "html": str(html)}))
+        print(
+            json.dumps(to_json(rows, groups, metric) | {"edges": edges(groups), "pictures": drawn, "html": str(html)})
+        )
         return
-    paths = axes_of(groups)
-    title = f"{folder}: {sum(row.state == 'finished' for row in rows)} of {len(rows)} points finished"
-    names = [*labels(paths).values(), metric, "standard error", "runs", "unfinished"]
-    table(title, names, [_cells(group, paths) for group in groups])
+    print_all(folder, rows, groups, metric)
     print("\n" + "\n".join([*drawn, str(html)]))
 
 
@@ -50,17 +48,10 @@ def _pictures(groups: Sequence[Group], metric: str, most: bool) -> dict[str, Pic
     """Plots of the metric against the axes for finished points, by file name."""
     good = [group for group in groups if math.isfinite(group.mean)]
     pictures = {"axes.png": _drawn(lambda theme: per_axis(groups, metric, theme, most))} if good else {}
-    if axes_of(good):
+    if independent_axes(good):
         pictures["parallel.png"] = _drawn(lambda theme: parallel(groups, metric, theme))
     return pictures
 
 
 def _drawn(draw: Callable[[Theme], Figure]) -> Picture:
     return png(draw(LIGHT)), png(draw(DARK))
-
-
-def _cells(group: Group, paths: list[str]) -> list[str]:
-    values = [full(group.values[path]) if path in group.values else "" for path in paths]
-    left = [row.state for row in group.rows if row.state != "finished"]
-    scores = ["" if math.isnan(x) else full(x) for x in (group.mean, group.error)]
-    return [*values, *scores, str(group.count), ", ".join(dict.fromkeys(left))]

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flax.core import meta
 
 from txjax.experiment import Experiment
-from txjax.sweep.points import Point
 from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
 from txjax.train.state import abstract_variables
 from txjax.types import UserError
@@ -76,20 +75,6 @@ class LadderRun:
     def off(self) -> float:
         """The relative difference of the FLOPs from the budget."""
         return 0.0 if self.budget is None else self.flops / self.budget - 1
-
-    def point(self, evals: Iterable[str] = ()) -> Point:
-        """The run as a point of a sweep. Each of `evals` runs only at the end."""
-        warmup = {} if self.warmup is None else {"optimizer.schedule.warmup_steps": self.warmup}
-        return {
-            "model.width": self.width,
-            "model.depth": self.depth,
-            "model.heads": self.heads,
-            "num_steps": self.steps,
-            "batch_size": self.batch_size,
-            "optimizer.peak_lr": self.lr,
-            **warmup,
-            **{f"evals.{name}.every_steps": self.steps for name in evals},
-        }
 
 
 class Ladder:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from txjax.io.files import replace_text
+from txjax.io.text_files import read_text
 from txjax.log import METRICS, Row
 from txjax.types import UserError
 
@@ -56,7 +57,7 @@ def score(workdir: Path, last: Row) -> dict[str, float]:
     if not path.exists():
         return {}
     try:
-        written = json.loads(path.read_text())
+        written = json.loads(read_text(path))
         predicted, metric = written["prediction"], written["metric"]
         found = {"prediction/loss": float(predicted["loss"])}
     except (ValueError, KeyError, TypeError) as error:

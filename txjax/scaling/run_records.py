@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from txjax.io.text_files import lines_of, read_text
 from txjax.log import METRICS, read_metrics
 from txjax.tree import flatten, read_json
 from txjax.types import UserError
@@ -52,17 +53,14 @@ def read_records(path: Path | str, curves: bool = False) -> Records:
       curves: whether to read every evaluation of runs, not only the last.
 
     Raises:
-      UserError: the path does not exist, or has no such table.
+      UserError: the path does not exist, has no such table, or is not in UTF-8.
     """
     path = Path(path)
     if path.is_dir():
         return _runs(path, curves)
     if not path.is_file():
         raise UserError("--data", "a CSV or JSONL file, or a folder of runs", str(path), hint="there is no such file")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError("--data", "text in UTF-8", str(path), hint=str(error)) from None
+    text = read_text(path)
     read = _json_lines if path.suffix in (".jsonl", ".ndjson", ".json") else _csv
     numbered = list(read(path, text))
     if not numbered:
@@ -72,7 +70,7 @@ def read_records(path: Path | str, curves: bool = False) -> Records:
 
 
 def _csv(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(text.splitlines(keepends=True), delimiter="\t" if path.suffix == ".tsv" else ",")
+    reader = csv.DictReader(lines_of(text), delimiter="\t" if path.suffix == ".tsv" else ",")
     for row in reader:
         if None in row:
             raise UserError(f"{path}:{reader.line_num}", f"{len(reader.fieldnames or ())} cells", f"{len(row)} or more")
@@ -80,7 +78,7 @@ def _csv(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _json_lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         if not line.strip():
             continue
         try:
@@ -88,7 +86,7 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
-            raise UserError(f"{path}:{number}", "one JSON object a line", line[:80])
+            raise UserError(f"{path}:{number}", "one JSON object a line", line[:80].rstrip())
         yield number, flatten(row)
 
 

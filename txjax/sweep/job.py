@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from txjax.checkpoint.steps import Steps
 from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail, finished
 
 TRAIN = (sys.executable, "-m", "txjax", "train")
@@ -55,9 +56,7 @@ class SweepJob:
 
     def saved(self, point: SweepPoint) -> int:
         """The newest saved step of a point's run. 0 if there is none."""
-        folder = self.folder.run(point.name) / "checkpoints"
-        steps = (int(path.name) for path in folder.glob("*") if path.name.isdecimal())
-        return max((step for step in steps if finished(folder.parent, step)), default=0)
+        return max(Steps(self.folder.run(point.name)).steps(), default=0)
 
     def speed(self) -> float | None:
         """Mean FLOPs per second of one run, from the logs so far. None if there is no log yet."""

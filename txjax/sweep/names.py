@@ -1,23 +1,36 @@
-"""Names of points: their settings, short enough for a folder name, and deterministic."""
+"""Names of points: the ones that they bring, or their settings; short enough for a folder, and deterministic."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from txjax.sweep.points import Point
 from txjax.tree import config_fields
 
+Point = dict[str, Any]  # values by dotted path
+NAME = "name"  # a key of a point that is no path: its name, in place of its settings
 LONGEST = 120  # characters; a digest replaces the rest
 
 
 def names(points: Sequence[Point]) -> list[str]:
-    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`. Equal points have equal names."""
-    short = labels({path for point in points for path in point})
-    return [_name([f"{short[path]}={text(value)}" for path, value in point.items()]) for point in points]
+    """A name for each point: `peak_lr=0.001,positions=Alibi,seed=3`, or its own. Equal points have equal names."""
+    short = labels({path for point in points for path in point if path != NAME})
+    return [_folder_name(_name(point, short)) for point in points]
+
+
+def joined_name(points: Sequence[Point]) -> str | None:
+    """The name of the point that joins these, `flops=1e+11,width=16,seed=3`. None if none of them has a name."""
+    if not any(NAME in point for point in points):
+        return None
+    return ",".join(_name(point, labels(point)) for point in points)
+
+
+def _name(point: Point, short: Mapping[str, str]) -> str:
+    """The point's own name, or its settings with these short labels of their paths."""
+    return str(point[NAME]) if NAME in point else ",".join(f"{short[path]}={text(x)}" for path, x in point.items())
 
 
 def text(value: Any) -> str:
@@ -57,8 +70,8 @@ def labels(paths: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _name(parts: Sequence[str]) -> str:
-    whole = re.sub(r"[^A-Za-z0-9_.=,+-]+", "-", ",".join(parts)).lstrip(".-") or "base"
+def _folder_name(name: str) -> str:
+    whole = re.sub(r"[^A-Za-z0-9_.=,+-]+", "-", name).lstrip(".-") or "base"
     if len(whole) <= LONGEST:
         return whole
     return f"{whole[: LONGEST - 9]}-{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"

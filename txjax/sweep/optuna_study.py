@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import fcntl
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from txjax.io.disk import wait_for_lock
 from txjax.ranking import best_key
 from txjax.types import require
 
@@ -104,9 +104,7 @@ class OptunaStudy:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Locks the study against other workers, to take a trial or give one back."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".search").open("a+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with wait_for_lock(self.folder / ".search", "--workdir"):
             yield
 
     def trials(self) -> list[Any]:

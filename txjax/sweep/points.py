@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from txjax.sweep.names import NAME, Point, joined_name
 from txjax.types import UserError, near_misses
 
-Point = dict[str, Any]
 METHODS = ("sobol", "halton", "latin", "random")
 DIGITS = 4  # significant digits of a sampled number, so that its name shows the exact value
 
@@ -154,10 +154,12 @@ def _axes(given: Mapping[str, Iterable[Any]] | Iterable[Point]) -> list[list[Poi
     return [[dict(point) for point in given]]
 
 
-def _joined(points: Iterable[Point]) -> Point:
+def _joined(parts: Iterable[Point]) -> Point:
+    points = list(parts)
     made: Point = {}
     for point in points:
-        if twice := [path for path in point if path in made]:
+        if twice := [path for path in point if path in made and path != NAME]:
             raise UserError("sweep", "axes that set different paths", twice[0], hint="it is set by two of them")
         made |= point
-    return made
+    name = joined_name(points)
+    return made if name is None else made | {NAME: name}

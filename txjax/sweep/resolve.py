@@ -13,9 +13,9 @@ import numpy as np
 
 from txjax import tree
 from txjax.config import ConfigFile, read
+from txjax.data.epochs import in_steps
 from txjax.overrides import set_field
-from txjax.sweep.names import names
-from txjax.sweep.points import Point
+from txjax.sweep.names import NAME, Point, names
 from txjax.types import UserError, near_misses
 
 VARIANT = "variant"
@@ -59,7 +59,8 @@ def resolve(source: str, overrides: Sequence[str]) -> tuple[list[Resolved], int]
         raise UserError("--config", f"a sweep() in {file.path} that returns points", "none")
     points = [{path: x.item() if isinstance(x, np.generic) else x for path, x in p.items()} for p in points]
     found: dict[str, Resolved] = {}
-    for name, point in zip(names(points), points, strict=True):
+    for name, named in zip(names(points), points, strict=True):
+        point = {path: value for path, value in named.items() if path != NAME}
         run = apply(file, overrides, point, name)
         if any(other.digest == run.digest for other in found.values()):
             continue
@@ -82,6 +83,7 @@ def apply(file: ConfigFile, overrides: Sequence[str], point: Point, name: str) -
     with point_in_errors(name):
         for path, value in fields.items():
             set_field(experiment, path, value)
+        experiment = in_steps(experiment, fields)
         resolved = tree.to_json(experiment)
     return Resolved(name, digest(resolved), point, experiment)
 
@@ -92,8 +94,7 @@ def point_in_errors(name: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        hint = "; ".join(part for part in (error.hint, f"in the point {name}") if part)
-        raise UserError(error.field, error.expected, error.got, error.near, hint) from None
+        raise error.with_hint(f"in the point {name}") from None
 
 
 def digest(resolved: Any) -> str:

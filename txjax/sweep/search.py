@@ -194,7 +194,7 @@ class Search(Local):
     def _end_trial(self, mine: Trial, cause: str) -> None:
         """Ends a trial whose run has ended: pruned, finished or failed."""
         number, states = mine.trial.number, self.study.states
-        value = mine.values.get(mine.point.num_steps, math.nan)
+        value = mine.values.get(self.work.saved(mine.point), math.nan)
         if mine.pruned and not self.work.finished(mine.point):
             self.study.tell(number, state=states.PRUNED)
             self.end(mine.point, PointResult("pruned"))

@@ -39,7 +39,7 @@ def submit(work: SweepJob, at_once: int | None, options: Sequence[str], dry_run:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "points.txt"  # the launcher copies its lines
-        lines.write_text("".join(line(work, point) + "\n" for point in left))
+        lines.write_text("".join(line(work, point) + "\n" for point in left), encoding="utf-8")
         words = [f"--config={work.config}", f"--workdir={work.folder.path}", f"--sweep={lines}", *options]
         words += [f"--at_once={at_once}"] * (at_once is not None) + ["--dry_run"] * dry_run
         return subprocess.run([sys.executable, str(LAUNCHER), *words, *work.overrides]).returncode
@@ -54,8 +54,8 @@ def _queued(folder: Path) -> str:
     """The job id of an earlier array that is still pending or running. "" if there is none."""
     squeue = shutil.which("squeue")
     for note in sorted(folder.glob("launch/*/launch.json")) if squeue else []:
-        job = json.loads(note.read_text()).get("job", "")
-        done = subprocess.run([str(squeue), "--noheader", f"--jobs={job}"], capture_output=True, text=True)
+        job = json.loads(note.read_text(encoding="utf-8")).get("job", "")
+        done = subprocess.run([str(squeue), "--noheader", f"--jobs={job}"], capture_output=True, encoding="utf-8")
         if job and done.stdout.strip():
             return str(job)
     return ""

@@ -1,7 +1,7 @@
 """The folder of a sweep: `sweep.json` with its points, and a workdir for each, which records the point's progress.
 
-There is no other state: a point is finished when its last checkpoint is complete, and running while a process holds
-its lock. So after any process is killed, the folder still shows what is left to do.
+There is no other state: a point is finished when its last checkpoint is complete and evaluated, and running while a
+process holds its lock. So after any process is killed, the folder still shows what is left to do.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.io import digest
-from txjax.io.disk import take_lock
+from txjax.checkpoint.steps import Steps
+from txjax.io.disk import take_lock, wait_for_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
 from txjax.train.lock import FLAG, is_locked
 from txjax.tree import read_json
-from txjax.types import UserError
+from txjax.types import RunError, UserError
 
 NAME = "sweep.json"
 _MOST = 2**100  # of a number of steps or FLOPs
@@ -55,8 +55,18 @@ class SweepPoint:
 
 
 def finished(workdir: Path, num_steps: int) -> bool:
-    """Whether a run has ended: its last step is saved completely."""
-    return digest.is_complete(workdir / "checkpoints" / str(num_steps))
+    """Whether a run has ended: its last step, or the one at which `stop` ended it, is saved completely, and no
+    evaluation of it is left."""
+    steps = Steps(workdir)
+    saved = steps.steps()
+    last = num_steps in saved
+    if not saved:
+        return False
+    try:
+        record = steps.record(num_steps if last else saved[-1])
+    except RunError:  # it is there, and can't be read: no new start helps
+        return last
+    return (last or record.get("stopped") is not None) and not record.get("row")
 
 
 class Folder:
@@ -89,12 +99,12 @@ class Folder:
 
     def write(self, points: Sequence[SweepPoint], notes: dict[str, Any]) -> None:
         """Writes `sweep.json`. Earlier points that are not in `points` are kept, after the others."""
-        self.path.mkdir(parents=True, exist_ok=True)
         names = {point.name for point in points}
-        before = self.points() if (self.path / NAME).exists() else []
-        kept = [*points, *(point for point in before if point.name not in names)]
-        text = json.dumps(notes | {"points": [dataclasses.asdict(point) for point in kept]}, indent=1)
-        replace_text(self.path / NAME, text + "\n")
+        with wait_for_lock(self.path / ".points", FLAG):  # another sweep may add points of its own
+            before = self.points() if (self.path / NAME).exists() else []
+            kept = [*points, *(point for point in before if point.name not in names)]
+            text = json.dumps(notes | {"points": [dataclasses.asdict(point) for point in kept]}, indent=1)
+            replace_text(self.path / NAME, text + "\n")
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[bool]:
@@ -103,7 +113,7 @@ class Folder:
         The operating system releases the lock when this process ends.
         """
         self.run(name).mkdir(parents=True, exist_ok=True)
-        with (self.run(name) / ".claim").open("a+") as lock:
+        with (self.run(name) / ".claim").open("a+", encoding="utf-8") as lock:
             yield take_lock(lock.fileno(), FLAG, self.run(name)) and not is_locked(self.run(name))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from txjax import tree
 from txjax.checkpoint import Store
+from txjax.experiment import resolved
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
 from txjax.train.counting import flops_per_step
@@ -15,6 +16,7 @@ from txjax.train.init_from import find_init_source
 from txjax.train.prepare import checked_layout
 from txjax.train.workdir import check_config
 from txjax.tree import check_fields
+from txjax.types import UserError
 
 
 def plan(
@@ -58,15 +60,29 @@ def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
 
 
+def can_be_one_program(runs: Sequence[Resolved]) -> bool:
+    """Whether several points differ only in numbers that one program takes as arguments (docs/population.md)."""
+    from txjax.train.traced import check_together
+
+    experiments = [run.experiment for run in runs]
+    if len(runs) < 2 or any(getattr(experiment.data, "buckets", ()) for experiment in experiments):
+        return False
+    try:
+        check_together(experiments)
+    except UserError:
+        return False
+    return True
+
+
 def _planned(run: Resolved, workdir: Path, costs: dict[str, int], here: bool = True) -> SweepPoint:
-    experiment = run.experiment
     variables = None
     with point_in_errors(run.name):
+        experiment = resolved(run.experiment)
         check_config(workdir, experiment)
         if not here:
             check_fields(experiment)
         elif not finished(workdir, experiment.num_steps):
-            layout = checked_layout(experiment)
+            layout = checked_layout(run.experiment)
             if not Store(workdir).steps():
                 find_init_source(experiment, layout)
             variables = layout.variables

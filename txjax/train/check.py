@@ -2,75 +2,151 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Source, Tasks
+from txjax.data.dataset import Example
+from txjax.data.index import sample_indices
 from txjax.data.keys import check_spec
-from txjax.experiment import Experiment, resolved
-from txjax.objectives import check_vocab, languages_of, missing_keys
+from txjax.eval import Evaluator
+from txjax.eval.resolution import resolve
+from txjax.experiment import Experiment
+from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
 from txjax.train.frozen_parts import check_frozen
 from txjax.train.shared_modules import check_shared_modules
 from txjax.train.state import batch_spec
-from txjax.tree import check_fields
+from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
+from txjax.user_code import user_code_errors
 
 
 def check(experiment: Experiment) -> None:
     """Checks ranges, the mesh, data, the objective's keys, evaluations, trackers and the schedule.
 
     Raises:
-      UserError: for the first mistake; names the field, what was expected, what came, and what to do.
+      UserError: for all mistakes that don't follow from others, see `checks.UserErrors`; each names the field, what was
+        expected, what came, and what to do.
     """
-    check_layout(experiment, jax.device_count())
-    experiment = resolved(experiment)
-    model, objective, train = experiment.model, experiment.objective, experiment.data
+    checks = Checks()
+    checks.run(check_layout, experiment, jax.device_count())
+    if not all(
+        isinstance(part, kind) for part, kind in ((experiment.data, Dataset), (experiment.objective, Objective))
+    ):
+        checks.finish()
+    resolved = resolve(experiment, checks)
+    objective = resolved.objective
+    _check_data(checks, "config.data", resolved.data, objective, objective.required_keys)
+    if _is_described(checks, "config.data"):
+        checks.run(_check_objective, resolved, needs=("config.model", "config.objective"))
+    for name, evaluator in resolved.evals.items():
+        _check_evaluation(checks, f"config.evals.{name}", evaluator, resolved)
+    checks.run(languages_of, resolved)
+    intervals = [f"config.evals.{name}.every_steps" for name in experiment.evals]
+    checks.run(_check_best, experiment, needs=["config.checkpoint", *intervals])
+    traced = ("config.data", "config.model", "config.objective", "config.optimizer")
+    checks.run(check_shared_modules, resolved, needs=traced)
+    checks.run(check_frozen, resolved, needs=traced)
+    for tracker in resolved.trackers:
+        checks.run(tracker.check)
+    checks.run(resolved.optimizer.lr, resolved.num_steps, needs=("config.optimizer", "config.num_steps"))
+    checks.errors = _without_inherited(checks.errors, experiment)
+    checks.finish()
+
+
+def _check_objective(experiment: Experiment) -> None:
+    model, objective, data = experiment.model, experiment.objective, experiment.data
     with _inside("config.objective", "objective"):
-        _check_data("config.data", train, objective, objective.required_keys)
-        objective.check(model, train)
-    jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(train, 1))
-    for name, evaluator in experiment.evals.items():
-        with _inside(f"config.evals.{name}", "eval"):
-            of_model, goal, of_train = evaluator.part(model, objective, train)
-            field, needs = f"config.evals.{name}.data", evaluator.required_keys(goal)
-            _check_data(field, evaluator.data, evaluator, needs)
-            if isinstance(evaluator.data, Tasks):
-                raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
-            check_vocab(of_model, evaluator.data, field)
-            evaluator.check(of_model, goal, of_train)
-    languages_of(experiment)
-    _check_best(experiment)
-    check_shared_modules(experiment)
-    check_frozen(experiment)
-    for tracker in experiment.trackers:
-        tracker.check()
-    experiment.optimizer.lr(experiment.num_steps)
+        objective.check(model, data)
+    jax.eval_shape(lambda batch: objective.check_model(model, batch), batch_spec(data, 1))
+
+
+def _check_evaluation(checks: Checks, where: str, evaluator: Evaluator, experiment: Experiment) -> None:
+    """Checks an evaluation's data, and if these and the training data are described, that it fits the run."""
+    field = f"{where}.data"
+    model, objective, train = evaluator.part(experiment.model, experiment.objective, experiment.data)
+    with _inside(where, "eval"):
+        needed = evaluator.required_keys(objective)
+    _check_data(checks, field, evaluator.data, evaluator, needed)
+    if _is_described(checks, field) and _is_described(checks, "config.data"):
+        checks.run(_check_fit, where, evaluator, model, objective, train, needs=("config.model", "config.objective"))
+
+
+def _check_fit(where: str, evaluator: Evaluator, model: Any, objective: Objective, train: Dataset) -> None:
+    """Checks an evaluation's data against the model, and the evaluator against the run."""
+    field = f"{where}.data"
+    if isinstance(evaluator.data, Tasks):
+        raise UserError(field, "the data set of one task, which the evaluation's `task` names", "Tasks")
+    with _inside(where, "eval"):
+        check_vocab(model, evaluator.data, field)
+        evaluator.check(model, objective, train)
+
+
+def _is_described(checks: Checks, field: str) -> bool:
+    """Whether the errors of a data set are only about where its records are, so that its examples are described."""
+    wrong = [error.field for error in checks.errors if overlap(error.field, field)]
+    return all(path.rpartition(".")[2] in ("name", "split", "data_dir") for path in wrong)
+
+
+def _without_inherited(errors: list[UserError], experiment: Experiment) -> list[UserError]:
+    """The errors but those of fields that an evaluation has from the training data, which have an error there."""
+    stated = {path for path, value in walk(experiment) if value is not None}
+    of_training = {error.field.rpartition(".")[2] for error in errors if overlap(error.field, "config.data")}
+
+    def is_inherited(path: str) -> bool:
+        return path.startswith("config.evals.") and path not in stated and path.rpartition(".")[2] in of_training
+
+    return [error for error in errors if not is_inherited(error.field)]
+
+
+def open_all(data_sets: Sequence[tuple[str, Dataset]], stated: Experiment) -> list[Source]:
+    """The sources of data sets, as `open_data` opens them.
+
+    Args:
+      data_sets: each with its config field.
+      stated: the experiment before it is resolved.
+
+    Raises:
+      UserError: for every data set that can't be used, unless an evaluation's mistake is that of the training data.
+    """
+    checks = Checks()
+    sources = [checks.run(open_data, field, data) for field, data in data_sets]
+    checks.errors = _without_inherited(checks.errors, stated)
+    checks.finish()
+    return [source for source in sources if source is not None]
 
 
 def open_data(field: str, data: Dataset) -> Source:
-    """The source of a data set, whose first example agrees with its spec. `field` is the data set's config field.
+    """The source of a data set, of which some examples agree with its spec. `field` is the data set's config field.
 
     Raises:
-      UserError: what `Dataset.open` finds, no example, or one with other arrays.
+      UserError: what `Dataset.open` finds, no example, one that can't be read, or one with other arrays.
     """
-    with _inside(field, "data"):
+    with user_code_errors(field), _inside(field, "data"):
         source = data.open()
         if not len(source):
             raise UserError("data", "at least one example", 0)
-        example = source.example(0, 0, np.random.default_rng(0))
-    spec = {key: x for key, x in data.spec().items() if key != "id"}
-    found = {key: np.asarray(value) for key, value in example.items()}
-    if set(spec) != set(found):
-        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
-        raise UserError(field, expected, ", ".join(sorted(found)))
-    for key, x in spec.items():
-        if (found[key].shape, found[key].dtype) != (x.shape, x.dtype):
-            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
-            raise UserError(field, expected, f"{found[key].dtype}{list(found[key].shape)}")
+        spec = {key: x for key, x in data.spec().items() if key != "id"}
+        for index in sample_indices(len(source)):
+            _compare(index, source.example(index, 0, np.random.default_rng(0)), spec)
     return source
+
+
+def _compare(index: int, example: Example, spec: dict[str, jax.ShapeDtypeStruct]) -> None:
+    """Compares an example with the spec of its data set."""
+    where = f"example {index}"
+    if set(spec) != set(example):
+        expected = f"examples with {', '.join(sorted(spec))}, as its spec() says"
+        raise UserError("data", expected, f"{where} with {', '.join(sorted(example))}")
+    for key, x in spec.items():
+        array = np.asarray(example[key])
+        if (array.shape, array.dtype) != (x.shape, x.dtype):
+            expected = f"{key} to be {x.dtype}{list(x.shape)}, as its spec() says"
+            raise UserError("data", expected, f"{array.dtype}{list(array.shape)}", hint=where)
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -85,35 +161,50 @@ def check_layout(experiment: Experiment, num_devices: int) -> None:
     """Ranges, and whether mesh and batch suit so many devices.
 
     Raises:
-      UserError: for the first mistake.
+      UserError: for all mistakes that don't follow from others.
     """
-    check_fields(experiment)
-    if not callable(getattr(experiment.model, "init", None)):
-        raise UserError("config.model", "a model, which is a Linen module", type(experiment.model).__name__)
-    _check_names(experiment)
-    mesh = experiment.mesh
-    mesh.sizes(num_devices)
-    copies = mesh.num_shards("batch", num_devices)
-    batches = {"config.batch_size": experiment.batch_size // experiment.microbatches}
-    if experiment.batch_size % experiment.microbatches:
-        raise UserError(
-            "config.batch_size", f"a multiple of microbatches = {experiment.microbatches}", experiment.batch_size
-        )
+    checks = Checks()
+    checks.run(check_fields, experiment)
+    checks.run(_check_model, experiment.model, needs=["config.model"])
+    checks.run(_check_names, experiment)
+    checks.run(experiment.mesh.sizes, num_devices, needs=["config.mesh"])
+    checks.run(_check_microbatches, experiment, needs=["config.batch_size", "config.microbatches"])
+    batches = {"config.batch_size": experiment.batch_size // max(experiment.microbatches, 1)}
     batches |= {f"config.evals.{name}.batch_size": e.batch_size for name, e in experiment.evals.items() if e.batch_size}
+    for field, size in batches.items():
+        needed = [field, "config.mesh", "config.microbatches", "config.model.stack"]
+        checks.run(_check_batch, field, size, experiment, num_devices, needs=needed)
+    checks.finish()
+
+
+def _check_model(model: Any) -> None:
+    if not callable(getattr(model, "init", None)):
+        raise UserError("config.model", "a model, which is a Linen module", type(model).__name__)
+
+
+def _check_microbatches(experiment: Experiment) -> None:
+    if experiment.batch_size % experiment.microbatches:
+        expected = f"a multiple of microbatches = {experiment.microbatches}"
+        raise UserError("config.batch_size", expected, experiment.batch_size)
+
+
+def _check_batch(field: str, size: int, experiment: Experiment, num_devices: int) -> None:
+    """Checks that a batch can be split over the devices, and inside a pipeline."""
+    mesh = experiment.mesh
+    copies = mesh.num_shards("batch", num_devices)
     stages = mesh.num_shards("layers", num_devices)
     parts = getattr(getattr(experiment.model, "stack", None), "microbatches", None) or stages
-    over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
-    for field, size in batches.items():
-        if size % copies:
-            cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
-            raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
-        if stages > 1 and size % (rows := parts * copies // stages):
-            raise UserError(
-                field,
-                f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
-                f"inside the pipeline = {rows}",
-                size,
-            )
+    if size % copies:
+        over = " * ".join(f"mesh.{axis}" for axis in mesh.table()["batch"])
+        cut = f" in each of {experiment.microbatches} microbatches" if experiment.microbatches > 1 else ""
+        raise UserError(field, f"a multiple of {over} = {copies}{cut}", size)
+    if stages > 1 and size % (rows := parts * copies // stages):
+        raise UserError(
+            field,
+            f"a multiple of model.stack.microbatches = {parts} times the {copies // stages} parts of the batch "
+            f"inside the pipeline = {rows}",
+            size,
+        )
 
 
 @contextlib.contextmanager
@@ -125,15 +216,26 @@ def _inside(place: str, root: str) -> Iterator[None]:
         raise error.inside(place, root) from None
 
 
-def _check_data(field: str, data: Dataset, asker: Any, needs: tuple[str, ...]) -> None:
+def _check_data(checks: Checks, field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) -> None:
+    """Checks a data set whose fields have values of the right kinds, and that it has the keys that `asker` needs."""
+    if not checks.has_error(field):
+        checks.run(_check_settings, field, data)
+        checks.run(_check_keys, field, data, asker, needed)
+
+
+def _check_settings(field: str, data: Dataset) -> None:
     with _inside(field, "data"):
         data.check()
+        check_spec(type(data).__name__, data.spec(), data.keys())
+
+
+def _check_keys(field: str, data: Dataset, asker: Any, needed: tuple[str, ...]) -> None:
+    with _inside(field, "data"):
         spec = data.spec()
-        check_spec(type(data).__name__, spec, data.keys())
-    if missing := missing_keys(needs, spec):
+    if missing := missing_keys(needed, spec):
         raise UserError(
             field,
-            f"examples with {', '.join(needs)} ({type(asker).__name__} asks for them)",
+            f"examples with {', '.join(needed)} ({type(asker).__name__} asks for them)",
             f"{type(data).__name__} with {', '.join(spec)}",
             near_misses(missing[0], spec),
         )

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from txjax import backend
+from txjax import backend, sharding
 from txjax.experiment import Experiment
 from txjax.train.prepare import prepare
-from txjax.train.workdir import check_config, valid_path
+from txjax.train.trainer import Trainer
+from txjax.train.workdir import check_resume, valid_path
 
 
 def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bool = False) -> str:
@@ -20,7 +21,8 @@ def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bo
     path = valid_path(workdir)
     backend.prepare()
     (run,) = prepare([experiment], [path])
-    if not allow_config_change:
-        check_config(path, run.experiment)
+    with sharding.use_mesh(run.experiment.mesh):
+        Trainer(run).trace()
+    check_resume(path, run.experiment, run.layout.abstract, run.fingerprints, allow_config_change)
     examples = ", ".join(f"{name} {len(source):,}" for name, source in {"train": run.source, **run.evals}.items())
     return f"config OK: {run.layout.parameters:,} parameters; examples: {examples}"

@@ -84,6 +84,10 @@ class Goodput:
         self.switch(self._kind)
         return dict(self.seconds)
 
+    def work(self) -> dict[str, float]:
+        """Seconds of the work up to now, by kind, for a checkpoint's record."""
+        return {kind: spent for kind, spent in self.read().items() if kind in WORK}
+
     def row(self) -> dict[str, float]:
         """The metrics for the log, over all starts."""
         return goodput_metrics(self.read() | self._counts())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from txjax import distributed
 from txjax.io.disk import take_lock
+from txjax.io.mounts import has_shared_locks
 from txjax.types import UserError
 
 NAME = ".lock"
@@ -38,6 +39,8 @@ def locked(workdir: Path) -> Iterator[None]:
     except OSError as error:
         hint = error.strerror or str(error)
         raise UserError("--workdir", "a folder that can be made and written", str(workdir), hint=hint) from None
+    if not has_shared_locks(workdir):
+        log.warning("%s is mounted with locks of this machine alone: runs of other machines are not kept out", workdir)
     over = threading.Event()
     watch = threading.Thread(target=lock.watch, args=(over,), name="lock", daemon=True)
     watch.start()

@@ -21,20 +21,22 @@ from txjax import backend, sharding
 from txjax.checkpoint import Store, join, split
 from txjax.data import Limits, train_batches
 from txjax.data.buckets import Cut
+from txjax.data.epochs import in_steps
 from txjax.distributed import is_multiprocess
 from txjax.experiment import Experiment, resolved
 from txjax.train.check import check, check_layout
 from txjax.train.init_from import InitSource
+from txjax.train.interval import Index, stacked
 from txjax.train.preemption import EXIT_CODE
 from txjax.train.prepare import Run
-from txjax.train.recorder import NotFinite
+from txjax.train.recorder import RunRecorder
 from txjax.train.recorders import Recorders
 from txjax.train.run_eval import evaluators, shard_batch
 from txjax.train.session import session
 from txjax.train.state import build_layout, variables
-from txjax.train.step import make_step
+from txjax.train.step import Step, make_step
 from txjax.train.traced import Values, check_together, member, traced_values
-from txjax.train.trainer import HostBatch, Pending, Trainer
+from txjax.train.trainer import HostBatch, Trainer
 from txjax.train.workdir import valid_path
 from txjax.types import Batch, PyTree, RunError, TrainState, UserError
 
@@ -51,7 +53,7 @@ class PopulationResult(NamedTuple):
     """
 
     code: int
-    failed: dict[int, NotFinite]
+    failed: dict[int, RunError]
 
 
 def train_together(
@@ -75,7 +77,7 @@ def train_together(
     """
     assert len(experiments) == len(workdirs) > 0
     backend.prepare()
-    experiments = [resolved(experiment) for experiment in experiments]
+    experiments = [in_steps(resolved(experiment)) for experiment in experiments]
     if is_multiprocess():
         raise UserError("--process_count", "one process where points train together")
     for experiment in experiments[1:]:
@@ -84,7 +86,7 @@ def train_together(
         if experiment.data != experiments[0].data:
             check(experiment)
     check_together(experiments)
-    failed: dict[int, NotFinite] = {}
+    failed: dict[int, RunError] = {}
     while True:
         going = [i for i in range(len(experiments)) if i not in failed]
         if not going:
@@ -122,6 +124,7 @@ class Population(Trainer):
         # Copies of the last one, so that no device lacks a member.
         copies = -len(runs) % mesh.num_shards(AXIS, built.size)
         self.padded = [*range(len(runs)), *[len(runs) - 1] * copies]
+        self.batch_rows = tuple(range(self.experiment.batch_size))
 
         self.own = dataclasses.replace(self.experiment, mesh=mesh.without(AXIS))
         inner = build_layout(self.own, built, self.layout)
@@ -166,15 +169,19 @@ class Population(Trainer):
         """The state of one run, where that run alone has it."""
         return self.pick(self.state, self.numbers[member])
 
+    def traced_step(self) -> Step:
+        return make_step(self.experiment, self.layout)
+
     def restore(self) -> dict[str, Any] | None:
         stores = [recorder.store for recorder in self.recorder.all]
         step = _newest_of_all(stores)
         if step is None:
             return None
+        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
         for store in stores:
             store.go_back(step)
-        self._stack(join(store.load(step, split(self.layout.abstract))) for store in stores)
-        return stores[0].record(step)
+        records = [store.record(step) for store in stores]
+        return records[0] | {"sums": stacked([records[i].get("sums", {}) for i in self.padded])}
 
     def create(self, init_source: InitSource | None) -> None:
         if init_source is not None:
@@ -234,32 +241,25 @@ class Population(Trainer):
     def shard_batch(self, batch: HostBatch) -> Batch:
         return shard_batch(batch, self.batch_sharding)
 
-    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
-        return batch if self.shared else {key: x[0] for key, x in batch.items()}
+    def batch_of(self, batch: HostBatch, run: Index) -> HostBatch:
+        return batch if self.shared else {key: x[run] for key, x in batch.items()}
+
+    def batch_ids(self, host_batch: HostBatch, batch: Batch) -> np.ndarray:
+        return np.broadcast_to(host_batch["id"], (len(self.padded), self.experiment.batch_size))
 
     def evaluate(self, name: str, step: int) -> None:
         for i, recorder in self.recorder.going:
-            recorder.evaluate(name, variables(self.state_of(i)), step)
+            if recorder.row:  # the others were evaluated before the run was stopped
+                recorder.evaluate(name, variables(self.state_of(i)), step)
 
-    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
-        skipped = jax.device_get(pending.metrics.pop("skipped"))
-        going = self.recorder.going
-        logged = [(i, each) for i, each in going if due or each.scores_at(pending.step) or skipped[i][0]]
-        if not logged:
-            return False
-        metrics = jax.device_get(pending.metrics)
-        ids = np.broadcast_to(pending.ids, (len(skipped), self.experiment.batch_size))
-        speed = self.throughput.read(self.experiment.batch_size) | more
-        for i, recorder in logged:
-            own = {name: x[i] for name, x in metrics.items()}
-            recorder.log_step(pending.step, own, ids[i], skipped[i].tolist(), speed)
-        return True
+    def members(self) -> list[tuple[Index, RunRecorder]]:
+        return [*self.recorder.going]
 
     def save(self, step: int, seconds: dict[str, float]) -> None:
         going = self.recorder.going
         barrier = Barrier(len(going))  # no run forgets an older step before all have this one
         for i, recorder in going:
-            recorder.save(step, self.state_of(i), seconds, barrier)
+            recorder.save(step, self.state_of(i), seconds, self.interval.recorded(i), barrier)
 
 
 def _equal(a: PyTree, b: PyTree) -> bool:

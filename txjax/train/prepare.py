@@ -10,14 +10,17 @@ import jax
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
+from txjax.data.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.nn import one_of
-from txjax.train.check import check, open_data
+from txjax.train.check import check, open_all
+from txjax.train.check_scores import check_scores
 from txjax.train.counting import forward_of
 from txjax.train.init_from import InitSource, find_init_source
 from txjax.train.state import Layout, batch_spec, build_layout
 from txjax.types import RunError
+from txjax.user_code import user_code_errors
 
 DATA_SECONDS = 3600.0  # that processes wait for one that still prepares data
 
@@ -51,19 +54,23 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
     What can differ between experiments that train together is checked by `population`; the rest is the first one's.
 
     Raises:
-      UserError: for the first mistake; see `check` and `open_data`.
+      UserError: for all mistakes that don't follow from others; see `check` and `open_all`.
       RunError: this process has other data than process 0.
     """
-    experiments = [resolved(experiment) for experiment in experiments]
+    experiments = [in_steps(experiment) for experiment in experiments]
+    layout = checked_layout(experiments[0])
+    stated, experiments = experiments[0], [resolved(experiment) for experiment in experiments]
     resuming = on_primary("the start", lambda: any(Store(workdir).steps() for workdir in workdirs))
     first = experiments[0]
-    layout = checked_layout(first)
     with sharding.use_mesh(first.mesh):
         init_source = None if resuming else find_init_source(first, layout)
     written = [json.dumps(tree.to_json(experiment.data)) for experiment in experiments]
     different = {text: experiments[written.index(text)].data for text in dict.fromkeys(written)}
-    sources = {text: open_data("config.data", data) for text, data in different.items()}
-    evals = {name: open_data(f"config.evals.{name}.data", e.data) for name, e in first.evals.items()}
+    data_sets = [("config.data", data) for data in different.values()]
+    data_sets += [(f"config.evals.{name}.data", evaluator.data) for name, evaluator in first.evals.items()]
+    opened = open_all(data_sets, stated)
+    sources = dict(zip(different, opened, strict=False))
+    evals = dict(zip(first.evals, opened[len(sources) :], strict=True))
     tested = {f"eval/{name}": source.fingerprint for name, source in evals.items()}
     runs = []
     for experiment, workdir, text in zip(experiments, workdirs, written, strict=True):
@@ -75,14 +82,17 @@ def prepare(experiments: Sequence[Experiment], workdirs: Sequence[Path]) -> list
 
 def checked_layout(experiment: Experiment) -> Layout:
     """The layout of an experiment that passes `check`. Its shapes and shardings are the last that can be wrong."""
-    check(experiment)
-    with sharding.use_mesh(experiment.mesh) as mesh:
+    with user_code_errors("config"):
+        check(experiment)
+    experiment = resolved(experiment)
+    with sharding.use_mesh(experiment.mesh) as mesh, user_code_errors("config.model, config.objective"):
         layout = build_layout(experiment, mesh)
         if layout.abstract.model_state:  # its groups may not suit the batch: the forward pass finds that
             spec = batch_spec(experiment.data, experiment.batch_size // experiment.microbatches)
             params, others = layout.variables["params"], layout.abstract.model_state
             with one_of(experiment.microbatches):
                 jax.eval_shape(forward_of(experiment), params, others, spec)
+        check_scores(experiment, layout.variables)
         return layout
 
 

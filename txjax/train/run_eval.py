@@ -1,19 +1,40 @@
 """Evaluations of an experiment: the same code while it trains and from its workdir afterwards."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from jax.sharding import NamedSharding
 
 from txjax import tree
 from txjax.data import Source
-from txjax.eval.evaluator import Context, Programs
+from txjax.eval.evaluator import Context, Evaluate, Programs
 from txjax.eval.evaluator import shard_batch as shard_batch
 from txjax.eval.results import Rows
+from txjax.eval.tracing import trace
 from txjax.experiment import Experiment
 from txjax.types import PyTree
+from txjax.user_code import user_code_errors
 
-EvalFn = Callable[[str, PyTree, int], dict[str, float]]
+
+class Evaluations:
+    """The evaluations of an experiment: (name, variables, updates done) -> scores."""
+
+    def __init__(self, started: dict[str, Evaluate]):
+        self.started = started
+
+    def __call__(self, name: str, variables: PyTree, step: int) -> dict[str, float]:
+        with user_code_errors(f"config.evals.{name}"):
+            return self.started[name](variables, step)
+
+    def trace(self, variables: PyTree) -> None:
+        """Traces each evaluation with abstract variables of the model.
+
+        Raises:
+          UserError: code of the user can't be traced; names the evaluation and the code's last line.
+        """
+        for name, evaluate in self.started.items():
+            with user_code_errors(f"config.evals.{name}"):
+                trace(evaluate, variables)
 
 
 def evaluator(
@@ -23,7 +44,7 @@ def evaluator(
     folder: Path | None = None,
     programs: Programs | None = None,
     results: dict[str, Rows] | None = None,
-) -> EvalFn:
+) -> Evaluations:
     """A function (name, variables, updates done) -> scores for `experiment.evals`; every program compiles once.
 
     Args:
@@ -51,13 +72,14 @@ def evaluator(
             programs=programs,
             results=results,
         )
-        started[name] = each.start(context)
-    return lambda name, variables, step: started[name](variables, step)
+        with user_code_errors(f"config.evals.{name}"):
+            started[name] = each.start(context)
+    return Evaluations(started)
 
 
 def evaluators(
     experiments: Sequence[Experiment], sharding: NamedSharding, sources: dict[str, Source], folders: Sequence[Path]
-) -> list[EvalFn]:
+) -> list[Evaluations]:
     """`evaluator` for several runs, which share compiled programs where they compute the same."""
     programs: dict[Hashable, Programs] = {}
     eval_fns = []

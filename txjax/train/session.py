@@ -14,10 +14,11 @@ from txjax.experiment import Experiment
 from txjax.log import setup_logging
 from txjax.train.counting import step_costs
 from txjax.train.goodput import Goodput
+from txjax.train.notes import write_notes
 from txjax.train.preemption import Preemption
 from txjax.train.prepare import Run, prepare
 from txjax.train.watchdog import Watchdog
-from txjax.train.workdir import lock_workdir, valid_path, write_config, write_manifest
+from txjax.train.workdir import check_resume, lock_workdir, valid_path
 
 if TYPE_CHECKING:
     from txjax.train.trainer import Trainer
@@ -59,25 +60,24 @@ def session(
         first = runs[0].experiment
         stack.enter_context(sharding.use_mesh(first.mesh))
         trainer = make_trainer(runs)
+        trainer.trace()
         if not distributed.is_multiprocess():
             lock()
+        for run in runs:
+            facts = (run.workdir, run.experiment, run.layout.abstract, run.fingerprints, allow_config_change)
+            on_primary("the start", functools.partial(check_resume, *facts))
         # From here on the workdirs are written.
         preemption = stack.enter_context(Preemption())
         setup_logging(paths[0], distributed.process_index(), paths[1:])
         for note in notes:
             log.debug(note)
-        for run in runs:
-            on_primary("the config", functools.partial(write_config, run.workdir, run.experiment, allow_config_change))
         for name, evaluation in first.evals.items():
             for difference in differences(evaluation.data, evaluation.trained_on(first.data)):
                 log.info("eval/%s reads %s", name, difference)
         costs = step_costs(first, runs[0].layout)
-        for run in runs:
-            counts = costs | {"tokens_per_epoch": costs["tokens_per_step"] * len(run.source) // first.batch_size}
-            origins = run.init_source.facts if run.init_source else None
-            facts = (run.fingerprints, counts, backend.compiler_options(), origins)
-            on_primary("the manifest", functools.partial(write_manifest, run.workdir, *facts))
         with Watchdog(paths[0], first.step_timeout_seconds) as watchdog:
             trainer.begin(preemption, watchdog, goodput, costs["flops_per_step"])
             with trainer:
+                for run in runs:  # once the state is there: a refused start leaves the notes of the run before
+                    on_primary("the notes of the run", functools.partial(write_notes, run, costs, trainer.start))
                 yield trainer

@@ -19,9 +19,10 @@ from txjax.train.subtrees import SEPARATOR, merge, pick
 from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
 
 
-def batch_spec(data: Any, batch_size: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """The shapes and dtypes of a batch of a data set."""
-    return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype) for key, x in data.spec().items()}
+def batch_spec(data: Any, batch_size: int, place: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes and dtypes of a batch of a data set, and the sharding that its arrays have, if one is passed."""
+    spec = data.spec().items()
+    return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype, sharding=place) for key, x in spec}
 
 
 def variables(state: TrainState) -> dict[str, PyTree]:

@@ -8,13 +8,15 @@ import jax.numpy as jnp
 import optax
 
 from txjax import backend
+from txjax.eval.evaluation import named
 from txjax.experiment import Experiment
 from txjax.nn import one_of
+from txjax.train.microbatches import accumulate, cut
 from txjax.train.state import Layout
 from txjax.train.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
-Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, jax.Array]]]
+Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, Any]]]
 
 
 def total(losses: dict[str, Mean]) -> jax.Array:
@@ -22,26 +24,21 @@ def total(losses: dict[str, Mean]) -> jax.Array:
     return jnp.stack([mean.value for mean in losses.values()]).sum()
 
 
-def cut(batch: Batch, parts: int) -> Batch:
-    """[B ...] -> [parts B/parts ...], every part a stride through the batch so that no example changes device."""
-    return jax.tree.map(lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), batch)
-
-
 def make_step(experiment: Experiment, layout: Layout) -> Step:
     """The pure train step of an experiment, not yet jitted.
 
     The loss is sum_k total_k / count_k over the terms k, with counts of the whole batch, so an update does not depend
-    on how the batch is cut into microbatches, whatever the weights are. A loss or gradient that isn't finite, or a
-    spike, leaves parameters, moments, averages and model state as they were.
+    on how the batch is cut into microbatches, whatever the weights are. A loss or gradient that isn't finite, a spike,
+    or a batch without any weight leaves parameters, moments, averages and model state as they were.
 
-    Metrics (all scalars): `loss`, each term if there are several, the objective's own, `grad_norm`, `lr`, and
-    `skipped` int32 [2].
+    Metrics: `loss`, `grad_norm` and `lr` of this step, scalars; `skipped`, int32 [2]; `sums`, a `Mean` for each term
+    of the loss and each metric of the objective (`named`).
     """
     model, objective, parts = experiment.model, experiment.objective, experiment.microbatches
     schedule, ema, spikes = experiment.optimizer.lr(experiment.num_steps), experiment.ema, experiment.spikes
     shardings = jax.tree.map(lambda x: x.sharding, layout.abstract.opt_state)
 
-    def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, jax.Array]]:
+    def step(state: TrainState, batch: Batch) -> tuple[TrainState, dict[str, Any]]:
         key = jax.random.fold_in(jax.random.key(experiment.seed), state.step)
 
         def outcome(params: PyTree, model_state: PyTree, batch: Batch) -> ObjectiveOutput:
@@ -73,6 +70,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         old_opt_state = backend.fetch(state.opt_state, shardings)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(seen.model_state))
         good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
+        good &= jnp.stack([mean.count for mean in seen.losses.values()]).any()
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         done = state.step - state.skipped[1]
@@ -85,38 +83,11 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         opt_state = backend.offload(opt_state, shardings)
         skipped = jnp.where(good, state.skipped * jnp.array([0, 1]), state.skipped + 1)
         metrics = {"loss": loss_value, "grad_norm": grad_norm, "lr": schedule(done)}
-        metrics |= {k: m.value for k, m in seen.metrics.items()}
-        metrics |= {k: m.value for k, m in seen.losses.items()} if len(seen.losses) > 1 else {}
+        metrics |= {"skipped": skipped, "sums": named((seen.losses, seen.metrics))}
         new = TrainState(state.step + 1, params, state.frozen, model_state, opt_state, skipped, average)
-        return new, {**metrics, "skipped": skipped}
+        return new, metrics
 
     return step
-
-
-def accumulate(
-    loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch
-) -> tuple[PyTree, ObjectiveOutput]:
-    """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time.
-
-    Every part starts from the same model state. The new one is the mean of theirs (of a counter, the last part's).
-    """
-    counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(counts_of, parts))
-    gradient = jax.grad(loss, has_aux=True)
-    first = jax.tree.map(lambda x: x[0], parts)
-    shapes = jax.eval_shape(gradient, params, model_state, first, counts)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-
-    def share(total: jax.Array, new: jax.Array) -> jax.Array:
-        return total + new / len(parts["id"]) if jnp.issubdtype(new.dtype, jnp.inexact) else new
-
-    def add(carry: tuple[PyTree, ObjectiveOutput], part: Batch) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
-        grads, seen = carry
-        more, now = gradient(params, model_state, part, counts)
-        both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
-        state = jax.tree.map(share, seen.model_state, now.model_state)
-        return (both[0], ObjectiveOutput(both[1], both[2], state)), None
-
-    return jax.lax.scan(add, zeros, parts)[0]
 
 
 def jit_step(experiment: Experiment, layout: Layout) -> Any:

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,6 +27,23 @@ class Work(NamedTuple):
 
     tokens: int
     flops: int
+
+
+class Pending(NamedTuple):
+    """A step that was started and is not logged yet.
+
+    Attributes:
+      metrics: of the step; they may still be computed.
+      ids: int32 [B], of the whole batch.
+      batch: the rows that this process holds.
+      work: that the step does. If None, it compiled, and its time is not counted as training.
+    """
+
+    step: int
+    metrics: dict[str, Any]
+    ids: np.ndarray | jax.Array
+    batch: dict[str, np.ndarray]
+    work: Work | None
 
 
 def work(experiment: Experiment, layout: Layout, batch: dict[str, np.ndarray], whole: int) -> Work:

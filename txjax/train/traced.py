@@ -96,7 +96,8 @@ def populations(experiments: Sequence[Experiment]) -> list[list[int]]:
     """The experiments' numbers, those together that can be one program, in order."""
     groups: dict[Any, list[int]] = collections.defaultdict(list)
     for i, experiment in enumerate(experiments):
-        groups[frozenset(program(experiment).items())].append(i)
+        ends = None if experiment.stop is None else i  # at a step of its own
+        groups[frozenset(program(experiment).items()), ends].append(i)
     return list(groups.values())
 
 
@@ -109,6 +110,11 @@ def check_together(experiments: Sequence[Experiment]) -> None:
     mesh = experiments[0].mesh
     if mesh.moments != "device" or mesh.pipeline != 1:
         raise UserError("config.mesh", "moments on the devices and no pipeline, where points train together")
+    if experiments[0].stop is not None:
+        hint = "each run would end at a step of its own: train such points one by one"
+        raise UserError(
+            "config.stop", "None where points train together", type(experiments[0].stop).__name__, hint=hint
+        )
     different = differing([program(experiment) for experiment in experiments])
     rows = differing([leaves(experiment) for experiment in experiments])
     if bad := [path for path in rows if path in different or (DATA in different and path.startswith(DATA))]:

@@ -2,10 +2,9 @@
 
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -13,19 +12,24 @@ import numpy as np
 from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
-from txjax.train.goodput import WORK, Goodput
+from txjax.train.compilations import Compilations
+from txjax.train.earlier_run import keep_earlier_run
+from txjax.train.goodput import Goodput
 from txjax.train.init_from import InitSource
+from txjax.train.interval import Index, Interval
 from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
 from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
+from txjax.train.row_reader import read_rows
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
-from txjax.train.state import variables
+from txjax.train.state import batch_spec, variables
 from txjax.train.step import jit_step
-from txjax.train.throughput import Throughput, Work, work
+from txjax.train.throughput import Pending, Throughput
 from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
+from txjax.user_code import user_code_errors
 
 log = logging.getLogger("txjax")
 HostBatch = dict[str, np.ndarray]
@@ -58,21 +62,6 @@ def train(
     return exit_code
 
 
-class Pending(NamedTuple):
-    """A step that was started and is not logged yet.
-
-    Attributes:
-      metrics: scalars; they may still be computed.
-      ids: int32 [B], of the whole batch.
-      work: that the step does. If None, it compiled, and its time is not counted as training.
-    """
-
-    step: int
-    metrics: dict[str, jax.Array]
-    ids: np.ndarray | jax.Array
-    work: Work | None
-
-
 class Trainer:
     """Trains one run. (`population.Population` trains several in one program: it overrides what each run has.)
 
@@ -89,54 +78,72 @@ class Trainer:
         self.run = run
         self.experiment = run.experiment
         self.layout = run.layout
-        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, jax.Array]]] = jit_step(run.experiment, run.layout)
+        self.train_step: Callable[[Any, Batch], tuple[Any, dict[str, Any]]] = jit_step(run.experiment, run.layout)
         self.recorder = RunRecorder(run, evaluator(run.experiment, run.layout.batch, run.evals, run.workdir))
+        self.batch_rows = distributed.local_rows(run.layout.batch, run.experiment.batch_size)
         self._gather_ids = jax.jit(lambda ids: ids, out_shardings=jax.NamedSharding(run.layout.batch.mesh, jax.P()))
+
+    def trace(self) -> None:
+        """Traces the step and the evaluations: errors of own code come before anything is compiled or written."""
+        batch = batch_spec(self.experiment.data, self.experiment.batch_size, self.layout.batch)
+        with user_code_errors("config.model, config.objective"):
+            jax.eval_shape(self.traced_step(), self.layout.abstract, batch)
+        self.recorder.eval_fn.trace(variables(self.layout.abstract))
 
     def begin(self, preemption: Preemption, watchdog: Watchdog, goodput: Goodput, flops_per_step: int) -> None:
         """Restores the newest good checkpoint, or creates the state; opens the log."""
         self.preemption = preemption
         self.watchdog = watchdog
         self.goodput = goodput
-        self.flops_per_step = flops_per_step
         with watchdog.patient("beginning"):
             self.start, seconds = self._restore_or_create()
         self.recorder.open(self.start)
         if distributed.is_primary():
             goodput.resume(self.recorder.workdirs, self.start, seconds, self.recorder.log.reached)
         self.throughput = Throughput(goodput)
-        self.compiled: dict[Hashable, Work] = {}  # the work of a step, by the shapes of its batch
+        self.compilations = Compilations(self.experiment, self.layout, flops_per_step, self.throughput)
         self.pending: Pending | None = None
 
     def train(self, until: int | None = None, profiled: Steps | None = None) -> int:
         """Trains to the end, to step `until`, to a preemption or to a failure. Returns the exit code."""
         experiment = self.experiment
         end = experiment.num_steps
-        last = min(until or end, end)
+        step, last = self.start, min(until or end, end)
         profile = Profile(profiled, self.run.workdir, self.start, last)
         self.preemption.starting = False
         self.goodput.switch("step")
         with contextlib.closing(self.batches()) as batches, profile, jax.transfer_guard("disallow"):
-            for step in range(self.start + 1, last + 1):
+            if self.recorder.row:  # of the step that was restored: the run stopped before its evaluations
+                self._evaluate(self.start, self._due(self.start), saved=True)
+            for step in range(self.start + 1, last + 1) if self.recorder.stop_reason() is None else ():
                 host_batch = self._next(batches, step)
                 batch = self.shard_batch(host_batch)
-                with self._compile_apart(host_batch) as work:
+                with self.compilations.step(self, self.batch_of(host_batch, 0)) as work:
                     self.state, metrics = self.train_step(self.state, batch)
                 profile.after(step, metrics)
                 self._log_previous_step()
-                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), work)
-                self._evaluate(step, metrics)
-                stop = self.preemption.reached(step) or step == until
-                if step % experiment.checkpoint.every_steps == 0 or step == end or stop:
-                    self._save(step)
+                self.pending = Pending(step, metrics, self.batch_ids(host_batch, batch), host_batch, work)
+                due, saved = self._due(step), step % experiment.checkpoint.every_steps == 0 or step in (end, until)
+                if saved:
+                    self._save(step, due)
+                if due and not self.preemption.asked:  # else the run evaluates when it resumes
+                    self._evaluate(step, due, saved)
+                    due = []
+                stop = self.preemption.reached(step) or step == until or self.recorder.stop_reason() is not None
+                if stop and not saved:
+                    self._save(step, due)
                 self.recorder.poll()
                 if self.recorder.failure is not None:
                     return RunError.code
-                if stop and step < end:
+                if stop and (step < end or due):
                     return self._stop(step)
-        return 0
+        return self._finish(step)
 
     # What several runs override
+
+    def traced_step(self) -> Callable[[Any, Batch], tuple[Any, dict[str, Any]]]:
+        """The step as it is traced before the run begins: the compiled one has this trace, and needs no other."""
+        return self.train_step
 
     def restore(self) -> dict[str, Any] | None:
         """Restores the newest good checkpoint. Returns its record; None if nothing was ever saved."""
@@ -161,7 +168,7 @@ class Trainer:
             batch_size=experiment.batch_size,
             seed=experiment.seed,
             start_step=self.start,
-            rows=distributed.local_rows(self.layout.batch, experiment.batch_size),
+            rows=self.batch_rows,
             limits=Limits.of("config.data", experiment.model, experiment.objective.required_keys),
             workers=experiment.data_workers,
         )
@@ -170,32 +177,21 @@ class Trainer:
         """The batch on the devices."""
         return shard_batch(batch, self.layout.batch, self.experiment.batch_size)
 
-    def batch_of_one_run(self, batch: HostBatch) -> HostBatch:
-        """The batch itself; of several runs, the first one's."""
+    def batch_of(self, batch: HostBatch, run: Index) -> HostBatch:
+        """The batch itself; of several runs, that of one."""
         return batch
+
+    def members(self) -> list[tuple[Index, RunRecorder]]:
+        """The recorder of the run, with its place in the metrics; of several runs, those that did not fail."""
+        return [(..., self.recorder)]
 
     def evaluate(self, name: str, step: int) -> None:
         """Scores the model after a step."""
         self.recorder.evaluate(name, variables(self.state), step)
 
-    def log_step(self, pending: Pending, due: bool, more: dict[str, float]) -> bool:
-        """Logs a step if that is due, and where it was evaluated or its update was dropped. Returns whether it was.
-
-        Args:
-          more: goes into the row, if there is one.
-        """
-        skipped = jax.device_get(pending.metrics.pop("skipped"))
-        if not (due or self.recorder.scores_at(pending.step) or skipped[0]):
-            return False
-        metrics = jax.device_get(pending.metrics)
-        ids = jax.device_get(pending.ids)
-        speed = self.throughput.read(self.experiment.batch_size)
-        self.recorder.log_step(pending.step, metrics, ids, skipped.tolist(), speed | more)
-        return True
-
     def save(self, step: int, seconds: dict[str, float]) -> None:
         """Starts to save the state after a step, with the seconds that were spent on reaching it."""
-        self.recorder.save(step, self.state, seconds)
+        self.recorder.save(step, self.state, seconds, self.interval.recorded())
 
     # The parts of a step
 
@@ -203,13 +199,15 @@ class Trainer:
         """Returns the step of the state, and the seconds that were spent on reaching it, by kind."""
         with self.goodput.spent("restore"):
             record = self.restore()
+        self.interval = Interval(record and record.get("sums"))
         if record is not None:
             log.info("resuming at step %d", record["step"])
             return int(record["step"]), record.get("seconds", {})
         init_source = self.run.init_source
         self.create(init_source)
-        if init_source is not None and distributed.is_primary():
-            for workdir in self.recorder.workdirs:
+        for workdir in self.recorder.workdirs if distributed.is_primary() else ():
+            keep_earlier_run(workdir)
+            if init_source is not None:
                 init_source.show(workdir)
         log.info("starting: %d parameters, %d devices", self.layout.parameters, jax.device_count())
         return 0, {}
@@ -226,65 +224,67 @@ class Trainer:
         return self._gather_ids(batch["id"]) if distributed.is_multiprocess() else host_batch["id"]
 
     @contextlib.contextmanager
-    def _compile_apart(self, host_batch: HostBatch) -> Iterator[Work | None]:
-        """Yields the work of the step inside. If None, the step compiles: its time is not counted as training."""
-        own = self.batch_of_one_run(host_batch)
-        shapes = frozenset((key, x.shape) for key, x in own.items())
-        if shapes in self.compiled:
-            yield self.compiled[shapes]
-            return
-        jax.block_until_ready(self.state)  # the time of the steps before is theirs
-        if not self.compiled:
-            self.throughput.reset()  # waiting for the first batch is no step's
-        begun = time.perf_counter()
-        with self._outside_step("compile", "compiling the step"):
-            yield None
-            done = self.compiled[shapes] = work(self.experiment, self.layout, own, self.flops_per_step)
-            jax.block_until_ready(self.state)
-        which, seconds = f" of {done.tokens} tokens" if done.tokens else "", time.perf_counter() - begun
-        log.info("first step%s after %.1f s (compilation included)", which, seconds)
-
-    @contextlib.contextmanager
-    def _outside_step(self, kind: str, what: str) -> Iterator[None]:
+    def outside_step(self, kind: str, what: str) -> Iterator[None]:
         """Time that is no step's, and may be longer than one's."""
         with self.throughput.paused(kind), self.watchdog.patient(what), self.recorder.log.busy(what):
             yield
 
-    def _log_previous_step(self, more: dict[str, float] | None = None) -> None:
-        """Reads the metrics of the last step, now that the next one keeps the devices busy."""
+    def _log_previous_step(self) -> None:
+        """Logs the last step, now that the next one keeps the devices busy."""
+        self._read_row()
+        self._write_row()
+
+    def _read_row(self, evaluated: bool = False) -> None:
         pending, self.pending = self.pending, None
         if pending is None:
             return
         if pending.work is not None:
             self.throughput.count(pending.work)
         due = pending.step % self.experiment.log_every_steps == 0 or pending.step == self.experiment.num_steps
-        if self.log_step(pending, due, more or {}):
+        read_rows(self, pending, due or evaluated)
+
+    def _write_row(self, more: dict[str, float] | None = None) -> None:
+        if self.recorder.write_row(more or {}):
             self.goodput.write_if_due()
 
-    def _evaluate(self, step: int, metrics: dict[str, jax.Array]) -> None:
+    def _due(self, step: int) -> list[str]:
+        """The names of the evaluations after a step."""
         end = self.experiment.num_steps
-        due = [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
-        if due and self.recorder.failure is None:
-            jax.block_until_ready(metrics)
-            for name in due:
-                with self._outside_step("evaluation", f"evaluating {name} after step {step}"):
-                    self.evaluate(name, step)
+        return [name for name, e in self.experiment.evals.items() if step % e.every_steps == 0 or step == end]
 
-    def _save(self, step: int) -> None:
-        """Logs up to a step, then starts the save: a step that can be resumed has all its rows."""
-        self._log_previous_step(self.goodput.row())
+    def _evaluate(self, step: int, due: list[str], saved: bool) -> None:
+        """Evaluates a step and writes its row: the one that the record of a saved step has."""
+        self._read_row(evaluated=True)
+        for name in sorted(self.experiment.evals, key=lambda name: name not in due):
+            wanted = name in due or self.recorder.stop_reason()  # a step that has become the last one has all scores
+            if wanted and self.recorder.failure is None:
+                with self.outside_step("evaluation", f"evaluating {name} after step {step}"):
+                    self.evaluate(name, step)
+        if saved and self.recorder.failure is None:
+            self.recorder.complete(self.goodput.row(), self.goodput.work())
+        self._write_row()
+
+    def _save(self, step: int, due: list[str]) -> None:
+        """Starts the save of a step. Its rows are logged before; one that waits for evaluations is in the record."""
+        self._read_row(evaluated=bool(due))
+        if not due:
+            self._write_row(self.goodput.row())
         if self.recorder.failure is None:
-            with self._outside_step("save", f"saving step {step}"):
-                seconds = {kind: spent for kind, spent in self.goodput.read().items() if kind in WORK}
-                self.save(step, seconds)
+            with self.outside_step("save", f"saving step {step}"):
+                self.save(step, self.goodput.work())
 
     def _stop(self, step: int) -> int:
         with self.watchdog.patient(f"saving step {step}"):
             self.recorder.wait()
-        if not self.preemption.asked:
-            return 0
+        if self.recorder.stop_reason() or not self.preemption.asked:
+            return self._finish(step)
         log.info("preempted: saved at step %d; run the same command to resume", step)
         return EXIT_CODE
+
+    def _finish(self, step: int) -> int:
+        for i, recorder in self.members():
+            recorder.finish(step, int(jax.device_get(self.state.skipped)[i][1]))
+        return RunError.code if self.recorder.failure else 0
 
     def __enter__(self) -> Self:
         return self

@@ -64,7 +64,7 @@ class Watchdog:
                 self._stop(quiet)
 
     def _stop(self, quiet: float) -> None:
-        with contextlib.suppress(OSError), self.path.open("w") as file:
+        with contextlib.suppress(OSError), self.path.open("w", encoding="utf-8") as file:
             print(f"stuck for {quiet:.0f} s: {self.doing}", file=file, flush=True)
             faulthandler.dump_traceback(file, all_threads=True)
         message = (

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import jax
 
 import txjax
-from txjax import tree
+from txjax import cpu, tree
 from txjax.checkpoint import Checkpoints, Store
 from txjax.distributed import on_primary
 from txjax.io.disk import dispensable
@@ -23,18 +24,21 @@ from txjax.io.files import replace_text
 from txjax.train import environment
 from txjax.train.lock import locked
 from txjax.train.run_folders import check_not_published, read_run_config
-from txjax.types import UserError
+from txjax.types import TrainState, UserError
 
+log = logging.getLogger("txjax")
 # What may change when a run resumes: it does not change what is computed (but for rounding).
 HARMLESS = (
+    "num_epochs",
     "log_every_steps",
     "data_workers",
     "checkpoint.",
-    "evals.",
+    "evals",
     "trackers",
     "mesh.",
     "microbatches",
     "model.stack.",
+    "stop",
     "step_timeout_seconds",
     "heartbeat_timeout_seconds",
 )
@@ -67,17 +71,30 @@ def lock_workdir(workdir: Path) -> Iterator[Path]:
         yield Path(workdir).resolve()
 
 
-def write_config(workdir: Path, experiment: Any, allow_change: bool = False) -> None:
-    """Writes the resolved config, or makes sure that it is the one that this workdir was started with.
+def write_config(workdir: Path, experiment: Any) -> None:
+    """Writes the resolved config."""
+    replace_text(workdir / "config.json", json.dumps(tree.to_json(experiment), indent=2) + "\n")
+
+
+def check_resume(
+    workdir: Path, experiment: Any, abstract: TrainState, data: Mapping[str, str], allow_change: bool = False
+) -> None:
+    """Makes sure that a run may begin or resume in this workdir. Writes nothing.
+
+    Args:
+      abstract: shapes and dtypes of the state of the run.
+      data: fingerprints of its data sets, by name.
+      allow_change: whether the config may differ from the one that this workdir was started with.
 
     Raises:
-      UserError: the configs differ in more than harmless fields; shows the difference.
+      UserError: the config, the data or the arrays of the newest checkpoint are not those of this run.
     """
     if allow_change:
         check_not_published(workdir)
     else:
         check_config(workdir, experiment)
-    replace_text(workdir / "config.json", json.dumps(tree.to_json(experiment), indent=2) + "\n")
+    _check_data(workdir, data)
+    Store(workdir).check(abstract)
 
 
 def check_config(workdir: Path, experiment: Any) -> None:
@@ -139,7 +156,7 @@ def read_checkpoints(workdir: Path) -> Checkpoints:
 
 def write_manifest(
     workdir: Path,
-    data: dict[str, str],
+    data: Mapping[str, str],
     counts: Mapping[str, int],
     options: Mapping[str, Any] | None = None,
     origins: Sequence[Mapping[str, Any]] | None = None,
@@ -156,6 +173,45 @@ def write_manifest(
       UserError: the data are not those that the run began with.
     """
     path = workdir / "manifest.json"
+    before = _check_data(workdir, data)
+    devices = jax.devices()
+    here = {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)}
+    here["cores"] = cpu.cores()
+    _compare_cores(before.get("devices"), here)
+    manifest = {
+        "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
+        "command": tree.hide_secrets(sys.argv),
+        "git": _git(),
+        "python": platform.python_version(),
+        "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
+        "devices": here,
+        "processes": jax.process_count(),
+        "environment": environment.noted(),
+        "compiler_options": dict(options or {}),
+        "data": before.get("data", {}) | data,
+        "init_from": before.get("init_from", []) if origins is None else list(origins),
+        **counts,
+    }
+    with dispensable(path):
+        replace_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _compare_cores(before: Any, here: Mapping[str, Any]) -> None:
+    """Warns where a run on a CPU resumes with another number of cores. Both are `devices` of a manifest."""
+    if isinstance(before, dict) and before.get("platform") == here["platform"] == "cpu":
+        known = before.get("cores", here["cores"])  # an older release noted none
+        if known != here["cores"]:
+            reason = "XLA splits sums by cores, so numbers may differ in their last bits"
+            log.warning("the run had %s CPU cores and has %s now: %s", known, here["cores"], reason)
+
+
+def _check_data(workdir: Path, data: Mapping[str, str]) -> dict[str, Any]:
+    """The manifest of the run that this workdir has steps of; {} if there are none.
+
+    Raises:
+      UserError: its data are not these.
+    """
+    path = workdir / "manifest.json"
     anew = "remove it: it is written at every start, and has the date and the data of the first"
     before = tree.read_json(path, anew) if path.exists() and _has_steps(workdir) else {}
     known = before.get("data", {})
@@ -169,35 +225,19 @@ def write_manifest(
                 data[name],
                 hint="take another --workdir",
             )
-    devices = jax.devices()
-    manifest = {
-        "created": before.get("created", datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")),
-        "command": tree.hide_secrets(sys.argv),
-        "git": _git(),
-        "python": platform.python_version(),
-        "versions": {"txjax": txjax.__version__} | {name: importlib.metadata.version(name) for name in PACKAGES},
-        "devices": {"platform": devices[0].platform, "kind": devices[0].device_kind, "count": len(devices)},
-        "processes": jax.process_count(),
-        "environment": environment.noted(),
-        "compiler_options": dict(options or {}),
-        "data": known | data,
-        "init_from": before.get("init_from", []) if origins is None else list(origins),
-        **counts,
-    }
-    with dispensable(path):
-        replace_text(path, json.dumps(manifest, indent=2) + "\n")
+    return before
 
 
 def _git() -> dict[str, Any] | None:
     """The commit of txjax's own code, if it runs from a checkout or from a launcher's copy of one."""
     copied = Path(txjax.__file__).with_name("commit.json")
     if copied.exists():
-        return json.loads(copied.read_text())
+        return json.loads(copied.read_text(encoding="utf-8"))
 
     def ask(*words: str) -> str:
         folder = str(Path(txjax.__file__).parent)
         return subprocess.run(
-            ["git", "-C", folder, *words], capture_output=True, text=True, check=True, timeout=10
+            ["git", "-C", folder, *words], capture_output=True, encoding="utf-8", check=True, timeout=10
         ).stdout.strip()
 
     try:

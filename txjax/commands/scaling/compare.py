@@ -6,6 +6,7 @@ from typing import Any
 
 from txjax.cli.parser import Parser
 from txjax.cli.scaling_flags import plain
+from txjax.io.text_files import read_text
 from txjax.numbers import five_digits
 from txjax.types import UserError
 
@@ -55,7 +56,7 @@ def run(argv: list[str]) -> int:
 def _read(path: Path) -> dict[str, Any]:
     hint = ""
     try:
-        law = json.loads(path.read_text())
+        law = json.loads(read_text(path))
         hint = law.get("no_intervals", "")
         if law["form"] and any(law["draws"]) and law["parameters"]:
             return law

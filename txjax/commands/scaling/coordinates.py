@@ -30,12 +30,14 @@ def run(argv: list[str]) -> int:
 
     from txjax import config
     from txjax.backend import prepare
+    from txjax.experiment import resolved
     from txjax.io.files import replace_text
     from txjax.mup.activations import OUTPUT, measure
     from txjax.mup.coordinate_check import check
     from txjax.parametrization import Standard
     from txjax.report.curves import LIGHT
-    from txjax.report.size_plots import draw_coordinates, save
+    from txjax.report.png import write_figure
+    from txjax.report.size_plots import draw_coordinates
     from txjax.train.check import check as check_experiment
 
     prepare()
@@ -44,7 +46,7 @@ def run(argv: list[str]) -> int:
         sizes = [f"--config.model.width={width}"]
         if flags.head_size:
             sizes.append(f"--config.model.heads={width // flags.head_size}")
-        experiments.append(config.load(flags.config, [*overrides, *sizes]))
+        experiments.append(resolved(config.load(flags.config, [*overrides, *sizes])))
         check_experiment(experiments[-1])
     compared = {type(experiments[0].model.parametrization).__name__: experiments}
     if flags.beside_standard:
@@ -55,7 +57,7 @@ def run(argv: list[str]) -> int:
         rows = [row for experiment in group for row in measure(experiment, flags.steps, range(flags.seeds))]
         found[name] = rows, check(rows, OUTPUT)
     flags.out.mkdir(parents=True, exist_ok=True)
-    pictures = save(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
+    pictures = write_figure(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
     results = {
         name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
         for name, (rows, checked) in found.items()

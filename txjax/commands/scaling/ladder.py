@@ -40,16 +40,18 @@ def run(argv: list[str]) -> int:
         raise UserError("--widths", "widths, with --ratios", "none")
 
     from txjax import config
+    from txjax.experiment import resolved
     from txjax.io.files import replace_text
     from txjax.scaling.ladder import Ladder, Rules
+    from txjax.scaling.ladder_point import point_of
 
     rules_given = Rules(**{field.name: getattr(flags, field.name) for field in _rules()})
-    ladder = Ladder(lambda more: config.load(flags.config, [*overrides, *more]), rules_given)
+    ladder = Ladder(lambda more: resolved(config.load(flags.config, [*overrides, *more])), rules_given)
     if flags.ratios:
         runs = ladder.ratios(flags.widths, flags.ratios)
     else:
         runs = ladder.isoflop(flags.budgets or _below(flags), flags.sizes, flags.widths)
-    points = [each.point(ladder.base.evals) for each in runs]
+    points = [point_of(each, ladder.base) for each in runs]
     total = sum(each.flops for each in runs)
     hours = total / flags.flops_per_second / 3600 if flags.flops_per_second else None
     made = {
@@ -77,13 +79,14 @@ def _rules() -> tuple[Any, ...]:
 def _below(flags: Any) -> list[float]:
     """The budgets below `--target`."""
     from txjax import config
+    from txjax.experiment import resolved
     from txjax.scaling.ladder import below
     from txjax.train.counting import flops_per_step
 
     try:
         target = float(flags.target)
     except ValueError:
-        experiment = config.load(flags.target, [])
+        experiment = resolved(config.load(flags.target, []))
         target = float(flops_per_step(experiment)) * experiment.num_steps
     if not target > 0 or not flags.headroom > 1:
         raise UserError("--target", "FLOPs above 0, and a --headroom above 1", f"{target:g}, {flags.headroom:g}")

@@ -30,8 +30,9 @@ def run(argv: list[str]) -> int:
     from txjax.log.terminal_table import table
     from txjax.mup.lr_transfer import transfer
     from txjax.report.curves import LIGHT
+    from txjax.report.png import write_figure
     from txjax.report.runs import read_runs
-    from txjax.report.size_plots import draw_transfer, save
+    from txjax.report.size_plots import draw_transfer
 
     runs = read_runs(_folders(flags.runs))
     metric = flags.metric or _metric(runs)
@@ -39,7 +40,7 @@ def run(argv: list[str]) -> int:
     found = transfer(points)
     out = flags.out or flags.runs[0]
     out.mkdir(parents=True, exist_ok=True)
-    pictures = save(draw_transfer(points, found, metric, LIGHT), out, "lr_transfer")
+    pictures = write_figure(draw_transfer(points, found, metric, LIGHT), out, "lr_transfer")
     summary = dataclasses.asdict(found) | {"metric": metric, "points": [dataclasses.asdict(point) for point in points]}
     replace_text(out / "lr_transfer.json", json.dumps(summary) + "\n")
     if flags.json:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from txjax.nn.heads.head import class_count
 from txjax.tree import read_json
 from txjax.types import UserError, near_misses
 
@@ -158,7 +159,7 @@ def their_activation(ours: str) -> str:
     return _ACTIVATIONS.get(ours, (ours,))[0]
 
 
-def labels(classes: int) -> dict[str, Any]:
+def labels(classes: int | None) -> dict[str, Any]:
     """The entries of config.json that give the number of classes, with default names."""
-    names = {str(i): f"LABEL_{i}" for i in range(classes)}
+    names = {str(i): f"LABEL_{i}" for i in range(class_count(classes))}
     return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}

@@ -16,13 +16,14 @@ from txjax.types import UserError
 _LENGTH = 256
 
 
-def experiment(model: Any, folder: Path) -> Experiment | None:
+def experiment(model: Any, folder: Path, kept: Path) -> Experiment | None:
     """An experiment with the model on the embedded text and its tokenizer; None if it is not a text model.
 
     The text is a placeholder, of an encoder-decoder the source and the target: every field can be overridden.
 
     Args:
       folder: with the tokenizer's files.
+      kept: where the experiment finds them, once they are there.
 
     Raises:
       UserError: a text model without a tokenizer, one of too many tokens, one without the special tokens that it needs.
@@ -36,7 +37,7 @@ def experiment(model: Any, folder: Path) -> Experiment | None:
         raise error.inside("--from", "data.tokenizer.path") from None
     roles = tokenizer.roles()
     length = min(_LENGTH, getattr(model.positions, "max_length", _LENGTH) - getattr(model.positions, "first", 0))
-    fields: dict[str, Any] = {"length": length, "tokenizer": tokenizer}
+    fields: dict[str, Any] = {"length": length, "tokenizer": TokenizerFolder(path=str(kept))}
     objective: Objective
     kind: type[TextWindows] | type[Pairs]
     if tokenizer.vocab() > model.vocab:

@@ -13,6 +13,7 @@ from txjax.nn.linear import Linear
 from txjax.nn.norms import LayerNorm, Norm
 from txjax.nn.positions import Grid
 from txjax.parametrization import Scaling
+from txjax.types import UserError
 
 T = TypeVar("T")
 _Leaf = Any  # an array, or what stands for one in a tree of shapes
@@ -122,3 +123,10 @@ class WithEncoded(Head):
     def __call__(self, encoded: Encoded, context: HeadContext) -> tuple[Any, Encoded]:
         """The pair."""
         return self.head(encoded, context), encoded
+
+
+def class_count(classes: int | None) -> int:
+    """The number of classes of a head. Raises UserError if it is None still, as the training data have none either."""
+    if classes is None:
+        raise UserError("config.model.head.classes", "a number, since config.data has no number of classes", None)
+    return classes

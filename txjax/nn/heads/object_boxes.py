@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.heads.head import Encoded, Head, HeadContext
+from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
 from txjax.nn.three_layers import ThreeLayers
 from txjax.types import UserError, config_field
 
@@ -32,10 +32,10 @@ class ObjectBoxes(Head):
     Parameters: `head` [D classes+1], `box` (`ThreeLayers` of D, to 4).
 
     Attributes:
-      classes: number of classes, without the one that there is no object.
+      classes: number of classes, without the one that there is no object. If None, the training data's.
     """
 
-    classes: int = config_field(at_least=1)
+    classes: int | None = config_field(None, at_least=1)
 
     def __call__(self, encoded: Encoded, context: HeadContext) -> ObjectPredictions:
         """The predictions of all layers with one set of parameters.
@@ -50,7 +50,7 @@ class ObjectBoxes(Head):
             raise UserError("config.model", expected, got, hint="DETR(backbone=...) predicts boxes from such a model")
         # [B layers Q D]: rows of a product are sharded where the batch is the first of their axes.
         x = jnp.stack([*(stage.features for stage in encoded.stages), encoded.features], axis=1)
-        logits = context.linear("head", self.classes + 1, "classes")(x, jnp.float32)
+        logits = context.linear("head", class_count(self.classes) + 1, "classes")(x, jnp.float32)
         drawn = {"initial": context.initial, "scaling": context.scaling}
         boxes = ThreeLayers(x.shape[-1], 4, "coordinates", drawn, name="box", parent=context.module)(x, jnp.float32)
         return ObjectPredictions(logits.swapaxes(0, 1), jax.nn.sigmoid(boxes).swapaxes(0, 1))

@@ -1,0 +1,58 @@
+"""The length of a run in epochs, as users count: the number of steps follows from the data and the batch size."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from txjax import tree
+from txjax.data.dataset import Dataset
+from txjax.types import UserError
+
+_lengths: dict[str, int] = {}  # by the config of the data set: a sweep has many points of the same data
+E = TypeVar("E")
+FIELD, STEPS = "num_epochs", "num_steps"
+
+
+def in_steps(experiment: E, assigned: Iterable[str] = ()) -> E:
+    """The experiment with the `num_steps` of its `num_epochs`, if these are not None. Opens the training data then.
+
+    Args:
+      assigned: dotted paths of the fields that flags, or the point of a sweep, have set.
+
+    Raises:
+      UserError: `num_steps` is assigned, too, or the data set has no epochs.
+    """
+    config: Any = experiment
+    epochs = getattr(config, FIELD, None)
+    if epochs is None:
+        return experiment
+    if STEPS in assigned:
+        hint = f"add --config.{FIELD}=None to give the steps"
+        raise UserError(f"config.{STEPS}", f"no value, since config.{FIELD} = {epochs:g} sets it", hint=hint)
+    if epochs <= 0 or config.batch_size < 1:  # `check_fields` refuses them
+        return experiment
+    return dataclasses.replace(config, **{STEPS: steps_of(epochs, config.data, config.batch_size)})
+
+
+def steps_of(epochs: float, data: Dataset, batch_size: int) -> int:
+    """The steps in which every example of a data set is used at least `epochs` times.
+
+    Raises:
+      UserError: the data set has no epochs, or can't be opened.
+    """
+    try:
+        for where, node in tree.walk(data, "data"):
+            if isinstance(node, Dataset) and (reason := node.without_epochs()):
+                hint = f"config.{where} {reason}: give num_steps"
+                raise UserError(f"config.{FIELD}", "None", epochs, hint=hint)
+        text = json.dumps(tree.to_json(data))
+        if text not in _lengths:
+            _lengths[text] = len(data.open())
+    except UserError as error:
+        raise error.inside("config.data", "data") from None
+    except TypeError:  # its source has no length
+        expected = "None, since the data have no length"
+        raise UserError(f"config.{FIELD}", expected, type(data).__name__, hint="give num_steps") from None
+    return max(1, math.ceil(epochs * _lengths[text] / batch_size))

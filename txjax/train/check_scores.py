@@ -1,0 +1,54 @@
+"""Whether the evaluations of an experiment have the scores that its config names."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import jax
+
+from txjax.experiment import Experiment
+from txjax.train.state import batch_spec
+from txjax.types import PyTree, UserError, near_misses
+
+Computed = Mapping[str, Sequence[str]]
+
+
+def check_scores(
+    experiment: Experiment, variables: PyTree, computed: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Compares the metrics of `checkpoint.best` and `stop` with the scores of the evaluations.
+
+    Args:
+      variables: the model's, shapes and dtypes.
+      computed: the names of the scores that evaluations gave, by the evaluation's name; only these are looked at. If
+        None, all evaluations, of which none was computed yet.
+
+    Raises:
+      UserError: no evaluation has the score; with near misses.
+    """
+    for field, metric in _named(experiment):
+        kind, _, rest = metric.partition("/")
+        name, _, score = rest.partition("/")
+        if kind != "eval" or name not in experiment.evals or not score:
+            choices = [f"eval/{name}/loss" for name in experiment.evals]
+            raise UserError(field, "a metric of an evaluation", metric, near_misses(metric, choices) or choices)
+        scores = None if computed is None else computed.get(name, ())
+        if scores is not None and (not scores or score in scores):
+            continue
+        known = _declared(experiment, name, variables) or scores
+        if known and score not in known:
+            near = [f"eval/{name}/{other}" for other in near_misses(score, known) or known]
+            raise UserError(field, f"a score of config.evals.{name}", metric, near)
+
+
+def _declared(experiment: Experiment, name: str, variables: PyTree) -> tuple[str, ...]:
+    evaluator = experiment.evals[name]
+    model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
+    batch = batch_spec(evaluator.data, evaluator.batch_size or experiment.batch_size)
+    with jax.transfer_guard_host_to_device("allow"):  # tracing makes constants
+        return evaluator.score_names(model, objective, variables, batch)
+
+
+def _named(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    if experiment.checkpoint.best is not None:
+        yield "config.checkpoint.best", experiment.checkpoint.best
+    if experiment.stop is not None:
+        yield "config.stop.metric", experiment.stop.metric

@@ -1,0 +1,40 @@
+"""What an earlier run left in a workdir that has none of its checkpoints: kept under other names, not written over."""
+
+import itertools
+import logging
+from pathlib import Path
+
+from txjax.log import METRICS
+from txjax.types import join_names
+
+log = logging.getLogger("txjax")
+# What a run from scratch would write over, besides metrics.jsonl, which `log` keeps in the same way.
+NAMES = (
+    "config.json",
+    "manifest.json",
+    "transfer.json",
+    "curves.png",
+    "wandb.id",
+    "wandb.step",
+    "tensorboard",
+    "examples",
+    "pictures",
+    "samples",
+    "tables",
+)
+
+
+def keep_earlier_run(workdir: Path) -> None:
+    """Renames the notes and products of a run that has logged rows to `NAME.before-N`, where no such name is taken yet.
+
+    Call it where a run starts from scratch, before it writes anything.
+    """
+    path = workdir / METRICS
+    names = [name for name in NAMES if (workdir / name).exists()]
+    if not names or not path.exists() or not path.stat().st_size:
+        return
+    taken = (any((workdir / f"{name}.before-{n}").exists() for name in (*NAMES, METRICS)) for n in itertools.count(1))
+    number = next(n for n, found in enumerate(taken, start=1) if not found)
+    for name in names:
+        (workdir / name).rename(workdir / f"{name}.before-{number}")
+    log.warning("%s of the run before are kept as NAME.before-%d", join_names(names, len(names)), number)

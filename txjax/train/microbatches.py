@@ -1,0 +1,39 @@
+"""The gradient of a batch in parts, one at a time: exact, since the counts of the whole batch come first."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from txjax.types import Batch, ObjectiveOutput, PyTree
+
+
+def cut(batch: Batch, parts: int) -> Batch:
+    """[B ...] -> [parts B/parts ...], every part a stride through the batch so that no example changes device."""
+    return jax.tree.map(lambda x: x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1), batch)
+
+
+def accumulate(
+    loss: Any, counts_of: Any, params: PyTree, model_state: PyTree, parts: Batch
+) -> tuple[PyTree, ObjectiveOutput]:
+    """The gradient and the outcome of a batch that comes in parts [parts B/parts ...], one at a time.
+
+    Every part starts from the same model state. The new one is the mean of theirs (of a counter, the last part's).
+    """
+    counts = jax.tree.map(lambda x: x.sum(0), jax.lax.map(counts_of, parts))
+    gradient = jax.grad(loss, has_aux=True)
+    first = jax.tree.map(lambda x: x[0], parts)
+    shapes = jax.eval_shape(gradient, params, model_state, first, counts)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    def share(total: jax.Array, new: jax.Array) -> jax.Array:
+        return total + new / len(parts["id"]) if jnp.issubdtype(new.dtype, jnp.inexact) else new
+
+    def add(carry: tuple[PyTree, ObjectiveOutput], part: Batch) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
+        grads, seen = carry
+        more, now = gradient(params, model_state, part, counts)
+        both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
+        state = jax.tree.map(share, seen.model_state, now.model_state)
+        return (both[0], ObjectiveOutput(both[1], both[2], state)), None
+
+    return jax.lax.scan(add, zeros, parts)[0]

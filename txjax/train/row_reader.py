@@ -1,0 +1,47 @@
+"""The row of a step, from the devices to the recorder of its run."""
+
+import operator
+from typing import Any, Protocol
+
+import jax
+
+from txjax.train.dropped_updates import of_step
+from txjax.train.interval import Index, Interval
+from txjax.train.recorder import RunRecorder
+from txjax.train.throughput import Pending, Throughput
+
+
+class Runs(Protocol):
+    """What trains one run, or several together.
+
+    Attributes:
+      interval: the metrics since the last row.
+      batch_rows: the numbers of the rows of a batch that this process holds.
+    """
+
+    experiment: Any
+    interval: Interval
+    throughput: Throughput
+    batch_rows: tuple[int, ...]
+
+    def members(self) -> list[tuple[Index, RunRecorder]]: ...
+
+    def batch_of(self, batch: dict[str, Any], run: Index) -> dict[str, Any]: ...
+
+
+def read_rows(runs: Runs, pending: Pending, due: bool) -> None:
+    """Reads the rows of a step, of all runs if these are due, and of those whose update was dropped."""
+    step, metrics, interval = pending.step, pending.metrics, runs.interval
+    interval.add(metrics["sums"])
+    skipped = jax.device_get(metrics["skipped"])
+    logged = [(i, recorder) for i, recorder in runs.members() if due or skipped[i][0]]
+    if not logged:
+        return
+    metrics, ids = jax.device_get((metrics, pending.ids))
+    speed = runs.throughput.read(runs.experiment.batch_size)
+    for i, recorder in logged:
+        own = jax.tree.map(operator.itemgetter(i), metrics)
+        recorder.read_row(step, own, interval.means(i), ids[i], speed)
+        interval.clear(i)
+        if skipped[i][0]:
+            recorder.drop(of_step(step, own, ids[i], runs.batch_of(pending.batch, i), runs.batch_rows))

@@ -1,0 +1,105 @@
+"""The row of a step: read from the devices, scored by evaluations, written to the log; and why a run failed."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from txjax.data import fingerprint
+from txjax.log import Log, Row
+from txjax.train.check_scores import check_scores
+from txjax.train.dropped_updates import Dropped, nothing_applied
+from txjax.train.prepare import Run
+from txjax.train.run_eval import Evaluations
+from txjax.types import PyTree, RunError
+
+log = logging.getLogger("txjax")
+
+
+class RowRecorder:
+    """Writes the rows of one run.
+
+    Attributes:
+      log: set once it is open.
+      row: of the newest step, while it is not in the log: its evaluations come after its save, and complete it.
+      failure: why the run cannot continue. If None, it can.
+    """
+
+    log: Log
+
+    def __init__(self, run: Run, eval_fn: Evaluations, name: str = "") -> None:
+        """
+        Args:
+          eval_fn: of the run, as `run_eval.evaluator` makes it.
+          name: the prefix of messages where several runs train together.
+        """
+        self.experiment = run.experiment
+        self._variables = run.layout.variables
+        self.eval_fn = eval_fn
+        self.name = name
+        self.failure: RunError | None = None
+        self.row: dict[str, Any] = {}
+        self._scores: tuple[int, dict[str, float]] = (0, {})
+        self._evaluated: list[Row] = []  # of the metric that may end the run
+        self._last_dropped: Dropped | None = None
+
+    def evaluate(self, name: str, variables: PyTree, step: int) -> None:
+        """Scores the model after a step."""
+        found = self.eval_fn(name, variables, step)
+        check_scores(self.experiment, self._variables, {name: (*found,)})
+        scores = {f"eval/{name}/{key}": value for key, value in found.items()}
+        self._scores = step, self.scores_at(step) | scores
+        if stop := self.experiment.stop:
+            self._evaluated += stop.rows([{"step": step, **scores}])
+
+    def stop_reason(self) -> str | None:
+        """Why the run ends before `num_steps`; None if it continues."""
+        return self.experiment.stop.reason(self._evaluated) if self.experiment.stop else None
+
+    def scores_at(self, step: int) -> dict[str, float]:
+        """The scores after a step; {} if it was not evaluated, or another one was since."""
+        return self._scores[1] if self._scores[0] == step else {}
+
+    def read_row(
+        self,
+        step: int,
+        metrics: Mapping[str, np.ndarray],
+        means: Mapping[str, float],
+        ids: np.ndarray,
+        speed: dict[str, float],
+    ) -> None:
+        """Makes the row of a step, which `write_row` writes.
+
+        Args:
+          metrics: of the step (`make_step`).
+          means: since the last row, by name.
+          ids: int32 [B], of the whole batch.
+          speed: `perf/` numbers.
+        """
+        row = {**means, "grad_norm": metrics["grad_norm"].item(), "lr": metrics["lr"].item()}
+        row |= {"batch_hash": fingerprint(ids, step), "skipped": int(metrics["skipped"][1])}
+        self.row = {"step": step, **{f"train/{name}": value for name, value in row.items()}, **speed}
+
+    def drop(self, dropped: Dropped) -> None:
+        """Warns of the update of the newest row, which was dropped; the run fails if it may not continue."""
+        dropped.warn(self.name)
+        self.failure, self._last_dropped = dropped.failure(self.experiment), dropped
+        if self.failure is not None:
+            self.write_row({})
+
+    def finish(self, step: int, skipped: int) -> None:
+        """Called at the last step: says why it is not `num_steps`. The run fails if all its updates were dropped."""
+        reason, num_steps = self.stop_reason(), self.experiment.num_steps
+        if reason and step < num_steps:
+            log.info("stopped at step %s of %s: %s", f"{step:,}", f"{num_steps:,}", reason)
+        if step and skipped >= step and self.failure is None:
+            self.failure = nothing_applied(step, self._last_dropped)
+
+    def write_row(self, more: Mapping[str, float]) -> bool:
+        """Writes the row that was read, if there is one, with the scores of its step. Returns whether there was one."""
+        row, self.row = self.row, {}
+        if row:
+            step = row.pop("step")
+            self.log.write(step, {**row, **self.scores_at(step), **more})
+        return bool(row)
