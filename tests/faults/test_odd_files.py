@@ -91,7 +91,11 @@ def test_a_field_of_another_kind_is_one_line(run, capsys, field):
         assert code in (0, 2) and len(err.splitlines()) <= 1, (value, err)
 
 
-@pytest.mark.parametrize("row", ['{"step": "x"}', '{"step": 7.5}', '{"step": 50, "a": {}}', '{"step": null}', "[7]"])
+ROWS = ['{"step": "x"}', '{"step": 7.5}', '{"step": 50, "a": {}}', '{"step": null}', "[7]"]
+ROWS += [f'{{"step": 50, "a": 1{"0" * 400}}}', f'{{"step": 1{"0" * 400}}}', '{"a": ' + "[" * 9000]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
 def test_an_odd_row_is_one_line(run, straight_run, capsys, row):
     with (run / "metrics.jsonl").open("a") as file:
         file.write(row + "\n")
@@ -114,6 +118,62 @@ def test_odd_files_of_a_sweep_are_one_line(run, tmp_path, capsys):
             assert main(["report", str(folder)]) == 2, text
             err = capsys.readouterr().err
             assert str(folder / name) in err and len(err.splitlines()) == 1, err
+
+
+POINT = {"name": "a", "digest": "0", "values": {"seed": 1}, "num_steps": 40, "flops_per_step": 1}
+ANY = [
+    5,
+    -1,
+    1.5,
+    True,
+    None,
+    "",
+    "x",
+    "\0",
+    "x" * 5000,
+    [],
+    [1],
+    {"a": 1},
+    float("nan"),
+    float("inf"),
+    10**30,
+    10**400,
+]
+FITS = {"name": str, "digest": str, "values": dict, "num_steps": int, "flops_per_step": int}
+
+
+@pytest.mark.parametrize("key", POINT)
+def test_a_point_of_another_kind_is_one_line(key, tmp_path, capsys):
+    for value in ANY:
+        if type(value) is FITS[key] and value not in (-1, 10**400, "", "\0", "x" * 5000):
+            continue
+        if key == "digest" and isinstance(value, str):
+            continue
+        (tmp_path / "sweep.json").write_text(json.dumps({"points": [POINT | {key: value}]}))
+        assert main(["report", str(tmp_path)]) == 2, value
+        (err,) = capsys.readouterr().err.splitlines()
+        assert f"sweep.json: points[0].{key}: expected" in err, err
+
+
+@pytest.mark.parametrize("points", [5, None, {}, [5], [None], [[]], [{}], [POINT | {"more": 1}], [POINT, POINT]])
+def test_points_of_another_kind_are_one_line(points, tmp_path, capsys):
+    (tmp_path / "sweep.json").write_text(json.dumps({"points": points}))
+    assert main(["report", str(tmp_path)]) == 2
+    (err,) = capsys.readouterr().err.splitlines()
+    assert "sweep.json: points" in err
+
+
+@pytest.mark.slow
+def test_any_value_in_the_files_of_a_run_is_one_line_at_most(run, straight_run, capsys):
+    for file in ("config.json", "manifest.json"):
+        known = json.loads((run / file).read_text())
+        for key in known:
+            for value in ANY[:1] + ANY[4:5] + ANY[9:]:
+                (run / file).write_text(json.dumps(known | {key: value}))
+                for words in (["diff", str(run), str(straight_run)], ["scaling", "fit", f"--data={run}"]):
+                    assert main(words) in (0, 2), (key, value)
+                    assert len(capsys.readouterr().err.splitlines()) <= 1, (key, value)
+        (run / file).write_text(json.dumps(known))
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))

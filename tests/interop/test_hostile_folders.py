@@ -80,7 +80,7 @@ CONFIGS = {
     "a billion types": ("bert", {"type_vocab_size": 10**9}, "type_vocab_size: expected at most 4096"),
     "an infinite number": ("bert", {"layer_norm_eps": float("inf")}, "layer_norm_eps: expected a finite number"),
     "no number": ("llama", {"rms_norm_eps": float("nan")}, "rms_norm_eps: expected a finite number, got nan"),
-    "a number of 400 digits": ("llama", {"rms_norm_eps": 10**400}, "rms_norm_eps: expected a finite number"),
+    "a number of 400 digits": ("llama", {"rms_norm_eps": 10**400}, "rms_norm_eps: expected a finite number, got inf"),
     "theta is a list": ("llama", {"rope_parameters": {"rope_theta": []}}, "rope_parameters.rope_theta: expected"),
     "a huge image": ("mae", {"image_size": [10**9, 10**9]}, "image_size: expected at most 4096"),
 }
@@ -101,7 +101,6 @@ FILES = {
     "a key twice": (OBJECT + b'"n_layer": 1, "n_layer": 2}', "the key 'n_layer' is there twice"),
     "a large file": (OBJECT + b" " * (65 << 20) + b'"a": 1}', "more than 64 MiB"),
     "invalid UTF-8": (OBJECT + b'"a": "\xff"}', "expected JSON"),
-    "a number of a million digits": (OBJECT + b'"n_layer": ' + b"9" * 10**6 + b"}", "expected JSON"),
     "a list": (b"[1]", "expected a JSON object, got 'list'"),
 }
 

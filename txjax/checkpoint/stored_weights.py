@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
+from txjax.checkpoint.finite import check_finite
 from txjax.checkpoint.store import Store
 from txjax.types import PyTree, UserError, flat_paths
 
@@ -19,12 +20,17 @@ def stored_weights(store: Store, step: int) -> dict[str, PyTree]:
     """The weights of a step: `params`, `frozen`, `model_state` and, if the run keeps averages, `ema`.
 
     The caller verifies the digests.
+
+    Raises:
+      UserError: an array has NaN or infinity.
     """
     shapes = {
         path: jax.ShapeDtypeStruct(shape, dtype, sharding=_host())
         for path, (shape, dtype) in _arrays(store, step).items()
     }
-    return _EMPTY | store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
+    weights = store.load_some(step, traverse_util.unflatten_dict(shapes, sep="/"))["weights"]
+    check_finite(store.folder.parent, step, flat_paths(weights))
+    return _EMPTY | weights
 
 
 def mean_weights(store: Store, steps: Sequence[int]) -> dict[str, PyTree]:

@@ -64,12 +64,15 @@ def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experimen
 
 @contextlib.contextmanager
 def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Opened]:
-    """Checks the experiment and yields it with the variables of the step that the flags name."""
+    """Checks the experiment and yields it with the variables of the step that the flags name, which are finite."""
     from txjax import sharding
+    from txjax.checkpoint.finite import check_finite
     from txjax.train.prepare import checked_layout
     from txjax.train.restore import load_variables
+    from txjax.types import flat_paths
 
     layout = checked_layout(experiment)
     with sharding.use_mesh(experiment.mesh):
         variables, step = load_variables(flags.workdir, flags.step, layout)
+        check_finite(flags.workdir, step, flat_paths(variables))
         yield Opened(experiment, variables, step, layout)

@@ -43,6 +43,7 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
       UserError: a run of another model, or one whose frozen parameters are not bit for bit those of the first.
     """
     from txjax.checkpoint import Store, split
+    from txjax.checkpoint.finite import check_finite
     from txjax.train.state import variables
     from txjax.train.subtrees import merge, pick
     from txjax.train.workdir import read_checkpoints
@@ -62,6 +63,7 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
         own = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
         state = TrainState(**{**own, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
         whole = variables(state)
+        check_finite(workdir, step, flat_paths(whole))
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)
 
 

@@ -9,6 +9,7 @@ from txjax.io.files import read_bytes
 
 MOST_BYTES = 64 << 20
 MOST_DEPTH = 100  # objects and lists inside each other
+MOST_DIGITS = 300  # of a whole number; a float has at most 308 before its point
 
 
 def load_json(path: Path) -> Any:
@@ -23,12 +24,18 @@ def load_json(path: Path) -> Any:
         raise ValueError(f"it has more than {MOST_BYTES >> 20} MiB")
     content = read_bytes(path)
     try:
-        value = json.loads(content.removeprefix(codecs.BOM_UTF8).decode("utf-8"), object_pairs_hook=_object)
+        text = content.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_whole)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels") from None
     if _depth_exceeds(value, MOST_DEPTH):
         raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
     return value
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; beyond the largest float infinity, as `1e999` is, so that every number can be calculated with."""
+    return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -152,6 +152,7 @@ def rows_of(text: str) -> list[Row]:
     return [row for row in map(_row, lines_of(text)) if row is not None]
 
 
+_MOST = 2**1000  # of a whole number, so that a float is near it
 # JSON has no number for these; float() and JavaScript's Number() read them back from their names.
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -176,6 +177,8 @@ def _row(line: str) -> Row | None:
     if not isinstance(row, dict) or type(row.get("step")) is not int:
         return None
     if not all(isinstance(value, int | float | str) for value in row.values()):
+        return None
+    if any(isinstance(value, int) and abs(value) > _MOST for value in row.values()):
         return None
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 

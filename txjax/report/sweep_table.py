@@ -35,8 +35,9 @@ class Row:
     run: Run
 
     def score(self, metric: str) -> float:
-        """A metric's last value. NaN if there is none."""
-        return float(self.metrics.get(metric, math.nan))
+        """A metric's last value. NaN if there is none, or if it is a text."""
+        value = self.metrics.get(metric, math.nan)
+        return math.nan if isinstance(value, str) else float(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ OF_RUNS = {
     "group": "run",
 }
 WITHOUT_EMBEDDINGS = "parameters_without_embeddings"
+_FACTS = ("tokens_per_step", "tokens_per_epoch", "flops_per_step")  # numbers in manifest.json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +113,11 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
     if not (workdir / METRICS).exists():
         raise UserError(name, "a run that was started", hint=f"it has no {METRICS}")
     log = read_metrics(workdir)
-    step, planned = int(log[-1]["step"]) if log else 0, int(config.get("num_steps", 0))
+    step, planned = int(log[-1]["step"]) if log else 0, _number(workdir / "config.json", config, "num_steps") or 0
     if step < planned and not curves:
         raise UserError(name, f"a run that reached its end, step {planned}", f"step {step}")
-    size = manifest.get("tokens_per_step") or _tokens_per_step(config)
+    facts = {key: _number(workdir / "manifest.json", manifest, key) for key in _FACTS}
+    size = facts["tokens_per_step"] or _tokens_per_step(config)
     known = {key: value for key, value in flatten(config).items() if not isinstance(value, list | dict)}
     known |= {"run": name, "parameters": manifest.get("parameters")}
     if WITHOUT_EMBEDDINGS in manifest:
@@ -123,9 +125,10 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
     def at(step: int, metrics: Mapping[str, Any]) -> dict[str, Any]:
         work = {"step": step, "tokens": step * size if size else None}
-        if size and "tokens_per_epoch" in manifest:
-            work["unique_tokens"] = min(step * size, manifest["tokens_per_epoch"])
-        return known | dict(metrics) | work | {"flops": step * manifest.get("flops_per_step", math.nan)}
+        if size and facts["tokens_per_epoch"] is not None:
+            work["unique_tokens"] = min(step * size, facts["tokens_per_epoch"])
+        flops = math.nan if facts["flops_per_step"] is None else facts["flops_per_step"]
+        return known | dict(metrics) | work | {"flops": step * flops}
 
     if curves:
         evaluated = [row for row in log if any(k.startswith("eval/") and k.endswith("/loss") for k in row)]
@@ -136,5 +139,14 @@ def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:
 
 def _tokens_per_step(config: Mapping[str, Any]) -> int | None:
     """Tokens of a batch, for a run whose manifest does not record them."""
-    length = config.get("data", {}).get("length")
-    return config["batch_size"] * length if length and "batch_size" in config else None
+    data, batch = config.get("data"), config.get("batch_size")
+    length = data.get("length") if isinstance(data, dict) else None
+    return batch * length if isinstance(length, int) and isinstance(batch, int) and length else None
+
+
+def _number(path: Path, values: Mapping[str, Any], key: str) -> Any:
+    """A number in a file of a run, at least 0; None if it has none. Raises UserError for another value."""
+    value = values.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
+        raise UserError(f"{path}: {key}", "a number from 0", value)
+    return value

@@ -6,6 +6,7 @@ process holds its lock. So after any process is killed, the folder still shows w
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import json
@@ -23,6 +24,10 @@ from txjax.tree import read_json
 from txjax.types import RunError, UserError
 
 NAME = "sweep.json"
+_MOST = 2**100  # of a number of steps or FLOPs
+_LONGEST_NAME = 255  # bytes of the name of a folder
+_SHOWN = 80  # characters of a value in an error
+_KINDS = {str: "a text", dict: "an object", int: "a whole number from 0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +87,15 @@ class Folder:
         return read_json(path)
 
     def points(self) -> list[SweepPoint]:
-        """The points of `sweep.json`. Raises UserError if it has none."""
-        try:
-            return [SweepPoint(**point) for point in self.read()["points"]]
-        except (KeyError, TypeError) as error:
-            raise UserError(str(self.path / NAME), "the points of a sweep", hint=str(error)) from None
+        """The points of `sweep.json`. Raises UserError if it has none, or one with fields of other kinds."""
+        entries = self.read().get("points")
+        if not isinstance(entries, list):
+            raise UserError(f"{self.path / NAME}: points", "a list of points", type(entries).__name__)
+        points = [_point(entry, f"{self.path / NAME}: points[{i}]") for i, entry in enumerate(entries)]
+        for point, count in collections.Counter(point.name for point in points).items():
+            if count > 1:
+                raise UserError(f"{self.path / NAME}: points", "points of different names", point)
+        return points
 
     def write(self, points: Sequence[SweepPoint], notes: dict[str, Any]) -> None:
         """Writes `sweep.json`. Earlier points that are not in `points` are kept, after the others."""
@@ -106,6 +115,21 @@ class Folder:
         self.run(name).mkdir(parents=True, exist_ok=True)
         with (self.run(name) / ".claim").open("a+", encoding="utf-8") as lock:
             yield take_lock(lock.fileno(), FLAG, self.run(name)) and not is_locked(self.run(name))
+
+
+def _point(entry: Any, place: str) -> SweepPoint:
+    """A point from its JSON. Raises UserError, with its place in the file, for one of another kind."""
+    kinds: dict[str, Any] = {"name": str, "digest": str, "values": dict, "num_steps": int, "flops_per_step": int}
+    if not isinstance(entry, dict) or set(entry) != set(kinds):
+        got = ", ".join(entry) if isinstance(entry, dict) else type(entry).__name__
+        raise UserError(place, f"a point with {', '.join(kinds)}", got)
+    for key, kind in kinds.items():
+        value: Any = entry[key]
+        if type(value) is not kind or (kind is int and not 0 <= value < _MOST):
+            raise UserError(f"{place}.{key}", _KINDS[kind], repr(value)[:_SHOWN])
+    if not 0 < len(entry["name"].encode(errors="replace")) <= _LONGEST_NAME or "\0" in entry["name"]:
+        raise UserError(f"{place}.name", "the name of a folder", entry["name"][:_SHOWN])
+    return SweepPoint(**entry)
 
 
 class Tail:

@@ -11,6 +11,7 @@ from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax.checkpoint import Store, is_step, split
+from txjax.checkpoint.finite import check_finite
 from txjax.checkpoint.origins import Origin, unchanged, verify
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment
@@ -96,6 +97,7 @@ class InitSource:
             ours = [each for each in taken if each[2].source == i]
             wanted = {there.at: _wanted(row, layouts[at].sharding) for at, there, row in ours}
             found = flat_paths(source.store.load_some(source.step, traverse_util.unflatten_dict(wanted, sep="/")))
+            check_finite(source.workdir, source.step, found)
             for at, there, row in ours:
                 drawn[at] = found.pop(there.at)
                 if row.resizes:
