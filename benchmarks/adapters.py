@@ -24,7 +24,7 @@ from txjax.log.terminal_table import table
 from txjax.nn import QuantizedKernels
 from txjax.nn.adapters import Adapter, LoRA
 from txjax.optim import train_adapter
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
 

@@ -30,7 +30,7 @@ def txjax_update(name: str, dtype: str) -> tuple[Callable[[], Any], int]:
     from models import SIZES, experiment, made_up  # beside this file
 
     from txjax import sharding
-    from txjax.train.state import build_layout
+    from txjax.train.state.state import build_layout
     from txjax.train.step import jit_step
 
     run = experiment(name, SIZES[name], dtype)

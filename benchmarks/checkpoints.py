@@ -20,9 +20,9 @@ from txjax.checkpoint import Checkpoints, Store
 from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
-from txjax.models.text.decoder import gpt
+from txjax.models.text.decoder.decoder import gpt
 from txjax.objectives import NextToken
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 
 
 def peak() -> float:

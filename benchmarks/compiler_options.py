@@ -23,8 +23,8 @@ from txjax import backend, config, sharding
 from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
-from txjax.train.counting import flops_per_step
-from txjax.train.state import build_layout
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients on a CPU, in a loop and outside: with JAX's gradients, and `nn/convolution.py`'s.
+"""Convolutions and their gradients on a CPU, in a loop and outside: JAX's, and those of `nn/conv/conv_gradients.py`.
 
     taskset -c 0 python benchmarks/convolution.py [--images=16x16x16x16] [--taps=3] [--rounds=9]
 
@@ -27,7 +27,7 @@ def main() -> None:
     import numpy as np
 
     from txjax.log.terminal_table import table
-    from txjax.nn import convolution
+    from txjax.nn.conv import conv_gradients as convolution
 
     shape = tuple(map(int, flags.images.split("x")))
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from txjax.data import train_batches
 from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 
 

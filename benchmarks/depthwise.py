@@ -1,4 +1,4 @@
-"""Depthwise convolutions on a CPU, forward and backward: the forms of `txjax/nn/depthwise.py`, XLA's and PyTorch's.
+"""Depthwise convolutions on a CPU, forward and backward: those of `nn/conv/depthwise.py`, XLA's and PyTorch's.
 
     OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/depthwise.py --clock=cpu [--sizes=64x14x14x32k7,8x56x56x96k3s2]
         [--contenders=depthwise,shifts,matrices,xla,torch,torch.nchw] [--torch=PYTHON] [--rounds=5]
@@ -43,7 +43,8 @@ def txjax_work(form: str, size: str) -> Callable[[], Any]:
     import jax.numpy as jnp
     import numpy as np
 
-    from txjax.nn import convolution, depthwise
+    from txjax.nn.conv import conv_gradients as convolution
+    from txjax.nn.conv import depthwise
 
     shape, taps, stride = parsed(size)
     if form == "matrices" and shape[1] * shape[2] > LARGEST:

@@ -44,10 +44,15 @@ def txjax_work(flags: argparse.Namespace) -> tuple[Callable[[], Any], dict[str, 
     from flax.core import meta
 
     from txjax.decoding import Cached, NormalizedBeam, Sampling, Search
-    from txjax.models.text import presets
+    from txjax.models.text.decoder import presets as decoder_presets
+    from txjax.models.text.encoder_decoder import presets as encoder_decoder_presets
 
     given = {"tokens": jnp.asarray(ids(flags))}
-    models: dict[str, Any] = {"gpt2": presets.gpt2, "t5": presets.t5, "transformer": presets.transformer}
+    models: dict[str, Any] = {
+        "gpt2": decoder_presets.gpt2,
+        "t5": encoder_decoder_presets.t5,
+        "transformer": encoder_decoder_presets.transformer,
+    }
     sizes = {"gpt2": "124M", "t5": "small", "transformer": "base"}
     model = models[flags.models](sizes[flags.models], dropout=0.0)
     if flags.models != "gpt2":

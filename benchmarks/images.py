@@ -27,7 +27,7 @@ from txjax.data import (
     Transform,
     train_batches,
 )
-from txjax.data.rng import example_rng
+from txjax.data.loading.rng import example_rng
 from txjax.log.terminal_table import table
 
 

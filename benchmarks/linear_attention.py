@@ -30,7 +30,7 @@ from matplotlib.ticker import LogLocator, NullFormatter  # noqa: E402
 
 from txjax.decoding import Cached  # noqa: E402
 from txjax.log.terminal_table import table  # noqa: E402
-from txjax.models import Decoder  # noqa: E402
+from txjax.models.text.decoder import Decoder  # noqa: E402
 from txjax.nn import Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary  # noqa: E402
 from txjax.report.curves import LIGHT, dress  # noqa: E402
 

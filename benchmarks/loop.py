@@ -20,7 +20,7 @@ from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.log.terminal_table import table
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 

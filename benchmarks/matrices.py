@@ -1,4 +1,4 @@
-"""The gradient of a kernel on a CPU: x^T . g as it stands, and as `nn/matrices.py` has it.
+"""The gradient of a kernel on a CPU: x^T . g as it stands, and as `nn/parameters/kernel_gradient.py` has it.
 
     taskset -c 0 python benchmarks/matrices.py [--sizes=512x512x128,2048x2048x512] [--rounds=50]
 
@@ -24,7 +24,7 @@ def main() -> None:
     import numpy as np
 
     from txjax.log.terminal_table import table
-    from txjax.nn.matrices import kernel_gradient
+    from txjax.nn.parameters.kernel_gradient import kernel_gradient
 
     def as_it_stands(x: jax.Array, gradient: jax.Array) -> jax.Array:
         return x.T @ gradient

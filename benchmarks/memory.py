@@ -19,7 +19,7 @@ from txjax.experiment import Experiment
 from txjax.log.terminal_table import table
 from txjax.nn import REMAT
 from txjax.plan.target import slice_of
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
 

@@ -8,13 +8,17 @@ import numpy as np
 
 from txjax.data import Bytes, Dataset, Detections, Images, NextTokenWindows, Pairs, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import DETR, ConvNeXt, Model, ResNet, Stage, Swin, shifted_windows
-from txjax.models.text.bert import Bert
-from txjax.models.text.deberta import deberta_v3
-from txjax.models.text.decoder import gpt, llama
-from txjax.models.text.electra import Electra
-from txjax.models.text.encoder_decoder import t5, transformer
-from txjax.models.vision.vit import ViT
+from txjax.models import Model, Stage
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.deberta.deberta import deberta_v3
+from txjax.models.text.decoder.decoder import gpt, llama
+from txjax.models.text.electra.electra import Electra
+from txjax.models.text.encoder_decoder.encoder_decoder import t5, transformer
+from txjax.models.vision.conv_next import ConvNeXt
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.res_net import ResidualStem, ResNet
+from txjax.models.vision.swin import Swin, shifted_windows
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import (
     Classes,
     FirstToken,
@@ -26,7 +30,6 @@ from txjax.nn import (
     ObjectBoxes,
     PatchEmbedding,
     ReplacedTokens,
-    ResidualStem,
 )
 from txjax.objectives import (
     Classification,
@@ -38,7 +41,7 @@ from txjax.objectives import (
     SetPrediction,
 )
 from txjax.optim import AdamW
-from txjax.train.state import batch_spec
+from txjax.train.state.state import batch_spec
 
 SIZES: dict[str, dict[str, Any]] = {
     "gpt": dict(vocab=1024, length=256, width=384, depth=6, heads=6, batch=12),

@@ -24,7 +24,7 @@ from txjax.cli.parser import Parser
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.log.terminal_table import table
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.trainer import train
 
 DEFAULTS = (

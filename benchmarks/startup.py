@@ -29,7 +29,7 @@ def work(name: str, depth: int, programs: str, clock: Callable[[], float], began
 
     from txjax import sharding
     from txjax.backend import prepare
-    from txjax.train.state import build_layout
+    from txjax.train.state.state import build_layout
     from txjax.train.step import jit_step
 
     prepare(Path(programs))

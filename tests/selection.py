@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import inspect
 import os
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -167,7 +168,7 @@ def describe_tree(root: Any, *files: Path | str) -> Item:
     parts = {f"{kind.__name__} as a field" for kind in kinds if kind.__module__.startswith("txjax.nn")}
     for kind in kinds:
         if kind.__module__.startswith("txjax.models"):
-            more_files, more_parts = _imports(kind.__module__, "txjax.models", "txjax.nn")
+            more_files, more_parts = _imports(kind.__module__, r"txjax\.models\.", r"txjax\.nn\b")
             sources |= more_files
             parts |= more_parts
     family = type(getattr(root, "model", root)).__name__
@@ -188,14 +189,19 @@ def describe_class(kind: type) -> Item:
 def describe_architecture(name: str) -> Item:
     """An item of a class of Hugging Face's: what the file of its family imports beside it."""
     family = next(type(family) for family in catalog.FAMILIES if name in family.architectures)
-    package = family.__module__.rpartition(".")[0]
-    files, parts = _imports(family.__module__, package, package)
+    files, parts = _imports(family.__module__, TABLES, TABLES)
     return Item(name, family.__name__, files, parts)
+
+
+TABLES = r"txjax\.(models\.(\w+\.)+hf_\w+|interop\.huggingface\.shared\.\w+)"  # modules of Hugging Face's names
 
 
 @functools.cache
 def _imports(module: str, package: str, parts_of: str) -> tuple[frozenset[str], frozenset[str]]:
     """The files that a module of `package` is made of, with those of `package` that it imports; and parts.
+
+    Args:
+      package, parts_of: regular expressions for the beginning of a module's name.
 
     Returns:
       files, and the classes and functions of the package `parts_of` that they import, by name.
@@ -205,9 +211,9 @@ def _imports(module: str, package: str, parts_of: str) -> tuple[frozenset[str], 
     for node in ast.walk(ast.parse(Path(inspect.getfile(source)).read_text())):
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
-        if node.module.startswith(parts_of):
+        if re.match(parts_of, node.module):
             parts |= {alias.name for alias in node.names if alias.name[0].isupper() or parts_of == package}
-        if node.module.startswith(package) and node.module not in (package, module):
+        if re.match(package, node.module) and node.module != module:
             more_files, more_parts = _imports(node.module, package, parts_of)
             files |= more_files
             parts |= more_parts
@@ -331,8 +337,11 @@ def _select_tests(tests: list[pytest.Item], slow: bool, number: int) -> tuple[Se
 
 
 def module_of(path: str) -> str:
-    """The module that a file of tests is about, if it is named as the file: txjax/nn/mlp.py of tests/nn/test_mlp.py."""
-    return path.replace("tests/", "txjax/", 1).replace("/test_", "/")
+    """The module that a file of tests is about, if it is named as the file: txjax/nn/layers/mlp.py
+    of tests/nn/test_mlp.py."""
+    _, package, *_, name = Path(path).parts if path.count("/") > 1 else ("", "", path)
+    files = (ROOT / "txjax" / package).rglob(name.removeprefix("test_"))
+    return next((_relative(file) for file in sorted(files)), "")
 
 
 def part_of(tests: list[pytest.Item], number: int, parts: int) -> list[pytest.Item]:

@@ -11,8 +11,8 @@ import pytest
 
 from txjax import backend
 from txjax.__main__ import main
-from txjax.nn.attention.mask import Mask
-from txjax.nn.attention.reference_attention import reference_attention
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.kernels.reference_attention import reference_attention
 
 
 def test_options_are_those_of_the_environment(monkeypatch, tmp_path):

@@ -7,8 +7,8 @@ import pytest
 
 from txjax import config, tree
 from txjax.__main__ import main
-from txjax.models.text.bert import Bert
-from txjax.nn.positions import Alibi, Rotary
+from txjax.models.text.bert.bert import Bert
+from txjax.nn.positions.positions import Alibi, Rotary
 from txjax.optim import LARS, Group
 from txjax.optim.schedules import Linear
 from txjax.overrides import set_field

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from txjax import config, tree
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Tied
 from txjax.types import UserError, config_field
 

@@ -15,11 +15,11 @@ from txjax.data.keys import check_spec
 from txjax.eval import Entities
 from txjax.eval.evaluation import sums_of
 from txjax.experiment import Experiment, resolved
-from txjax.models import BiT
+from txjax.models.vision.res_net import BiT
 from txjax.parametrization import MuP
 from txjax.sweep.resolve import resolve
 from txjax.train.prepare import checked_layout
-from txjax.train.state import batch_spec, build_layout, variables
+from txjax.train.state.state import batch_spec, build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import UserError
 

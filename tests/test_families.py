@@ -22,16 +22,17 @@ from txjax.data import Dataset, fingerprint, train_batches
 from txjax.experiment import Experiment, resolved
 from txjax.log import read_metrics
 from txjax.models.model import models_inside
-from txjax.nn import Attention, BatchNorm, DepthwiseConv, Mixer, ParallelKernels, Periods
+from txjax.models.vision.rep_lk_net import ParallelKernels
+from txjax.nn import Attention, BatchNorm, DepthwiseConv, Mixer, Periods
 from txjax.objectives import PromptedMasks
 from txjax.optim import SGD, Constant
 from txjax.plan.minimum import least
 from txjax.sharding import Mesh
-from txjax.train.counting import flops_per_step
-from txjax.train.init_from import find_init_source
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import Layout, build_layout
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import Layout, build_layout
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.tree import walk

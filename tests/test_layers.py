@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "txjax"
 LAYERS = [
     {"aliases"},
-    {"types", "visible", "numbers", "ranking", "libtpu", "cpu", "axes"},
+    {"types", "terminal_escape", "numbers", "ranking", "libtpu", "cpu", "axes"},
     {"io", "chips", "patterns", "checks", "user_code", "field_values"},
     {"tree", "modules", "sharding", "log", "backend", "distributed", "parametrization"},
     {"components", "nn", "data", "optim", "flops"},
@@ -26,8 +26,14 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+def is_table(path: Path) -> bool:
+    """Whether a file is a model's table of Hugging Face's names, which only `interop/huggingface/catalog.py` reads."""
+    return path.name.startswith("hf_")
+
+
 def package(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    """The package of a file; tables are a part of interop."""
+    return "interop" if is_table(path) else path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 @functools.cache
@@ -58,6 +64,26 @@ def goes_up(here: str, imported: str) -> bool:
 
 def test_imports_only_go_down():
     assert not [f"{name(path)} imports {x}" for path in MODULES for x in imports(path) if goes_up(package(path), x)]
+
+
+def module_file(imported: str) -> Path | None:
+    """The file of an imported name: of a module, or of the module that the name is in. None for a package."""
+    parts = imported.split(".")[1:]
+    files = [PACKAGE.joinpath(*parts[:count]).with_suffix(".py") for count in (len(parts), len(parts) - 1) if count]
+    return next((file for file in files if file.is_file()), None)
+
+
+def test_no_two_folders_import_each_other():
+    arrows: dict[tuple[Path, Path], str] = {}
+    for path in MODULES:
+        if path.name == "__init__.py" or is_table(path):
+            continue
+        for imported in imports(path):
+            there = module_file(imported) if imported.startswith("txjax.") else None
+            assert there is None or not is_table(there), f"{name(path)} imports the table {imported}"
+            if there and PACKAGE not in (path.parent, there.parent) and path.parent != there.parent:
+                arrows[path.parent, there.parent] = f"{name(path)} imports {name(there)}"
+    assert not [(arrow, arrows[b, a]) for (a, b), arrow in arrows.items() if a < b and (b, a) in arrows]
 
 
 def test_every_package_has_a_layer():
@@ -93,17 +119,16 @@ def test_every_package_is_tested_on_another_python():
 
 
 def test_file_names_are_unique():
-    """A file name says which: no two modules share one, but for a command and the one module that it runs, the models
-    of text and of vision, and Hugging Face's families, which are named as the models."""
+    """A file name says which: no two modules share one, but for a command and the one module that it runs, and the
+    files that every family of models has."""
     folders_of: dict[str, list[str]] = {}
     for path in MODULES:
         folders_of.setdefault(path.name, []).append(path.relative_to(PACKAGE).parent.as_posix())
     del folders_of["__init__.py"]
-    models = {"models/text", "models/vision", "interop/huggingface/families"}
 
     def may_share(folders: list[str]) -> bool:
         commands = [folder for folder in folders if folder.split("/")[0] == "commands"]
-        return set(folders) <= models or (len(folders) == 2 and len(commands) == 1)
+        return all(folder.startswith("models/") for folder in folders) or (len(folders) == 2 and len(commands) == 1)
 
     shared = {name: folders for name, folders in folders_of.items() if len(folders) > 1}
     assert not {name: folders for name, folders in shared.items() if not may_share(folders)}

@@ -19,17 +19,18 @@ from flax.core import meta
 from txjax import config, modules, sharding
 from txjax.axes import axes_of
 from txjax.checkpoint import Store
-from txjax.eval import attention_maps
-from txjax.eval.features import features_of
+from txjax.eval.features.frozen_features import features_of
 from txjax.experiment import Experiment
-from txjax.models import ConvNet, ViT
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.vit import ViT
 from txjax.nn import Attention, Classes, MeanTokens
 from txjax.parametrization import MuP, Role, Standard, role_of
-from txjax.train.counting import flops_per_step
-from txjax.train.init_from import find_init_source
-from txjax.train.population import train_together
+from txjax.report.inspection.attention_maps import attention_maps
+from txjax.train.population.population import train_together
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import Layout, abstract_variables, build_layout
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import Layout, abstract_variables, build_layout
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 

@@ -10,7 +10,7 @@ from txjax.checkpoint import Store
 from txjax.commands import train
 from txjax.experiment import Experiment
 from txjax.objectives import NextToken
-from txjax.train.state import Layout
+from txjax.train.state.state import Layout
 
 ROOT = Path(__file__).parents[1]
 FILES = 12

@@ -18,7 +18,10 @@ from txjax import sharding
 from txjax.data import Images, NextTokenWindows, TextWindows
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
-from txjax.models import MAE, Bert, ConvNet, Decoder
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.mae import MAE
 from txjax.nn import (
     Attention,
     BatchNorm,
@@ -37,7 +40,7 @@ from txjax.plan.target import Target, fake, slice_of
 from txjax.sharding import Mesh
 from txjax.train.check import check_layout
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import Batch, UserError, flat_paths
 

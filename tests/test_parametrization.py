@@ -12,7 +12,10 @@ import pytest
 from txjax import config, sharding
 from txjax.axes import Axes
 from txjax.axes import axes_of as parameter_axes
-from txjax.models import MAE, Bert, Decoder, ViT
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
 from txjax.nn import (
     GPT2,
     MLP,
@@ -35,7 +38,7 @@ from txjax.nn import (
 )
 from txjax.optim import LARS, SGD, Adafactor, AdamW, Constant, Lion, Muon
 from txjax.parametrization import RULES, CompleteP, DepthMuP, MuP, Scaling
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError, flat_paths
 

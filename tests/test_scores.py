@@ -86,6 +86,6 @@ def test_a_change_trains_two_minutes_of_configs_at_most():
     for commit in "12345678":
         picked = select(items.values(), minutes.__getitem__, set(), commit, scores.MINUTES, turns=0)
         assert 0 < sum(minutes[item] for item in picked.items) <= scores.MINUTES
-    changed = select(items.values(), minutes.__getitem__, {"txjax/models/vision/swin.py"}, "1", 99, turns=0)
+    changed = select(items.values(), minutes.__getitem__, {"txjax/models/vision/swin/swin.py"}, "1", 99, turns=0)
     assert {item.name for item in changed.changed} == {"swin_digits", "swin_fashion"}
     assert cpu_minutes("no cost") is None

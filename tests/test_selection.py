@@ -9,7 +9,6 @@ import pytest
 from test_families import families
 
 from selection import (
-    ROOT,
     TURNS,
     Item,
     describe_architecture,
@@ -89,10 +88,10 @@ def test_at_least_so_many_run():
 
 def test_a_config_and_an_architecture_are_described_by_their_files():
     item = describe_config("configs/vision/swin_digits.py")
-    assert item.family == "Swin" and {"configs/vision/swin_digits.py", "txjax/models/vision/swin.py"} <= item.files
+    assert item.family == "Swin" and {"configs/vision/swin_digits.py", "txjax/models/vision/swin/swin.py"} <= item.files
     assert {"WindowAttention", "WindowAttention as a field"} <= item.parts
-    assert "txjax/interop/huggingface/families/swin.py" in describe_architecture("SwinModel").files
-    assert module_of("tests/nn/test_mlp.py") == "txjax/nn/mlp.py" and (ROOT / "txjax/nn/mlp.py").is_file()
+    assert "txjax/models/vision/swin/hf_swin.py" in describe_architecture("SwinModel").files
+    assert module_of("tests/nn/test_mlp.py") == "txjax/nn/layers/mlp.py"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from txjax import __version__, libtpu
 from txjax.checks import error_lines
-from txjax.cli import actions
+from txjax.cli import dispatch as actions
 from txjax.cli.streams import open_streams
 from txjax.io.disk import first_line
+from txjax.terminal_escape import Formatter
 from txjax.types import RunError, UserError
-from txjax.visible import Formatter
 
 TRACEBACK = "--traceback"  # a flag of every command
 

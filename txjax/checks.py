@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from txjax.terminal_escape import visible
 from txjax.types import RunError, UserError
-from txjax.visible import visible
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.data.epochs import in_steps
+from txjax.data.loading.epochs import in_steps
 from txjax.modules import run_file, running
 from txjax.overrides import override_all
 from txjax.types import UserError, near_misses

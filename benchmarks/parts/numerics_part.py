@@ -14,8 +14,8 @@ from results import Book, Record, Unavailable
 
 from txjax import backend
 from txjax.nn import Mask
-from txjax.nn.attention.attention_dispatch import KERNELS
-from txjax.nn.attention.reference_attention import reference_attention
+from txjax.nn.kernels.attention_dispatch import KERNELS
+from txjax.nn.kernels.reference_attention import reference_attention
 
 TITLE = (
     "Kernels of attention in bfloat16: largest error of the output and of the three gradients, over the largest "

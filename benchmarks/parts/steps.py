@@ -12,8 +12,8 @@ from models import made_up
 from txjax import config, sharding
 from txjax.chips import peak
 from txjax.experiment import Experiment
-from txjax.train.counting import flops_per_step, tokens_per_batch
-from txjax.train.state import build_layout
+from txjax.train.state.counting import flops_per_step, tokens_per_batch
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 
 CONFIG = str(Path(__file__).parents[1] / "full_size.py")

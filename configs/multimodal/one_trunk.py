@@ -12,7 +12,7 @@ Score: eval/images/accuracy 0.970 of the held-out digits, eval/texts/accuracy 0.
 from txjax.data import Images, LabelledText, Tasks, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.multimodal.shared_trunk import SharedTrunk
+from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification, Several
 from txjax.optim import AdamW, Cosine

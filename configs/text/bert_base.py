@@ -18,7 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, SentencePairs, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text import presets
+from txjax.models.text.bert import presets
 from txjax.nn import Attention, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear

@@ -9,7 +9,7 @@ Score: eval/valid/masked_token 2.906, nats a masked byte of held-out files (firs
 from txjax.data import Bytes, SentencePairs
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Learned, MaskedTokens, NextSentence
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear

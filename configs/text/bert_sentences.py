@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import LabelledText, Subset, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Classes, Learned, MeanTokens, PreNorm
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Linear

@@ -20,8 +20,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, TextWindows, Trained, Unigram
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import MaskDecoder
-from txjax.models.text import presets
+from txjax.models.text.deberta import MaskDecoder, presets
 from txjax.nn import Learned, Stack
 from txjax.objectives import MaskedToken, Objective, ReplacedToken
 from txjax.optim import AdamW, Linear

@@ -20,8 +20,9 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Deberta, Electra, GradientDisentangled, MaskDecoder, deberta_v3
-from txjax.nn import LayerNorm, Learned, RelativeEmbeddings, ReplacedTokens
+from txjax.models.text.deberta import Deberta, MaskDecoder, RelativeEmbeddings, deberta_v3
+from txjax.models.text.electra import Electra, GradientDisentangled
+from txjax.nn import LayerNorm, Learned, ReplacedTokens
 from txjax.objectives import MaskedToken, Objective, ReplacedToken
 from txjax.optim import AdamW, Linear
 

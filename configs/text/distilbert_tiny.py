@@ -19,7 +19,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import Learned
 from txjax.objectives import Distillation, MaskedToken
 from txjax.optim import AdamW, Linear, train_all_but

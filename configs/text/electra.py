@@ -18,7 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, TextWindows, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text import presets
+from txjax.models.text.electra import presets
 from txjax.nn import Attention, Learned, Stack
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear

@@ -18,7 +18,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert, Electra
+from txjax.models.text.bert import Bert
+from txjax.models.text.electra import Electra
 from txjax.nn import ReplacedTokens, Rotary
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear

@@ -13,7 +13,7 @@ Score: eval/entities/f1 0.07 of the test set or more (0.083, one seed). A dictio
 from txjax.data import TokenLabels, Trained, WordPiece
 from txjax.eval import Entities, Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import PreNorm, Rotary, TokenClasses
 from txjax.objectives import TokenClassification
 from txjax.optim import AdamW, Linear

@@ -20,10 +20,10 @@ cola a Matthews correlation of 10.7 ± 1.3 and 0.2 ± 1.9 (times 100, `validatio
 from txjax import sweep as axes
 from txjax.checkpoint import Checkpoints
 from txjax.data import LabelledText, Trained, WordPiece
-from txjax.data.records import folder, prepared
+from txjax.data.tfds.records import folder, prepared
 from txjax.eval import GLUE, Predictions
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Classes, Learned, Pooler, PreNorm
 from txjax.objectives import Classification, Objective, Regression
 from txjax.optim import AdamW, Linear

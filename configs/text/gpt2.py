@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text import presets
+from txjax.models.text.decoder import presets
 from txjax.nn import MLP, Attention, LayerNorm, Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine

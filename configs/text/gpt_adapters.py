@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Perplexity
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import GPT2, Rotary
 from txjax.nn.adapters import Bottleneck, LoRA
 from txjax.objectives import NextToken

@@ -13,7 +13,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Perplexity
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import GPT2, Rotary
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine

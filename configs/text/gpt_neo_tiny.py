@@ -12,7 +12,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import gpt_neo
+from txjax.models.text.decoder import gpt_neo
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine
 

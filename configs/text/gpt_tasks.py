@@ -18,7 +18,7 @@ from typing import Any
 from txjax.data import LabelledText, NextTokenPacked, Subset, Trained, WordPiece
 from txjax.eval import Perplexity, Predictions
 from txjax.experiment import Experiment
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Classes, Heads, LastToken, Learned, Tied
 from txjax.objectives import Classification, NextToken, WithNextToken
 from txjax.optim import AdamW, Linear

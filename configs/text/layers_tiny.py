@@ -15,7 +15,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Decoder, ReversibleDecoder
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.reversible import ReversibleDecoder
 from txjax.nn import GPT2, Attention, Rotary, Stack
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine

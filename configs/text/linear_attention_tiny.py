@@ -15,7 +15,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import GPT2, Attention, EluPlusOne, FavorPlus, LinearAttention, Rotary
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine

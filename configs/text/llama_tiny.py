@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import llama
+from txjax.models.text.decoder import llama
 from txjax.nn import Attention, GatedMLP, RMSNorm, Softcap, Untied
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine

@@ -20,7 +20,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import MatchedSentences, Mixture, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Learned, MaskedTokens, NextSentence, PreNorm, Untied
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear

@@ -11,7 +11,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Learned
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear

@@ -13,7 +13,8 @@ from typing import Any
 from txjax.data import LabelledText, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert, Decoder
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Classes, Init, LastToken, MeanTokens, PreNorm, Rotary
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

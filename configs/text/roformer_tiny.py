@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import Learned, Rotary
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear

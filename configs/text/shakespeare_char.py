@@ -14,7 +14,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Characters, NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import gpt
+from txjax.models.text.decoder.decoder import gpt
 from txjax.nn import MLP, Attention, LayerNorm
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine

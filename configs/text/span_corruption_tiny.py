@@ -10,7 +10,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Rotary
 from txjax.objectives import SpanCorruption
 from txjax.optim import AdamW, Cosine

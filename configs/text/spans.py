@@ -15,8 +15,8 @@ from typing import Any
 from txjax.data import Answers, Trained, WordPiece
 from txjax.eval import Evaluation, ExtractedAnswers
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Init, PreNorm, Rotary, StartEnd
 from txjax.objectives import Spans
 from txjax.optim import AdamW, Linear

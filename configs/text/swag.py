@@ -13,7 +13,7 @@ Score: not run here. The paper has 81.6% (base) and 86.6% (large) of the validat
 from txjax.data import Choices, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text import presets
+from txjax.models.text.bert import presets
 from txjax.nn import Attention, Classes, Pooler
 from txjax.objectives import MultipleChoice
 from txjax.optim import AdamW, Linear

@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import TextWindows, Trained, Unigram
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text import presets
+from txjax.models.text.encoder_decoder import presets
 from txjax.nn import Stack
 from txjax.objectives import SpanCorruption
 from txjax.optim import Adafactor, InverseSquareRoot

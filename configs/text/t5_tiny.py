@@ -19,7 +19,7 @@ from txjax.data import BPE, Mixture, Pairs, Trained
 from txjax.decoding import Beam
 from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
-from txjax.models import t5, t5_v1_1
+from txjax.models.text.encoder_decoder import t5, t5_v1_1
 from txjax.objectives import NextToken
 from txjax.optim import Adafactor, InverseSquareRoot
 

@@ -20,7 +20,7 @@ from txjax.data import BPE, Pairs, Trained
 from txjax.decoding import Beam
 from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
-from txjax.models import transformer
+from txjax.models.text.encoder_decoder import transformer
 from txjax.objectives import NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import AdamW, InverseSquareRoot

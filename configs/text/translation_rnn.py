@@ -22,8 +22,8 @@ from txjax.data import BPE, Pairs, Trained
 from txjax.decoding import Beam
 from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
-from txjax.models import Model, RecurrentEncoderDecoder, luong
-from txjax.models.text import presets
+from txjax.models import Model
+from txjax.models.text.recurrent import RecurrentEncoderDecoder, luong, presets
 from txjax.objectives import NextToken
 from txjax.objectives.losses import CrossEntropy
 from txjax.optim import AdamW, Cosine

@@ -32,7 +32,7 @@ from txjax.data import (
 )
 from txjax.eval import Evaluation, Evaluator, Retrieval
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import Learned, PlainMaskedTokens, PreNorm, TokenClasses, Untied
 from txjax.objectives import MaskedToken, Several, TokenClassification
 from txjax.optim import AdamW, Linear

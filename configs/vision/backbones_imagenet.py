@@ -21,16 +21,22 @@ from typing import Any
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, Mixup, OneOf, RandAugment, RandomErasing, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
-from txjax.data.mixing import Mixing
-from txjax.data.transforms import Transform
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.mixing import Mixing
+from txjax.data.images.transforms import Transform
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Hierarchical
-from txjax.models.vision import presets
-from txjax.models.vision.cvt import CvT
-from txjax.models.vision.max_vit import MaxViT
-from txjax.nn import BatchNorm, ConvAttention
+from txjax.models.vision.conv_next import presets as conv_next_presets
+from txjax.models.vision.cvt import ConvAttention
+from txjax.models.vision.cvt import presets as cvt_presets
+from txjax.models.vision.cvt.cvt import CvT
+from txjax.models.vision.max_vit import presets as max_vit_presets
+from txjax.models.vision.max_vit.max_vit import MaxViT
+from txjax.models.vision.meta_former import presets as meta_former_presets
+from txjax.models.vision.rep_lk_net import presets as rep_lk_net_presets
+from txjax.models.vision.swin import presets as swin_presets
+from txjax.nn import BatchNorm
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine
 
@@ -70,21 +76,21 @@ class Recipe:
 
 def cvt(size: str, **fields: Any) -> CvT:
     """With statistics of 256 examples, a device's share in the authors' runs."""
-    return presets.cvt(size, attention=ConvAttention(norm=BatchNorm(group=256)), **fields)
+    return cvt_presets.cvt(size, attention=ConvAttention(norm=BatchNorm(group=256)), **fields)
 
 
 def maxvit(size: str, **fields: Any) -> MaxViT:
     """With statistics of groups."""
-    return presets.max_vit(size, batch_norm=BatchNorm(momentum=0.99, eps=1e-3, group=512), **fields)
+    return max_vit_presets.max_vit(size, batch_norm=BatchNorm(momentum=0.99, eps=1e-3, group=512), **fields)
 
 
 RECIPES = {
-    "swin": Recipe(presets.swin, dict(T=0.2, S=0.3, B=0.5, L=0.5), peak_lr=1e-3, batch_size=1024, clip=5.0),
+    "swin": Recipe(swin_presets.swin, dict(T=0.2, S=0.3, B=0.5, L=0.5), peak_lr=1e-3, batch_size=1024, clip=5.0),
     "convnext": Recipe(
-        presets.convnext, dict(T=0.1, S=0.4, B=0.5, L=0.5, XL=0.5), peak_lr=4e-3, batch_size=4096, ema=0.9999
+        conv_next_presets.convnext, dict(T=0.1, S=0.4, B=0.5, L=0.5, XL=0.5), peak_lr=4e-3, batch_size=4096, ema=0.9999
     ),
     "poolformer": Recipe(
-        presets.poolformer,
+        meta_former_presets.poolformer,
         dict(S12=0.1, S24=0.1, S36=0.2, M36=0.3, M48=0.4),
         peak_lr=1e-3,
         batch_size=1024,
@@ -113,7 +119,7 @@ RECIPES = {
         final_lr=1e-5 / 3e-3,
     ),
     "replknet": Recipe(
-        presets.replknet,
+        rep_lk_net_presets.replknet,
         {"31B": 0.5, "31L": 0.5, "XL": 0.5},
         peak_lr=4e-3,
         batch_size=2048,

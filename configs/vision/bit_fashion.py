@@ -12,8 +12,9 @@ from txjax.data import Flip, Images, PadCrop
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.bit import BiT
-from txjax.nn import BottleneckStem, Classes, GroupNormRelu, MeanTokens
+from txjax.models.vision.res_net import BottleneckStem
+from txjax.models.vision.res_net.bit import BiT
+from txjax.nn import Classes, GroupNormRelu, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import SGD, Cosine
 

@@ -12,10 +12,10 @@ Score: not run here. Published for R152x4 after 300M images (JFT), at a higher r
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.res_net import presets
 from txjax.objectives import Classification
 from txjax.optim import SGD, StepDecay
 

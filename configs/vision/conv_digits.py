@@ -10,7 +10,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.conv_net.conv_net import ConvNet
 from txjax.nn import BatchNorm, Classes, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

@@ -14,7 +14,7 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.conv_next import ConvNeXt
+from txjax.models.vision.conv_next.conv_next import ConvNeXt
 from txjax.nn import Classes, Init, NormedPool, PatchEmbedding, SingleBranch
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

@@ -12,8 +12,9 @@ from txjax.data import Flip, Images, PadCrop
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.cvt import CvT
-from txjax.nn import BatchNorm, Classes, ConvAttention, FirstToken
+from txjax.models.vision.cvt import ConvAttention
+from txjax.models.vision.cvt.cvt import CvT
+from txjax.nn import BatchNorm, Classes, FirstToken
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 

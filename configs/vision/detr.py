@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Detections, Either, Flip, RandomCrop, ResizeWithin
 from txjax.eval import AveragePrecision, DetectedObjects
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.detr import presets
 from txjax.objectives import SetPrediction
 from txjax.optim import AdamW, Group, StepDecay
 from txjax.transfer import From

@@ -18,9 +18,10 @@ from txjax.data import Detections, Either, Flip, RandomCrop, Stretch
 from txjax.eval import AveragePrecision, DetectedObjects, Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.detr import DETR
-from txjax.models.vision.res_net import ResNet
-from txjax.nn import GroupNorm, ObjectBoxes, PreNorm, ResidualStem
+from txjax.models.vision.detr.detr import DETR
+from txjax.models.vision.res_net import ResidualStem
+from txjax.models.vision.res_net.res_net import ResNet
+from txjax.nn import GroupNorm, ObjectBoxes, PreNorm
 from txjax.objectives import SetPrediction
 from txjax.optim import AdamW, Cosine
 from txjax.transfer import From

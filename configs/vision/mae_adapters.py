@@ -13,7 +13,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images, Resize
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import MAE
+from txjax.models.vision.mae.mae import MAE
 from txjax.nn.adapters import LoRA
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine, train_adapter

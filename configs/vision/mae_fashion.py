@@ -13,7 +13,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Flip, Images
 from txjax.eval import Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import MAE
+from txjax.models.vision.mae.mae import MAE
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 

@@ -20,10 +20,10 @@ from txjax.data import (
     RandomResizedCrop,
     Resize,
 )
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.vit import presets
 from txjax.nn import PreNorm, Sinusoidal2D
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import AdamW, Cosine, LayerDecay

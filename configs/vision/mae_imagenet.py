@@ -13,10 +13,10 @@ Score: fine-tuned 83.6% (base), 85.9% (large), 86.9% (huge) of `validation` (pub
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.mae import presets
 from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 

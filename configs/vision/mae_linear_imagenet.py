@@ -14,10 +14,10 @@ here).
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.vit import presets
 from txjax.nn import BatchNorm, BatchNormed, Classes, FirstToken, Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import LARS, Cosine, Group

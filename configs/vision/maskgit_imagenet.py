@@ -12,17 +12,18 @@ Score: not run here. The authors' weights have an FID of 6.06, and of 7.32 at 51
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.decoding import ParallelDecoding
 from txjax.eval import ClassSamples, Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.mask_git import presets as mask_git_presets
+from txjax.models.vision.vq_tokenizer import presets as vq_tokenizer_presets
 from txjax.nn import Attention
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
 from txjax.optim import AdamW, Constant, train_all_but
 from txjax.transfer import From
 
-VARIANTS = tuple(presets.MASK_GIT)
+VARIANTS = tuple(mask_git_presets.MASK_GIT)
 BATCH = 256
 SHOWN = (1, 22, 88, 130, 207, 279, 417, 933)  # classes of the pictures
 
@@ -31,9 +32,11 @@ def get_config(size: str = "256") -> Experiment:
     side = int(size)
     validation = imagenet("validation", Resize(side), CenterCrop(side), name=None, shape=(side, side, 3))
     return Experiment(
-        model=presets.mask_git(size, dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
+        model=mask_git_presets.mask_git(size, dropout=0.1, attention=Attention(dropout=0.1), dtype="bfloat16"),
         objective=MaskedVisualTokens(
-            tokenizer=presets.vq_tokenizer(dtype="bfloat16"), classes=1000, loss=CrossEntropy(label_smoothing=0.1)
+            tokenizer=vq_tokenizer_presets.vq_tokenizer(dtype="bfloat16"),
+            classes=1000,
+            loss=CrossEntropy(label_smoothing=0.1),
         ),
         data=imagenet("train", RandomResizedCrop(side, area=(0.8, 1.0)), Flip(), shape=(side, side, 3)),
         evals={

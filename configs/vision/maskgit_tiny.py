@@ -22,7 +22,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import ClassSamples, Evaluation
 from txjax.experiment import Experiment
-from txjax.models import VQTokenizer, mask_git
+from txjax.models.vision.mask_git import mask_git
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import GroupNorm
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
 from txjax.optim import AdamW, Cosine, train_all_but

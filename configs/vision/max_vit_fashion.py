@@ -14,8 +14,9 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.max_vit import MaxViT, MaxViTStem
-from txjax.nn import BatchNorm, Classes, MultiAxis, NormedPool, Pooler, Xavier
+from txjax.models.vision.max_vit import MultiAxis
+from txjax.models.vision.max_vit.max_vit import MaxViT, MaxViTStem
+from txjax.nn import BatchNorm, Classes, NormedPool, Pooler, Xavier
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 

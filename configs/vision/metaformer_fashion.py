@@ -17,7 +17,7 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.meta_former.meta_former import MetaFormer
 from txjax.nn import Attention, Classes, ConvEmbedding, DepthwiseConv, Identity, Init, MeanTokens, Pooling, PreNorm
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

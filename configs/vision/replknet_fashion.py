@@ -15,8 +15,9 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.rep_lk_net import RepLKNet
-from txjax.nn import BatchNorm, Classes, ConvEmbedding, Init, LargeKernelMixer, MeanTokens, NormedMLP
+from txjax.models.vision.rep_lk_net import LargeKernelMixer, NormedMLP
+from txjax.models.vision.rep_lk_net.rep_lk_net import RepLKNet
+from txjax.nn import BatchNorm, Classes, ConvEmbedding, Init, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine
 

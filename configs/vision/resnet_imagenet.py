@@ -13,10 +13,10 @@ Score: not run here. Published: 76.4% for 50, 77.9% for 101 (Goyal et al. 2017).
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.res_net import presets
 from txjax.nn import BatchNorm
 from txjax.objectives import Classification
 from txjax.optim import SGD, StepDecay

@@ -19,7 +19,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Channels, Detections, ResizeWithin
 from txjax.eval import ClickedMasks
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.sam import presets
 from txjax.nn import PreNormWithoutFinal
 from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, LayerDecay, StepDecay

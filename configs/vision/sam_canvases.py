@@ -14,8 +14,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Detections
 from txjax.eval import ClickedMasks
 from txjax.experiment import Experiment
-from txjax.models.vision.sam import SAM, windows_then_all
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.sam.sam import SAM, windows_then_all
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import MLP, Learned, Periods, PositionedCrossAttention, PreNormWithoutFinal
 from txjax.objectives import PromptedMasks
 from txjax.optim import AdamW, Cosine

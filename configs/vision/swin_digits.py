@@ -11,7 +11,7 @@ from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.swin import Swin, shifted_windows
+from txjax.models.vision.swin.swin import Swin, shifted_windows
 from txjax.nn import Classes, Learned, MeanTokens, PatchEmbedding, PreNorm, Xavier
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

@@ -14,7 +14,7 @@ from txjax.data import Flip, Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.swin import Swin
+from txjax.models.vision.swin.swin import Swin
 from txjax.nn import Classes, LayerNorm, MeanTokens, PatchEmbedding, PreNorm, Xavier
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

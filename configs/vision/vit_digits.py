@@ -10,7 +10,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

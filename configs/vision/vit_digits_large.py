@@ -12,7 +12,7 @@ Score: eval/test/accuracy 0.747 of held-out digits from scratch; 85.2% from step
 from txjax.data import Images, PadCrop, Resize, Subset
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

@@ -19,7 +19,7 @@ Score: eval/test/accuracy 0.730 from scratch. Mean and standard error of three s
 from txjax.data import Flip, Images, PadCrop, Subset
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, MeanTokens, Sinusoidal2D
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine, Group

@@ -11,7 +11,7 @@ Score: eval/test/accuracy 0.748 of `test` where it was stopped after 334 of its 
 from txjax.data import Flip, Images, Resize
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, Learned, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Cosine

@@ -4,9 +4,9 @@
     txjax train --config=configs/vision/vit_finetune.py:cifar100 --workdir=runs/cifar --config.init_from=runs/pretrained
     txjax train --config=configs/vision/vit_finetune.py:vtab/dtd@L/16 --workdir=runs/dtd --config.init_from=runs/large
 
-A variant is a key of `txjax.data.image_sets.SETS` or another prepared set of TFDS, a task of VTAB after `vtab/`, and
-after `@` a size of `presets.vit` (B/16). `runs/pretrained` is a ViT of 224 pixels: a run, or a folder of Hugging Face's
-that `txjax import` has read. Its learned positions are resized to the larger grid, its head is new.
+A variant is a key of `txjax.data.images.image_sets.SETS` or another prepared set of TFDS, a task of VTAB after `vtab/`,
+and after `@` a size of `presets.vit` (B/16). `runs/pretrained` is a ViT of 224 pixels: a run, or a folder of Hugging
+Face's that `txjax import` has read. Its learned positions are resized to the larger grid, its head is new.
 
 `txjax sweep` tries the paper's learning rates on each of its sets. VTAB (Zhai et al. 2019) is a run on each of 19 tasks
 with 1,000 labels (`train1000`) that is evaluated on the whole test split; to choose a setting, train on `train800` and
@@ -24,10 +24,10 @@ Score: 77.9% (imagenet, B/16 pretrained on ImageNet alone), 98.1% (cifar10), 87.
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import Flip, RandomResizedCrop, Stretch
-from txjax.data.image_sets import SETS, image_set
+from txjax.data.images.image_sets import SETS, image_set
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.vit import presets
 from txjax.nn import Classes, FirstToken, Learned
 from txjax.objectives import Classification
 from txjax.optim import SGD, Cosine

@@ -15,10 +15,10 @@ Score: 76.5% (small; 80% after 300 epochs) of `validation` (published; not run h
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, Images, Mixup, OneOf, RandAugment, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken, MeanTokens, PreNorm, Sinusoidal2D
 from txjax.objectives import Classification, CrossEntropy
 from txjax.optim import EMA, AdamW, Cosine

@@ -12,10 +12,10 @@ Score: not run here. The authors' weights, of all losses, reconstruct with an FI
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, RandomResizedCrop, Resize
-from txjax.data.imagenet import imagenet
+from txjax.data.images.imagenet import imagenet
 from txjax.eval import CodebookUsage, Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
+from txjax.models.vision.vq_tokenizer import presets
 from txjax.objectives import VQReconstruction
 from txjax.optim import AdamW, Constant
 

@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import CodebookUsage, Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models import VQTokenizer
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import GroupNorm
 from txjax.objectives import VQReconstruction
 from txjax.optim import AdamW, Cosine

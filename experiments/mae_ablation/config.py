@@ -10,11 +10,11 @@ from typing import Any
 
 from txjax.checkpoint import Checkpoints
 from txjax.data import CenterCrop, Flip, Images, RandomResizedCrop, Resize
-from txjax.data.imagenet import TRAIN_IMAGES, imagenet
+from txjax.data.images.imagenet import TRAIN_IMAGES, imagenet
 from txjax.eval import Evaluation, FewShot, LinearProbe, NearestNeighbours
 from txjax.experiment import Experiment
-from txjax.models.vision import presets
-from txjax.models.vision.mae import MAE
+from txjax.models.vision.mae import presets
+from txjax.models.vision.mae.mae import MAE
 from txjax.objectives import BlockMask, GridMask, MaskedPatch
 from txjax.optim import AdamW, Cosine
 from txjax.sweep import Point, chain, grid, zip

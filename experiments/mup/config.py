@@ -10,9 +10,9 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder
-from txjax.models.vision.vit import ViT
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken, Rotary, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken
 from txjax.optim import AdamW, Linear

@@ -18,8 +18,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Dataset, Flip, Images, LabelledText, PadCrop, Subset, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
-from txjax.models.vision.vit import ViT
+from txjax.models.text.bert.bert import Bert
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, Learned, MeanTokens, PreNorm, Sinusoidal2D
 from txjax.nn.adapters import IA3, Adapter, Bottleneck, DeepPrompt, DoRA, LoRA, MLPPrefix, Prefix, Prompt, RsLoRA
 from txjax.objectives import Classification

@@ -18,7 +18,7 @@ from flax import traverse_util
 from jax.sharding import SingleDeviceSharding
 
 from txjax.checkpoint import Store
-from txjax.train.workdir import read_checkpoints
+from txjax.train.run.workdir import read_checkpoints
 from txjax.transfer.match import stored_variables
 from txjax.types import flat_paths
 

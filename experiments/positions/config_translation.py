@@ -8,7 +8,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Alibi, Learned, NoPositions, Rotary, Sinusoidal, T5Relative
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Cosine

@@ -12,7 +12,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import GPT2, Rotary, Stack, Untied
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, WarmupStableDecay

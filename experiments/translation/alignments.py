@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from txjax import sharding
 from txjax.data import Tokenizer, eval_batches
-from txjax.eval.attention_maps import attention_maps
 from txjax.report.curves import LIGHT
+from txjax.report.inspection.attention_maps import attention_maps
 from txjax.train.prepare import checked_layout
-from txjax.train.restore import load_variables
+from txjax.train.state.restore import load_variables
 
 PAIRS, NEAR, SHOWN = 64, 2, 3  # pairs that are read; positions from the diagonal that count as near; pairs drawn
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from txjax.experiment import Experiment, resolved
 from txjax.sweep.sweep_folder import Folder
-from txjax.train.workdir import read_config
+from txjax.train.run.workdir import read_config
 
 
 class Run(NamedTuple):

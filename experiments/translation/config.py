@@ -10,7 +10,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Pairs, Trained
 from txjax.eval import Evaluation, GeneratedTexts
 from txjax.experiment import Experiment
-from txjax.models import RecurrentEncoderDecoder, transformer
+from txjax.models.text.encoder_decoder import transformer
+from txjax.models.text.recurrent import RecurrentEncoderDecoder
 from txjax.nn import PreNorm
 from txjax.objectives import NextToken
 from txjax.objectives.losses import CrossEntropy

@@ -10,7 +10,8 @@ import pytest
 
 from txjax import tree
 from txjax.data import Images
-from txjax.eval import Predictions, Samples, resampling
+from txjax.eval import Predictions, Samples
+from txjax.eval import bootstrap_intervals as resampling
 from txjax.eval.comparison import MCNEMAR, mcnemar
 from txjax.eval.results import packed, unpacked
 

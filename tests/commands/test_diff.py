@@ -9,7 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.commands import diff
-from txjax.train import workdir
+from txjax.train.run import workdir
 from txjax.types import UserError
 
 CONFIG = {"class": "txjax.experiment.Experiment", "optimizer": {"peak_lr": 0.1}, "seed": 1}

@@ -15,10 +15,10 @@ from txjax.data import Characters, Pairs
 from txjax.decoding import Sampling
 from txjax.eval import Samples
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Untied
 from txjax.objectives import NextToken
-from txjax.train.workdir import write_manifest
+from txjax.train.run.workdir import write_manifest
 
 from helpers import sentence_set
 from helpers.arrays import forward, variables

@@ -15,9 +15,13 @@ from txjax.checkpoint import Store
 from txjax.cli.merging import weights
 from txjax.commands import export
 from txjax.interop import huggingface
-from txjax.interop.huggingface import peft
 from txjax.interop.huggingface.companions import described
-from txjax.models import MAE, Bert, Electra, gpt, t5
+from txjax.interop.peft import peft
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import gpt
+from txjax.models.text.electra import Electra
+from txjax.models.text.encoder_decoder import t5
+from txjax.models.vision.mae import MAE
 from txjax.nn import LayerNorm, Learned, TokenClasses
 from txjax.nn.adapters import LoRA
 from txjax.types import UserError, flat_paths

@@ -6,8 +6,8 @@ import pytest
 from txjax.__main__ import main
 from txjax.config import load
 from txjax.interop import huggingface
-from txjax.models import gpt
-from txjax.train.workdir import write_config
+from txjax.models.text.decoder import gpt
+from txjax.train.run.workdir import write_config
 
 from helpers.arrays import variables
 

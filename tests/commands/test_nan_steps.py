@@ -9,8 +9,8 @@ from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.checkpoint.stored_weights import stored_weights
 from txjax.interop import huggingface
-from txjax.interop.huggingface import peft
-from txjax.models import gpt
+from txjax.interop.peft import peft
+from txjax.models.text.decoder import gpt
 from txjax.nn.adapters import LoRA
 from txjax.types import flat_paths
 

@@ -8,7 +8,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.interop import huggingface
-from txjax.models import gpt
+from txjax.models.text.decoder import gpt
 
 from helpers import runs
 from helpers.arrays import variables

@@ -11,7 +11,7 @@ from tensorflow_datasets import features
 from txjax.__main__ import main
 from txjax.data import NextTokenWindows, TokenizerFolder
 from txjax.interop import huggingface
-from txjax.models import gpt
+from txjax.models.text.decoder import gpt
 
 from helpers.arrays import variables
 from helpers.data_sets import write_records

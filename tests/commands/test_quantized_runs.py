@@ -11,7 +11,7 @@ from txjax import config as configs
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.checkpoint.stored_weights import stored_weights
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.types import flat_paths
 
 from helpers import runs

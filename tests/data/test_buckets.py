@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from txjax.data import LabelledText, eval_batches, train_batches
-from txjax.data.buckets import LengthSortedIndex
-from txjax.data.index import GlobalIndex
+from txjax.data.loading.buckets import LengthSortedIndex
+from txjax.data.loading.index import GlobalIndex
 
 from helpers import sentence_set
 

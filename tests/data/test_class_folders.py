@@ -9,7 +9,7 @@ from PIL import Image
 
 from txjax.__main__ import main
 from txjax.data import Images
-from txjax.data.class_folders import list_images
+from txjax.data.images.class_folders import list_images
 from txjax.types import UserError
 
 ROOT = Path(__file__).parents[2]

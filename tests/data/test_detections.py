@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from txjax.data import CenterCrop, Detections, Flip, Images, RandomCrop, ResizeWithin, eval_batches, records
+from txjax.data import CenterCrop, Detections, Flip, Images, RandomCrop, ResizeWithin, eval_batches
+from txjax.data.tfds import records
 from txjax.types import UserError
 
 from helpers import scene_set

@@ -5,7 +5,7 @@ import tensorflow_datasets as tfds
 
 from txjax import config
 from txjax.data import Channels, Flip, Multiply, Stretch
-from txjax.data.image_sets import SETS, VTAB, image_set
+from txjax.data.images.image_sets import SETS, VTAB, image_set
 from txjax.sweep.resolve import resolve
 from txjax.types import UserError
 

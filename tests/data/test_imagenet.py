@@ -2,7 +2,7 @@
 
 from txjax import config
 from txjax.data import Flip, Images, Mixup, Resize
-from txjax.data.imagenet import imagenet
+from txjax.data.images.imagenet import imagenet
 
 
 def test_fields_override_the_defaults():

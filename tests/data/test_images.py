@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import CenterCrop, Flip, Images, Mixup, PadCrop, Resize
-from txjax.data.rng import example_rng
+from txjax.data.loading.rng import example_rng
 from txjax.types import UserError
 
 labelled = functools.partial(Images, name="txjax_digits")
@@ -56,7 +56,7 @@ def test_draws_are_keyed_by_seed_epoch_and_example():
 def test_caching_images_in_memory_changes_nothing(monkeypatch):
     settings = dict(transforms=(PadCrop(2), Flip()), mix=Mixup())
     kept = labelled(**settings).open()
-    monkeypatch.setattr("txjax.data.images.MEMORY", 0)
+    monkeypatch.setattr("txjax.data.images.images.MEMORY", 0)
     read = labelled(**settings).open()
     reads = []
     for source in (kept, read):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from txjax.data.index import GlobalIndex
-from txjax.data.rng import example_rng, hash32
+from txjax.data.loading.index import GlobalIndex
+from txjax.data.loading.rng import example_rng, hash32
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100])

@@ -17,7 +17,9 @@ from txjax.data import (
 )
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert, Decoder, Electra
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.electra import Electra
 from txjax.nn import PlainMaskedTokens, ReplacedTokens
 from txjax.objectives import MaskedToken, NextToken
 from txjax.train.check import check

@@ -10,8 +10,10 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import Bytes, Images, LabelledText, Limits, NextTokenWindows, Subset, eval_batches, train_batches
-from txjax.data import records as tfds_records
-from txjax.models import Bert, EncoderDecoder, ViT
+from txjax.data.tfds import records as tfds_records
+from txjax.models.text.bert import Bert
+from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, TokenClasses
 from txjax.objectives import Classification, MaskedPatch, NextToken, TokenClassification
 from txjax.types import UserError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Images, eval_batches, fingerprint, train_batches
-from txjax.data.index import GlobalIndex
+from txjax.data.loading.index import GlobalIndex
 
 
 class Numbers:

@@ -5,7 +5,7 @@ import pytest
 
 from txjax.data import CutMix, Images, Mixup, OneOf, train_batches
 from txjax.data.keys import BATCH_KEYS
-from txjax.data.rng import example_rng
+from txjax.data.loading.rng import example_rng
 from txjax.types import UserError
 
 ONE, OTHER = np.full((12, 20, 3), 1.0, np.float32), np.full((12, 20, 3), -1.0, np.float32)

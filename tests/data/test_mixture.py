@@ -8,8 +8,8 @@ import pytest
 
 from txjax import tree
 from txjax.data import Bytes, Images, LabelledText, Mixture, NextTokenWindows, TextWindows, train_batches
-from txjax.data.mixture import MixtureSource, shares
-from txjax.data.rng import example_rng
+from txjax.data.loading.mixture import MixtureSource, shares
+from txjax.data.loading.rng import example_rng
 from txjax.types import UserError
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from txjax.data import CenterCrop, Channels, Images, Mixup, Resize, Subset, eval_batches, train_batches
-from txjax.data.image_files import UnreadableImage, decode_image, decode_mask
+from txjax.data.images.image_files import UnreadableImage, decode_image, decode_mask
 from txjax.types import UserError
 
 from helpers import photo_set, runs

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tensorflow_datasets import features
 
-from txjax.data import BPE, Bytes, Trained, Unigram, WordPiece, disk_cache
-from txjax.data.vocabulary_training import LONGEST_WORD
+from txjax.data import BPE, Bytes, Trained, Unigram, WordPiece
+from txjax.data.loading import disk_cache
+from txjax.data.tokenizers.vocabulary_training import LONGEST_WORD
 from txjax.types import UserError
 
 from helpers.data_sets import write_records
@@ -51,7 +52,7 @@ def test_shorter_words_are_learned_from_whole(kind, tmp_path, caplog, monkeypatc
     caplog.set_level(logging.WARNING)
     texts = [("abcdefghij" * LONGEST_WORD)[: LONGEST_WORD - 1], "über ab aab abc"]
     with monkeypatch.context() as patched:
-        patched.setattr("txjax.data.vocabulary_training.LONGEST_WORD", 10**9)
+        patched.setattr("txjax.data.tokenizers.vocabulary_training.LONGEST_WORD", 10**9)
         patched.setattr(disk_cache, "cache_dir", lambda: tmp_path / "other")
         whole = tokenizer(tmp_path, texts, kind).fingerprint()
     assert tokenizer(tmp_path, texts, kind).fingerprint() == whole

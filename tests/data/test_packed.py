@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from txjax.data import Bytes, NextTokenPacked, PackedText, disk_cache, train_batches
-from txjax.data.packed import PackedSource, cut
-from txjax.data.tokens import Tokens
+from txjax.data import Bytes, NextTokenPacked, PackedText, train_batches
+from txjax.data.loading import disk_cache
+from txjax.data.text.packed import PackedSource, cut
+from txjax.data.text.token_cache import Tokens
 
 pytestmark = pytest.mark.claim("Data", "packed windows equal Grain's")
 

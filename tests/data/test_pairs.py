@@ -9,10 +9,10 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.data import Bytes, Characters, Mixture, Pairs, eval_batches, train_batches
-from txjax.data.buckets import Bucketed, Lengths
 from txjax.data.keys import check_spec
+from txjax.data.loading.buckets import Bucketed, Lengths
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned
 from txjax.objectives import NextToken
 from txjax.train.check import check

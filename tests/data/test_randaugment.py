@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageEnhance, ImageOps
 
 from txjax.data import RandAugment
-from txjax.data.randaugment import OPERATIONS
+from txjax.data.images.randaugment import OPERATIONS
 from txjax.types import UserError
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from txjax.data import records
-from txjax.data.records import CorruptData, Records
+from txjax.data.tfds import records
+from txjax.data.tfds.records import CorruptData, Records
 from txjax.types import UserError
 
 
@@ -155,7 +155,7 @@ def test_a_lost_file_and_another_format_are_noticed_before_the_start(foreign):
 def test_two_processes_prepare_at_once_without_tensorflow(tmp_path):
     code = """
 import sys
-from txjax.data.records import Records
+from txjax.data.tfds.records import Records
 print(len(Records("txjax_digits", "train", None, ["label"])))
 assert "tensorflow" not in sys.modules
 """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.data import SentencePieceFile
-from txjax.data.records import Records
+from txjax.data.tfds.records import Records
 from txjax.types import UserError
 
 sentencepiece = pytest.importorskip("sentencepiece")

@@ -9,8 +9,8 @@ import pytest
 from txjax import tree
 from txjax.data import Bytes, Characters, LabelledText, MatchedSentences, Sentences, Subset, Trained, WordPiece
 from txjax.data.keys import BATCH_KEYS
-from txjax.data.records import Records
-from txjax.data.sentences import truncated
+from txjax.data.text.sentences import truncated
+from txjax.data.tfds.records import Records
 from txjax.types import UserError
 
 from helpers import sentence_set

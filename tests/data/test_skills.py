@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from txjax.data import records
-from txjax.data.builders.txjax_skills.txjax_skills_dataset_builder import SKILLS, TEST, Builder, questions
+from txjax.data.tfds import records
+from txjax.data.tfds.builders.txjax_skills.txjax_skills_dataset_builder import SKILLS, TEST, Builder, questions
 from txjax.types import UserError
 
 COUNT = 300

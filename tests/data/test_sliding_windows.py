@@ -5,8 +5,8 @@ import pytest
 from test_packed import LENGTHS, tokens_of
 
 from txjax.data import Bytes, SlidingWindows
-from txjax.data.packed import cut
-from txjax.data.sliding_windows import SlidingSource
+from txjax.data.text.packed import cut
+from txjax.data.text.sliding_windows import SlidingSource
 from txjax.types import UserError
 
 pytestmark = pytest.mark.claim(

@@ -7,7 +7,7 @@ import pytest
 
 from txjax.data import Images, LabelledText, Limits, Tasks, train_batches
 from txjax.data.keys import check_spec
-from txjax.models.multimodal.shared_trunk import SharedTrunk
+from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, MeanTokens
 from txjax.objectives import Classification, Several
 from txjax.types import UserError

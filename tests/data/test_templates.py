@@ -5,8 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 from txjax import config
-from txjax.data.records import Records
-from txjax.data.templates import Template
+from txjax.data.text.templates import Template
+from txjax.data.tfds.records import Records
 from txjax.types import UserError
 
 pytestmark = pytest.mark.claim(

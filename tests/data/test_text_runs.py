@@ -8,8 +8,8 @@ from txjax.commands import generate
 from txjax.data import BPE, NextTokenWindows, Sentences, Trained, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Learned
 from txjax.objectives import MaskedToken, NextToken
 from txjax.optim import AdamW, Linear

@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 
 from txjax.data import TokenizerFolder
-from txjax.data.special_tokens import Roles
+from txjax.data.tokenizers.special_tokens import Roles
 from txjax.types import UserError
 
 from helpers import published_tokenizers as published

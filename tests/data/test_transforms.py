@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from txjax.data import Channels, Flip, Images, PadCrop, RandAugment, RandomErasing, RandomResizedCrop
-from txjax.data.rng import example_rng
+from txjax.data.loading.rng import example_rng
 from txjax.types import UserError
 
 ALL = [PadCrop(2), Flip(), RandomResizedCrop(24), RandAugment(), RandomErasing(probability=1.0), Channels(3)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from txjax.data import CenterCrop, Either, Flip, PadCrop, RandomCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
-from txjax.data.scenes import Annotations, Scene
-from txjax.data.views import View
+from txjax.data.images.scenes import Annotations, Scene
+from txjax.data.images.views import View
 from txjax.types import UserError
 
 pytestmark = pytest.mark.claim("Boxes and masks", "boxes and masks are where the pixels are, after every transform")

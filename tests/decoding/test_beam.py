@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from txjax.decoding import Beam, Cached, NormalizedBeam, Recomputed, Sampling
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 
 from helpers.arrays import forward, variables
 

@@ -10,7 +10,7 @@ import pytest
 
 from txjax import flops, sharding
 from txjax.decoding import Beam, Cached, Recomputed, Sampling, generator_for
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Logits, cached
 from txjax.types import UserError
 

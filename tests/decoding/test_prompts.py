@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Completions, Dataset, Mixture, NextTokenWindows, Pairs, TextWindows, TokenizerFolder
-from txjax.data.following import completed
+from txjax.data.loading.default_eval_data import completed
 from txjax.decoding import Beginnings, Sources, prompts_for
 from txjax.types import UserError
 

@@ -10,7 +10,7 @@ import pytest
 from txjax.commands.generate import show
 from txjax.data import Bytes
 from txjax.decoding import Cached, Recomputed, Sampling, generator_for, padded, stream, until
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Learned
 from txjax.types import UserError
 

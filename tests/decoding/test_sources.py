@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from txjax.decoding import Beam, Cached, Recomputed, Sampling, stream
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import T5Relative
 
 from helpers.arrays import forward, variables

@@ -9,10 +9,10 @@ import pytest
 from txjax.data import Dataset, Pairs
 from txjax.decoding import Cached, Sampling
 from txjax.eval import AnswerLikelihood
-from txjax.eval.answer_likelihood import by_answer
 from txjax.eval.results import means, real_rows
+from txjax.eval.text.answer_likelihood import by_answer
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.objectives import NextToken, TokenClassification
 from txjax.train.check import check
 from txjax.types import UserError, spec

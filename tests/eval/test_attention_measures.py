@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.eval.attention_maps import attention_maps
-from txjax.eval.attention_measures import (
+from txjax.models.text.decoder import Decoder
+from txjax.nn import Attention, Grid, Stack, Windows
+from txjax.report.inspection.attention_maps import attention_maps
+from txjax.report.inspection.attention_measures import (
     grid_distance,
     grid_of,
     mean_distance,
@@ -14,9 +16,7 @@ from txjax.eval.attention_measures import (
     whole_maps,
     window_distance,
 )
-from txjax.eval.attention_summary import attended, summary
-from txjax.models import Decoder
-from txjax.nn import Attention, Grid, Stack, Windows
+from txjax.report.inspection.attention_summary import attended, summary
 
 from helpers.arrays import numbers, variables
 

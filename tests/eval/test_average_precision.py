@@ -17,7 +17,7 @@ from pycocotools.cocoeval import COCOeval
 
 from txjax.data import Dataset, Detections, Stretch
 from txjax.eval import AveragePrecision, DetectedObjects
-from txjax.eval.average_precision import Detected, scores
+from txjax.eval.images.average_precision import Detected, scores
 from txjax.eval.pictures import GAP, SIDE, Outline, grid
 from txjax.nn import ObjectPredictions
 from txjax.objectives import SetPrediction
@@ -285,7 +285,7 @@ def test_the_picture_names_the_probability(tmp_path, monkeypatch) -> None:
         texts.extend([outline.text for outline in image] for images in outlines.values() for image in images)
         return grid(rows, outlines)
 
-    monkeypatch.setattr("txjax.eval.detected_objects.grid", record)
+    monkeypatch.setattr("txjax.eval.images.detected_objects.grid", record)
     measure(Oracle(), SetPrediction(), DetectedObjects(data=Scenes(), count=1), folder=tmp_path)
     objects, predicted = texts
     assert [text.split() for text in predicted] == [[name, "1.00"] for name in objects]

@@ -7,7 +7,7 @@ import pytest
 
 from txjax.data import NextTokenWindows
 from txjax.eval import Calibration
-from txjax.eval.calibration import reliability
+from txjax.eval.classification.calibration import reliability
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, TokenClassification
 from txjax.train.check import check

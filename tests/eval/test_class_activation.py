@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.eval.class_activation import class_activation, method_of
-from txjax.models import MAE, ConvNet, ViT
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
 from txjax.nn import Attention, Classes, FirstToken, Head, LastToken, MeanTokens, NoPositions, patchify
+from txjax.report.inspection.class_activation import class_activation, method_of
 from txjax.types import UserError
 
 from helpers.arrays import forward, numbers, variables

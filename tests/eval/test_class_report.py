@@ -12,7 +12,7 @@ import sklearn.metrics
 
 from txjax.data import Bytes, Dataset
 from txjax.eval import ClassReport
-from txjax.eval.confusion import MOST, Mistake, draw
+from txjax.eval.classification.confusion import MOST, Mistake, draw
 from txjax.objectives import Classification
 from txjax.report.gallery import gallery
 from txjax.report.runs import read_runs

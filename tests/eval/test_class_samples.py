@@ -13,7 +13,8 @@ from test_reconstructions import bytes_of, tiles
 from txjax.decoding import ParallelDecoding
 from txjax.eval import ClassSamples, NearestNeighbours, PixelClassifier
 from txjax.experiment import Experiment
-from txjax.models import VQTokenizer, mask_git
+from txjax.models.vision.mask_git import mask_git
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import GroupNorm
 from txjax.objectives import Classification, MaskedVisualTokens, example_keys
 from txjax.train.check import check

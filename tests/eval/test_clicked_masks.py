@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.eval import ClickedMasks
-from txjax.eval.clicked_masks import CLICKS, OBJECTS, marked, tinted
+from txjax.eval.images.clicked_masks import CLICKS, OBJECTS, marked, tinted
 from txjax.experiment import Experiment
 from txjax.nn import Stack
 from txjax.objectives import Classification, PromptedMasks

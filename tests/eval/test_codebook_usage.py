@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.eval import CodebookUsage
-from txjax.eval.codebook_usage import perplexity_of
+from txjax.eval.images.codebook_usage import perplexity_of
 from txjax.experiment import Experiment
 from txjax.objectives import Classification, VQReconstruction
 from txjax.train.check import check

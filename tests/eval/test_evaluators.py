@@ -19,14 +19,16 @@ from txjax import tree
 from txjax.data import NextTokenWindows, Pairs
 from txjax.eval import Context, Evaluator
 from txjax.experiment import Experiment
-from txjax.models import DETR, MetaFormer, Stage
-from txjax.models.text.decoder import Decoder
-from txjax.models.text.encoder_decoder import EncoderDecoder
-from txjax.models.vision.mae import MAE
-from txjax.models.vision.mask_git import mask_git
-from txjax.models.vision.sam import SAM
-from txjax.models.vision.vit import ViT
-from txjax.models.vision.vq_tokenizer import VQTokenizer
+from txjax.models import Stage
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.mae.mae import MAE
+from txjax.models.vision.mask_git.mask_git import mask_git
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.sam.sam import SAM
+from txjax.models.vision.vit.vit import ViT
+from txjax.models.vision.vq_tokenizer.vq_tokenizer import VQTokenizer
 from txjax.nn import MLP, ConvEmbedding, GroupNorm, ObjectBoxes
 from txjax.objectives import (
     Classification,
@@ -41,7 +43,7 @@ from txjax.objectives import (
 from txjax.optim import AdamW, train_all_but
 from txjax.sharding import Mesh
 from txjax.train.check import check
-from txjax.train.traced import with_values
+from txjax.train.population.traced import with_values
 from txjax.types import UserError
 
 from helpers.arrays import variables

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.data import Answers, Bytes, records
+from txjax.data import Answers, Bytes
+from txjax.data.tfds import records
 from txjax.eval import ExtractedAnswers
-from txjax.eval.extracted_answers import best_in_context, judge, normalised
 from txjax.eval.results import means
+from txjax.eval.text.extracted_answers import best_in_context, judge, normalised
 from txjax.objectives import Spans
 from txjax.types import UserError
 

@@ -3,9 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.eval.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
-from txjax.models import MAE, Decoder, ViT
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
 from txjax.nn import Grid, Learned, Rotary, Sinusoidal
+from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 
 from helpers.arrays import numbers
 

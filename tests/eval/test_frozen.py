@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from txjax.eval import FewShot, LinearProbe, NearestNeighbours
-from txjax.eval.few_shot import draws
+from txjax.eval.features.few_shot import draws
 from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check

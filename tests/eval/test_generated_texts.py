@@ -17,10 +17,10 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Bytes, NextTokenWindows, Pairs, Tasks
 from txjax.decoding import Beam, Sampling
 from txjax.eval import GeneratedTexts
-from txjax.eval.text_metrics import compare
+from txjax.eval.text.text_metrics import compare
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned
 from txjax.objectives import NextToken, Several
 from txjax.optim import AdamW, Constant

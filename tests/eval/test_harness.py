@@ -16,16 +16,16 @@ import tokenizers
 
 from txjax import tree
 from txjax.data import Bytes, Characters, NextTokenWindows, Pairs, TokenizerFolder
-from txjax.data.special_tokens import Roles
+from txjax.data.tokenizers.special_tokens import Roles
 from txjax.eval import Harness
-from txjax.eval.harness_library import OWN
-from txjax.eval.harness_texts import first_of, texts_of
-from txjax.eval.local_documents import read
-from txjax.models.text.decoder import Decoder
-from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.eval.harness.harness_library import OWN
+from txjax.eval.harness.harness_texts import first_of, texts_of
+from txjax.eval.harness.local_documents import read
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.nn import Learned, Untied
 from txjax.objectives import NextToken
-from txjax.train.workdir import read_config
+from txjax.train.run.workdir import read_config
 from txjax.types import UserError
 
 from helpers import runs

@@ -9,7 +9,7 @@ import pytest
 from txjax.data import NextTokenPacked, SlidingWindows
 from txjax.eval import Perplexity
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder, gpt
+from txjax.models.text.decoder.decoder import Decoder, gpt
 from txjax.objectives import NextToken
 from txjax.train.check import check
 from txjax.types import UserError

@@ -8,7 +8,7 @@ import pytest
 from txjax.data import Bytes, Characters, NextTokenWindows
 from txjax.decoding import Beam, Cached, Sampling
 from txjax.eval import Perplexity, Samples
-from txjax.eval.samples import heading
+from txjax.eval.text.samples import heading
 from txjax.experiment import Experiment
 from txjax.objectives import MaskedToken, NextToken
 from txjax.train.check import check

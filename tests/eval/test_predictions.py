@@ -9,7 +9,7 @@ import scipy.stats
 import sklearn.metrics
 
 from txjax.eval import GLUE, Predictions
-from txjax.eval.predictions import CLASSES, NUMBERS
+from txjax.eval.classification.predictions import CLASSES, NUMBERS
 from txjax.experiment import Experiment
 from txjax.objectives import Classification
 from txjax.train.check import check

@@ -10,11 +10,11 @@ import pytest
 
 from txjax.data import NextTokenWindows, PromptedChoices, PromptedPairs, eval_batches
 from txjax.eval import Contextual, DomainPMI, Likeliest, PerByte, PerToken, Prompted
-from txjax.eval.answer_rules import Likelihoods
-from txjax.eval.prompted import answer_likelihoods
+from txjax.eval.text.answer_rules import Likelihoods
+from txjax.eval.text.prompted import answer_likelihoods
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder, gpt
-from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.text.decoder.decoder import Decoder, gpt
+from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.nn import Logits
 from txjax.objectives import MaskedToken, NextToken
 from txjax.sharding import Mesh

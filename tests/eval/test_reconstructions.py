@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from txjax.eval import Reconstructions
+from txjax.eval.images.reconstructions import GREY, unnormalised
 from txjax.eval.pictures import GAP, SIDE, grid
-from txjax.eval.reconstructions import GREY, unnormalised
 from txjax.experiment import Experiment
 from txjax.nn import Quantised
 from txjax.objectives import Classification, MaskedPatch, VQReconstruction

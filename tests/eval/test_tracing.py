@@ -6,7 +6,7 @@ import re
 import pytest
 
 from txjax import config as configs
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.types import UserError
 
 from helpers.runs import CONFIG, rows, train_here

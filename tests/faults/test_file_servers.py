@@ -13,9 +13,9 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store
-from txjax.data import disk_cache
+from txjax.data.loading import disk_cache
 from txjax.io import mounts
-from txjax.train.lock import locked
+from txjax.train.run.lock import locked
 
 from helpers import runs
 from helpers.train_states import abstract, make, save
@@ -86,7 +86,7 @@ def test_an_error_of_opening_is_one_line_of_every_command(run, straight_run, mon
 
 
 def test_a_message_without_a_path_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("txjax.cli.actions.run", lambda *args: raises(errno.ECONNREFUSED))
+    monkeypatch.setattr("txjax.cli.dispatch.run", lambda *args: raises(errno.ECONNREFUSED))
     assert main(["report"]) == 1
     assert capsys.readouterr().err == "txjax: [Errno 111] Connection refused\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.train.preemption import Preemption, exit_on_signal
+from txjax.train.run.preemption import Preemption, exit_on_signal
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from txjax import config as configs
 from txjax import tree
 from txjax.__main__ import main
-from txjax.train.workdir import write_config
+from txjax.train.run.workdir import write_config
 
 from helpers import runs
 

@@ -16,11 +16,13 @@ from txjax import config as configs
 from txjax import sharding
 from txjax.__main__ import main
 from txjax.checkpoint import Store
-from txjax.data import SentencePieceFile, TokenizerFolder, disk_cache, records
-from txjax.data.records import Records
+from txjax.data import SentencePieceFile, TokenizerFolder
+from txjax.data.loading import disk_cache
+from txjax.data.tfds import records
+from txjax.data.tfds.records import Records
 from txjax.interop import huggingface
 from txjax.io import digest
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.types import RunError, UserError, flat_paths
 
 PACKAGE = Path(__file__).parents[2] / "txjax"
@@ -148,7 +150,7 @@ def test_in_a_prepared_data_set(evil, squiggles, monkeypatch, form, checked):
     if checked == "by TFDS":
         if form == "the first of two":
             pytest.skip("the last one counts, and is TFDS's")
-        monkeypatch.setattr("txjax.data.feature_classes.check_file", lambda path: None)
+        monkeypatch.setattr("txjax.data.tfds.feature_classes.check_file", lambda path: None)
     with pytest.raises(UserError, match=r"/squiggles.*: expected features of TFDS's own, got ") as error:
         records.check("squiggles", "test", str(squiggles.parents[1]))
     assert "\n" not in str(error.value)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from txjax.__main__ import main
 from txjax.log import Log, setup_logging
-from txjax.train import goodput
-from txjax.train.goodput import Goodput
+from txjax.train.run import goodput
+from txjax.train.run.goodput import Goodput
 
 from helpers import runs
 
@@ -212,7 +212,7 @@ def test_optional_files_that_fail_stop_no_run(run, config, monkeypatch, capsys, 
 
 
 def test_other_files_that_fail_are_one_line(run, config, monkeypatch, capsys):
-    from txjax.train import workdir
+    from txjax.train.run import workdir
 
     def fail(path, _):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))

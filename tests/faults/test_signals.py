@@ -102,7 +102,7 @@ def test_sigterm_before_there_is_anything_to_save(hit_config, tmp_path):
 
 CATCHING = """
 import os, signal
-from txjax.train.preemption import exit_on_signal
+from txjax.train.run.preemption import exit_on_signal
 
 with exit_on_signal():
     try:

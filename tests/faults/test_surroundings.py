@@ -12,9 +12,9 @@ import pytest
 from txjax import config as configs
 from txjax import sharding
 from txjax.checkpoint import Store
-from txjax.data import loader
+from txjax.data.loading import loader
 from txjax.sharding import Mesh
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.types import flat_paths
 
 from helpers import runs
@@ -58,8 +58,8 @@ def test_a_wrong_clock_and_failing_trackers(straight_run, tmp_path, monkeypatch)
 
 # Code of the config file: reading fails permanently after some examples.
 BROKEN = """
-import txjax.data.loader as loader
-from txjax.data.records import CorruptData
+import txjax.data.loading.loader as loader
+from txjax.data.tfds.records import CorruptData
 example, calls = loader._example, []
 
 def failing(*args):

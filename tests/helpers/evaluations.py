@@ -14,8 +14,8 @@ import numpy as np
 from txjax import sharding
 from txjax.data import Dataset
 from txjax.eval import Context, Evaluator, Harness
-from txjax.eval.harness_model import HarnessModel
-from txjax.eval.harness_texts import texts_of
+from txjax.eval.harness.harness_model import HarnessModel
+from txjax.eval.harness.harness_texts import texts_of
 from txjax.experiment import Experiment
 from txjax.nn import Logits, patchify
 from txjax.objectives import NextToken, Objective

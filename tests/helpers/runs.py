@@ -21,7 +21,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
 

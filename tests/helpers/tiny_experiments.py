@@ -4,7 +4,8 @@ from typing import Any
 
 from txjax.data import Images, NextTokenWindows
 from txjax.experiment import Experiment
-from txjax.models import Decoder, ViT
+from txjax.models.text.decoder import Decoder
+from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken
 from txjax.objectives import Classification, NextToken
 from txjax.optim import AdamW, Constant

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.eval import attention_maps
 from txjax.interop import huggingface
+from txjax.report.inspection.attention_maps import attention_maps
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")

@@ -10,10 +10,12 @@ from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.data import Bytes, Completions, Images, LabelledText, NextTokenWindows, TokenizerFolder
 from txjax.experiment import Experiment
-from txjax.models import Bert, ViT, gpt
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import gpt
+from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, Learned, Pooler
 from txjax.objectives import Classification, NextToken
-from txjax.train.workdir import lock_workdir, write_config
+from txjax.train.run.workdir import lock_workdir, write_config
 
 from helpers import sentence_set, word_set
 from helpers.arrays import variables

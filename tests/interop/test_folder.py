@@ -17,34 +17,21 @@ from safetensors.numpy import load_file, save_file
 
 from txjax.interop import huggingface
 from txjax.interop.huggingface.catalog import FAMILIES
-from txjax.models import (
-    MAE,
-    SAM,
-    Bert,
-    BiT,
-    CvT,
-    Deberta,
-    EncoderDecoder,
-    MaskDecoder,
-    Stage,
-    ViT,
-    deberta_v3,
-    gpt,
-    gpt_neo,
-    llama,
-    t5,
-    t5_v1_1,
-    transformer,
-    windows_then_all,
-)
+from txjax.models import Stage
+from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import Deberta, MaskDecoder, RelativeEmbeddings, deberta_v3
+from txjax.models.text.decoder import gpt, gpt_neo, llama
+from txjax.models.text.encoder_decoder import EncoderDecoder, t5, t5_v1_1, transformer
+from txjax.models.vision.cvt import ConvAttention, CvT
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.res_net import BiT, BottleneckConvs, BottleneckStem
+from txjax.models.vision.sam import SAM, windows_then_all
+from txjax.models.vision.vit import ViT
 from txjax.nn import (
     MLP,
     Attention,
     BatchNorm,
-    BottleneckConvs,
-    BottleneckStem,
     Classes,
-    ConvAttention,
     Counted,
     CrossAttention,
     Embed,
@@ -67,7 +54,6 @@ from txjax.nn import (
     PostNorm,
     PreNorm,
     PreNormWithoutFinal,
-    RelativeEmbeddings,
     ReplacedTokens,
     RMSNorm,
     Rotary,

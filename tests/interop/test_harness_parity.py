@@ -13,7 +13,7 @@ import tokenizers
 
 from txjax.eval import Harness
 from txjax.interop import huggingface
-from txjax.train.workdir import read_config
+from txjax.train.run.workdir import read_config
 
 from helpers import runs
 from helpers.evaluations import answering

@@ -10,8 +10,10 @@ import pytest
 
 from txjax.__main__ import main
 from txjax.interop import huggingface
-from txjax.interop.huggingface import peft
-from txjax.models import MAE, Bert, gpt, llama
+from txjax.interop.peft import peft
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import gpt, llama
+from txjax.models.vision.mae import MAE
 from txjax.nn import GatedMLP, LayerNorm, Learned, TokenClasses
 from txjax.nn.adapters import IA3, LoRA, Prefix, Prompt
 from txjax.types import UserError, flat_paths

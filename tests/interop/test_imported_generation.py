@@ -10,7 +10,7 @@ import pytest
 from txjax.decoding import Beam, Cached, Sampling
 from txjax.interop import huggingface
 from txjax.nn import Sinusoidal
-from txjax.nn.positions import t5_bucket
+from txjax.nn.positions.positions import t5_bucket
 
 torch = pytest.importorskip("torch", reason="pip install '.[parity]'")
 transformers = pytest.importorskip("transformers", reason="pip install '.[parity]'")

@@ -11,9 +11,10 @@ from safetensors.numpy import save_file
 from txjax.__main__ import main
 from txjax.checkpoint import Store
 from txjax.checkpoint.stored_weights import stored_weights
-from txjax.interop.huggingface import peft, weights
-from txjax.models import Decoder, gpt
-from txjax.models.text.decoder import llama
+from txjax.interop.huggingface import weights
+from txjax.interop.peft import peft
+from txjax.models.text.decoder import Decoder, gpt
+from txjax.models.text.decoder.decoder import llama
 from txjax.nn.adapters import IA3, Adapter, Bottleneck, DoRA, LoRA, MLPPrefix, Prefix, Prompt, RsLoRA
 from txjax.types import UserError, flat_paths
 

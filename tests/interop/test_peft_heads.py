@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from txjax.interop.huggingface import peft, peft_heads
-from txjax.models import Bert, gpt
+from txjax.interop.peft import peft, peft_heads
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import gpt
 from txjax.nn import Classes, Learned, MaskedTokens, NextSentence, Pooler, TokenClasses
 from txjax.nn.adapters import LoRA
 from txjax.types import UserError, flat_paths

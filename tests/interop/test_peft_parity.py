@@ -12,7 +12,7 @@ from flax import traverse_util
 
 from txjax.__main__ import main
 from txjax.interop import huggingface
-from txjax.interop.huggingface import peft as folders
+from txjax.interop.peft import peft as folders
 from txjax.nn.adapters import IA3, Adapter, DoRA, LoRA, RsLoRA
 from txjax.types import UserError, flat_paths
 

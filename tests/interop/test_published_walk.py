@@ -10,8 +10,8 @@ from txjax.__main__ import main
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.experiment import resolved
 from txjax.train.prepare import checked_layout
-from txjax.train.restore import load_variables
-from txjax.train.workdir import read_config
+from txjax.train.run.workdir import read_config
+from txjax.train.state.restore import load_variables
 
 from helpers import published_tokenizers as published
 from helpers import runs, word_set

@@ -9,7 +9,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.interop import huggingface
 from txjax.io import kept_files
-from txjax.models import gpt
+from txjax.models.text.decoder import gpt
 
 from helpers.arrays import variables
 from helpers.published_tokenizers import llama

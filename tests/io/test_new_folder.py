@@ -11,7 +11,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.interop import huggingface
 from txjax.io.new_folder import new_folder
-from txjax.models import gpt
+from txjax.models.text.decoder import gpt
 from txjax.types import UserError
 
 from helpers import runs

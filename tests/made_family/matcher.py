@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from txjax.data import Bytes, Dataset, Images
-from txjax.models import Bert, Model, Transformer
+from txjax.models import Model, Transformer
+from txjax.models.text.bert import Bert
 from txjax.nn import (
     Attention,
     BatchNorm,

@@ -11,7 +11,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import BatchNorm, Learned, Stack
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification

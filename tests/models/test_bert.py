@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import Encoded, Learned, MaskedTokens, NextSentence, PlainMaskedTokens, Stack, Untied
 from txjax.types import UserError
 

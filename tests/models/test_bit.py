@@ -7,19 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import BiT, Stage
-from txjax.models.vision import presets
-from txjax.nn import (
-    BottleneckConvs,
-    BottleneckStem,
-    Classes,
-    Conv,
-    Grid,
-    GroupNormRelu,
-    MeanTokens,
-    PreActivation,
-    StandardizedConv,
-)
+from txjax.models import Stage
+from txjax.models.vision.res_net import BiT, BottleneckConvs, BottleneckStem, StandardizedConv, presets
+from txjax.nn import Classes, Conv, Grid, GroupNormRelu, MeanTokens, PreActivation
 from txjax.nn.adapters import LoRA
 from txjax.parametrization import MuP
 from txjax.types import UserError

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.eval.features import features_of
-from txjax.models import Bert, Decoder
+from txjax.eval.features.frozen_features import features_of
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Classes, Encoded, HeadContext, LastToken, MaskedTokens, MeanTokens, NextSentence, Pooler
 from txjax.types import UserError, flat_paths
 

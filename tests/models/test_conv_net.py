@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import ConvNet
+from txjax.models.vision.conv_net import ConvNet
 from txjax.nn import Classes, MeanTokens
 from txjax.types import flat_paths
 

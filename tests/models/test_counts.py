@@ -1,16 +1,21 @@
 """Parameter counts of published sizes, on shapes alone."""
 
 import copy
+import importlib
 import math
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import MAE, Decoder, EncoderDecoder, ViT
-from txjax.models.text import presets as text
-from txjax.models.vision import presets as vision
+import txjax.models
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
 from txjax.nn import Sinusoidal
 from txjax.types import UserError
 
@@ -21,6 +26,19 @@ pytestmark = pytest.mark.claim("Models and objectives", "parameter counts of the
 
 TOKENS = jax.ShapeDtypeStruct((1, 8), jnp.int32)
 IMAGE = jax.ShapeDtypeStruct((1, 224, 224, 3), jnp.float32)
+
+
+def sizes_of(modality: str) -> SimpleNamespace:
+    """All names of the files of published sizes of one modality's families."""
+    folder = Path(txjax.models.__file__).parent / modality
+    modules = [
+        importlib.import_module(f"txjax.models.{modality}.{path.parent.name}.presets")
+        for path in folder.glob("*/presets.py")
+    ]
+    return SimpleNamespace(**{name: value for module in modules for name, value in vars(module).items()})
+
+
+text, vision = sizes_of("text"), sizes_of("vision")
 
 
 def count(model: Any, *given: jax.ShapeDtypeStruct, **named: jax.ShapeDtypeStruct) -> int:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import CvT, Stage
-from txjax.nn import ConvAttention, Grid, Init, LayerContext, PreNorm
+from txjax.models import Stage
+from txjax.models.vision.cvt import ConvAttention, CvT
+from txjax.nn import Grid, Init, LayerContext, PreNorm
 from txjax.parametrization import MuP, Scaling
 from txjax.types import UserError, flat_paths
 

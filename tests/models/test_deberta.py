@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 
 from txjax.decoding import generator_for
-from txjax.models import Deberta, Decoder, MaskDecoder, deberta_v3
-from txjax.nn import (
-    Attention,
+from txjax.models.text.deberta import (
+    Deberta,
     DisentangledAttention,
-    Init,
-    LayerContext,
-    LayerNorm,
-    Learned,
-    Mask,
-    NoPositions,
+    MaskDecoder,
     RelativeEmbeddings,
+    deberta_v3,
     log_bucket,
 )
+from txjax.models.text.decoder import Decoder
+from txjax.nn import Attention, Init, LayerContext, LayerNorm, Learned, Mask, NoPositions
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 

@@ -7,7 +7,7 @@ import pytest
 
 from txjax import sharding
 from txjax.decoding import empty_cache
-from txjax.models import Decoder, gpt, llama
+from txjax.models.text.decoder import Decoder, gpt, llama
 from txjax.nn import Alibi, Attention, Learned, Positions, RMSNorm, Rotary, Sinusoidal, Stack, T5Relative
 from txjax.types import UserError
 

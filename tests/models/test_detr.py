@@ -6,8 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from txjax.models import DETR, MetaFormer, Stage, ViT
-from txjax.nn import Classes, Identity, LayerNorm, LearnedMap, MeanTokens, ObjectBoxes, PatchEmbedding, SineMap
+from txjax.models import Stage
+from txjax.models.vision.detr import DETR, LearnedMap, SineMap
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.vit import ViT
+from txjax.nn import Classes, Identity, LayerNorm, MeanTokens, ObjectBoxes, PatchEmbedding
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, shapes, variables

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from txjax.models import Bert, Electra, GradientDisentangled, Separate, Shared
+from txjax.models.text.bert import Bert
+from txjax.models.text.electra import Electra, GradientDisentangled, Separate, Shared
 from txjax.nn import Learned, ReplacedTokens, Rotary
 from txjax.types import UserError
 

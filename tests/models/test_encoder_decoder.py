@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.flops import count
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import MLP, NoPositions, Rotary, Stack
 from txjax.parametrization import CompleteP
 from txjax.types import UserError

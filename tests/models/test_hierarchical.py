@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import Stage, Swin, shifted_windows
+from txjax.models import Stage
+from txjax.models.vision.swin import Swin, shifted_windows
 from txjax.nn import Classes, Grid, MeanTokens, PatchEmbedding
 from txjax.parametrization import DepthMuP, MuP
 from txjax.types import UserError

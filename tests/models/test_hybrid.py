@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from txjax.interop import huggingface
-from txjax.models import MAE, ConvNet, Swin, ViT
 from txjax.models.hierarchical import Stage
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.swin import Swin
+from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken, Learned, MeanTokens, PatchEmbedding, WindowAttention
 from txjax.types import UserError, flat_paths
 

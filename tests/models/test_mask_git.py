@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from txjax.interop import huggingface
-from txjax.models import mask_git
-from txjax.models.vision import presets
+from txjax.models.vision.mask_git import mask_git, presets
 from txjax.types import UserError
 
 from helpers.arrays import forward, shapes

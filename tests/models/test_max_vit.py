@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import MaxViT, MaxViTStem, Stage
+from txjax.models import Stage
+from txjax.models.vision.max_vit import MaxViT, MaxViTStem, MBConv
 from txjax.nn import (
     BatchNorm,
     Classes,
     Grid,
     GridAttention,
     Init,
-    MBConv,
     NormedPool,
     PatchMerging,
     Pooler,

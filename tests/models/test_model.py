@@ -10,14 +10,14 @@ import pytest
 
 from txjax import sharding
 from txjax.experiment import Experiment
-from txjax.models import Decoder
 from txjax.models.model import Model
+from txjax.models.text.decoder import Decoder
 from txjax.nn import LayerNorm, Learned, Logits, Positions
 from txjax.nn.adapters import LoRA
 from txjax.optim import Adafactor, Constant, Lion
 from txjax.parametrization import MuP, Standard
 from txjax.train.check import check
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.types import UserError, flat_paths
 
 from helpers import tiny_experiments

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import Bert, Decoder, EncoderDecoder
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn import Alibi, Learned, NoPositions, Positions, Rotary, Sinusoidal, T5Relative
 from txjax.types import UserError
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from txjax.decoding import Beam, Cached, Recomputed
-from txjax.eval.attention_maps import attention_maps
 from txjax.flops import count
-from txjax.models import RecurrentEncoderDecoder, luong
-from txjax.models.text import presets
-from txjax.nn import Additive, Maxout
+from txjax.models.text.recurrent import Additive, Maxout, RecurrentEncoderDecoder, luong, presets
 from txjax.nn.adapters import DeepPrompt, LoRA, Prompt
 from txjax.parametrization import CompleteP
+from txjax.report.inspection.attention_maps import attention_maps
 from txjax.types import UserError
 
 from helpers.arrays import forward, on_jax, shapes, variables

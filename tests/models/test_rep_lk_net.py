@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import RepLKNet, Stage
-from txjax.nn import Classes, LargeKernelMixer, MeanTokens, MergedKernel, ParallelKernels
-from txjax.nn.mlp import gelu
+from txjax.models import Stage
+from txjax.models.vision.rep_lk_net import LargeKernelMixer, MergedKernel, ParallelKernels, RepLKNet
+from txjax.nn import Classes, MeanTokens
+from txjax.nn.layers.mlp import gelu
 from txjax.types import UserError
 
 from helpers.arrays import numbers, shapes, variables

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from txjax.data.point_labels import CORNERS, IGNORED, NO_POINT
-from txjax.models import SAM, ViT
-from txjax.nn import MLP, Classes, FirstToken, RandomFourier
+from txjax.models.vision.sam import SAM, RandomFourier
+from txjax.models.vision.vit import ViT
+from txjax.nn import MLP, Classes, FirstToken
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, shapes, variables

@@ -7,7 +7,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from txjax.models import DETR, MetaFormer, Stage, transformer
+from txjax.models import Stage
+from txjax.models.text.encoder_decoder import transformer
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.meta_former import MetaFormer
 from txjax.nn import MLP, Identity, LayerNorm, PatchEmbedding
 from txjax.parametrization import CompleteP
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import MAE, ViT
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.vit import ViT
 from txjax.nn import (
     Classes,
     FirstToken,

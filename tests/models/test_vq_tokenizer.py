@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import VQTokenizer
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import Codebook, GroupNorm
 from txjax.parametrization import DepthMuP
 from txjax.types import UserError

@@ -12,15 +12,19 @@ import pytest
 from txjax import sharding
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows, train_batches
 from txjax.experiment import Experiment
-from txjax.models import Bert, ConvNet, Decoder, RecurrentEncoderDecoder, ViT
 from txjax.models.model import Model
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.recurrent import RecurrentEncoderDecoder
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.vit import ViT
 from txjax.mup.activations import OUTPUT, measure
 from txjax.mup.coordinate_check import Check, Coordinates, check, exponent
 from txjax.nn import Classes, Embed, Encoded, FirstToken, Learned, Linear, Logits, MeanTokens, Untied
 from txjax.objectives import Classification, MaskedToken, NextToken, SpanCorruption
 from txjax.optim import AdamW, Constant
 from txjax.parametrization import MuP, Parametrization, Scaling, Standard
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import make_step
 from txjax.types import UserError
 

@@ -15,8 +15,10 @@ from test_contracts import MODELS, describe, drawn, fitted, pairs
 from txjax import sharding
 from txjax.axes import axes_of
 from txjax.decoding import empty_cache
-from txjax.models import BiT, Decoder, ReversibleDecoder
-from txjax.models.text.recurrent import RecurrentEncoderDecoder
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.recurrent.recurrent import RecurrentEncoderDecoder
+from txjax.models.text.reversible import ReversibleDecoder
+from txjax.models.vision.res_net import BiT
 from txjax.nn import Attention, Quantised, Stack
 from txjax.nn.adapters import (
     IA3,
@@ -37,9 +39,9 @@ from txjax.objectives import Several
 from txjax.optim import AdamW, Constant, train_adapter
 from txjax.parametrization import MuP, Standard, scaling_by_path
 from txjax.sharding import Mesh
-from txjax.train.counting import flops_per_step
-from txjax.train.state import build_layout
-from txjax.train.subtrees import pick
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.state import build_layout
+from txjax.train.state.subtrees import pick
 from txjax.tree import walk
 from txjax.types import UserError, flat_paths
 

@@ -13,11 +13,11 @@ import pytest
 
 from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
-from txjax.nn.attention import attention_dispatch
-from txjax.nn.attention.attention_dispatch import choose
-from txjax.nn.attention.reference_attention import reference_attention
-from txjax.nn.attention.splash import splash
-from txjax.nn.stack.remat import REMAT
+from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels.attention_dispatch import choose
+from txjax.nn.kernels.reference_attention import reference_attention
+from txjax.nn.kernels.splash import splash
+from txjax.nn.parameters.remat import REMAT
 
 from helpers import runs
 from helpers.arrays import numbers
@@ -163,7 +163,7 @@ import jax
 import jax.numpy as jnp
 from txjax import backend, sharding
 from txjax.nn import Mask, dot_product_attention
-from txjax.nn.attention.attention_dispatch import choose
+from txjax.nn.kernels.attention_dispatch import choose
 
 def print_calls(length, segments, mesh=None):
     def loss(query, key, value, segments):

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.models import ViT
+from txjax.models.vision.vit import ViT
 from txjax.nn import BatchNorm, BatchNormed, Classes, FirstToken, Pooled
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.types import flat_paths
 
 from helpers.arrays import numbers, variables

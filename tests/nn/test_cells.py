@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import GRU, LSTM, Additive, Alignment, Annotations, Bidirectional, Cell, Dot, General, Init
+from txjax.models.text.recurrent import GRU, LSTM, Additive, Alignment, Annotations, Bidirectional, Cell, Dot, General
+from txjax.nn import Init
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 

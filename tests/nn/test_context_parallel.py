@@ -11,8 +11,8 @@ import pytest
 
 from txjax import sharding
 from txjax.nn import AllGatherKV, ContextParallel, Mask, RingAttention
-from txjax.nn.attention import attention_dispatch
-from txjax.nn.attention.reference_attention import reference_attention
+from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels.reference_attention import reference_attention
 from txjax.types import UserError
 
 from helpers.arrays import numbers

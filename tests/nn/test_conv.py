@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from txjax.flops import count
-from txjax.nn import Conv, Init, convolution
-from txjax.nn.convolution import Window
+from txjax.nn import Conv, Init
+from txjax.nn.conv import conv_gradients as convolution
+from txjax.nn.conv.conv_gradients import Window
 from txjax.parametrization import MuP
 from txjax.types import UserError
 

@@ -12,7 +12,7 @@ from txjax import sharding
 from txjax.backend import target_platform
 from txjax.flops import count
 from txjax.nn import Conv
-from txjax.nn.depthwise import depthwise
+from txjax.nn.conv.depthwise import depthwise
 
 from helpers.arrays import numbers, shapes, variables
 

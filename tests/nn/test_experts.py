@@ -10,7 +10,7 @@ import pytest
 
 from txjax import sharding
 from txjax.flops import count
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import AUX_COLLECTIONS, Capacity, Dropless, Experts, GatedExperts, Init, Routing
 from txjax.objectives import NextToken
 from txjax.parametrization import Scaling

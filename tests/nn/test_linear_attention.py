@@ -9,18 +9,10 @@ import pytest
 from flax.core import meta
 
 from txjax.decoding import empty_cache
-from txjax.models import Bert, Decoder
-from txjax.nn import (
-    MAPS,
-    Alibi,
-    Attention,
-    EluPlusOne,
-    FavorPlus,
-    LinearAttention,
-    NoPositions,
-    RelativeEmbeddings,
-    Rotary,
-)
+from txjax.models.text.bert import Bert
+from txjax.models.text.deberta import RelativeEmbeddings
+from txjax.models.text.decoder import Decoder
+from txjax.nn import MAPS, Alibi, Attention, EluPlusOne, FavorPlus, LinearAttention, NoPositions, Rotary
 from txjax.nn.attention.feature_maps import orthogonal_rows
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
 from txjax.types import UserError

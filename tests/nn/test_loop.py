@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.nn import REMAT
-from txjax.nn.loop import loop
+from txjax.nn.stack.loop import loop
 
 from helpers.arrays import numbers
 

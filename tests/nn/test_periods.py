@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from txjax.axes import Axes
-from txjax.models import windows_then_all
 from txjax.models.hierarchical import StageLayers
-from txjax.nn import Block, DecomposedAttention, Grid, Init, LayerContext, Periods, PreNormWithoutFinal
+from txjax.models.vision.sam import DecomposedAttention, windows_then_all
+from txjax.nn import Block, Grid, Init, LayerContext, Periods, PreNormWithoutFinal
 from txjax.optim.layer_decay import steps_below_head
 from txjax.parametrization import Scaling
 from txjax.types import UserError, flat_paths

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_contracts import build, drawn, fitted, pairs
 
-from txjax.models.multimodal.shared_trunk import SharedTrunk
-from txjax.models.vision.conv_net import ConvNet
+from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
+from txjax.models.vision.conv_net.conv_net import ConvNet
 from txjax.nn.adapters import LoRA, PixelPrompt
 from txjax.types import UserError
 

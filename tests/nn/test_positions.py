@@ -22,7 +22,7 @@ from txjax.nn import (
     T5Relative,
     rotate,
 )
-from txjax.nn.positions import alibi_slopes, t5_bucket
+from txjax.nn.positions.positions import alibi_slopes, t5_bucket
 from txjax.types import UserError
 
 from helpers.arrays import call, numbers, variables

@@ -11,9 +11,9 @@ from jax.nn import softmax
 
 from txjax.axes import axes_of
 from txjax.decoding.generator import Cached
-from txjax.models import Decoder
-from txjax.models.text.decoder import gpt
-from txjax.models.text.encoder_decoder import t5
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import gpt
+from txjax.models.text.encoder_decoder.encoder_decoder import t5
 from txjax.models.transformer import Layers
 from txjax.nn import (
     Alibi,
@@ -28,8 +28,8 @@ from txjax.nn import (
     T5Relative,
     Window,
 )
-from txjax.nn.adapted import adapted
 from txjax.nn.adapters import DeepPrompt, MLPPrefix, Prefix, Prompt, merge
+from txjax.nn.parameters.adapter_hooks import adapted
 from txjax.parametrization import MuP, Scaling, scaling_by_path
 
 from helpers.arrays import numbers, shapes, variables

@@ -9,18 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from txjax.nn import (
-    Attention,
-    DecomposedAttention,
-    DecomposedWindowAttention,
-    Grid,
-    GridAttention,
-    Init,
-    LayerContext,
-    StridedWindows,
-    WindowAttention,
-    Windows,
-)
+from txjax.models.vision.sam import DecomposedAttention, DecomposedWindowAttention
+from txjax.nn import Attention, Grid, GridAttention, Init, LayerContext, StridedWindows, WindowAttention, Windows
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, on_jax, variables

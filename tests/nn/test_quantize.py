@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from txjax import sharding
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Linear, Quantize, Stack, quantized
 from txjax.objectives import NextToken
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 

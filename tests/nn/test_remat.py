@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack, apply_again
+from txjax.models.text.deberta import apply_again
+from txjax.nn import MLP, REMAT, Attention, Init, LayerContext, PreNorm, RMSNorm, Stack
 from txjax.parametrization import Scaling
 
 from helpers.arrays import numbers, variables

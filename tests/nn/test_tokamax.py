@@ -11,8 +11,8 @@ import pytest
 from txjax import backend, sharding
 from txjax.flops import count
 from txjax.nn import AllGatherKV, Mask
-from txjax.nn.attention import attention_dispatch
-from txjax.nn.attention.attention_dispatch import choose
+from txjax.nn.kernels import attention_dispatch
+from txjax.nn.kernels.attention_dispatch import choose
 from txjax.types import UserError
 
 from helpers.arrays import numbers

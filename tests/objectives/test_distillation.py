@@ -10,7 +10,8 @@ import pytest
 from flax.core import meta
 
 from txjax.data import Characters, TextWindows
-from txjax.models import Bert, gpt
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import gpt
 from txjax.nn import Classes, Learned, MaskedTokens, MeanTokens, NextSentence
 from txjax.objectives import Classification, Distillation, MaskedToken, NextToken, Several
 from txjax.optim import AdamW, default_groups, train_all_but

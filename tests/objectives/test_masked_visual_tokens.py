@@ -10,8 +10,9 @@ import pytest
 from flax.core import meta
 
 from txjax.data import Images
-from txjax.data.following import completed
-from txjax.models import VQTokenizer, mask_git
+from txjax.data.loading.default_eval_data import completed
+from txjax.models.vision.mask_git import mask_git
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import MASK_SCHEDULES, GroupNorm, Tied
 from txjax.objectives import CrossEntropy, MaskedVisualTokens
 from txjax.types import UserError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from txjax.data import TextWindows
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.objectives import Classification, MaskedPatch, MaskedToken, NextToken
 from txjax.types import UserError
 

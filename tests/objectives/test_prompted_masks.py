@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.data.point_labels import IGNORED
-from txjax.models import ViT
+from txjax.models.vision.vit import ViT
 from txjax.nn import Stack
 from txjax.objectives import PromptedMasks
 from txjax.objectives.clicks import central_click, in_resolution, interact, random_click, squared_depth

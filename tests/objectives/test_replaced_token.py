@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from txjax.models import Bert
-from txjax.models.text.electra import Replaced
+from txjax.models.text.bert import Bert
+from txjax.models.text.electra.electra import Replaced
 from txjax.nn import Logits
 from txjax.objectives import MaskedToken, ReplacedToken
 from txjax.objectives.replaced_token import ranked

@@ -9,8 +9,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from txjax.data import Detections
-from txjax.data.following import completed
-from txjax.models import DETR, MetaFormer, Stage
+from txjax.data.loading.default_eval_data import completed
+from txjax.models import Stage
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.meta_former import MetaFormer
 from txjax.nn import Classes, ConvEmbedding, MeanTokens, ObjectBoxes, ObjectPredictions
 from txjax.objectives import SetPrediction
 from txjax.types import UserError

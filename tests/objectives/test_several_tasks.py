@@ -14,16 +14,16 @@ from txjax.data import Images, LabelledText, Tasks
 from txjax.eval import Evaluation, Predictions
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.models.multimodal.shared_trunk import SharedTrunk
+from txjax.models.multimodal.shared_trunk.shared_trunk import SharedTrunk
 from txjax.nn import Classes, MeanTokens
 from txjax.objectives import Classification, MaskedToken, Several
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
-from txjax.train.counting import flops_per_step
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import UserError, flat_paths

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes, Choices
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.nn import Classes, Heads, LastToken, Tied
 from txjax.objectives import Classification, MultipleChoice, NextToken, WithNextToken
 from txjax.types import UserError

@@ -7,7 +7,12 @@ import pytest
 from flax.core import meta
 
 from txjax.axes import axes_of
-from txjax.models import Bert, ConvNet, EncoderDecoder, Stage, Swin, ViT
+from txjax.models import Stage
+from txjax.models.text.bert import Bert
+from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.swin import Swin
+from txjax.models.vision.vit import ViT
 from txjax.nn import (
     Classes,
     FirstToken,

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes
-from txjax.eval.attention_maps import attention_maps
-from txjax.models import ConvNet, EncoderDecoder
 from txjax.models.hierarchical import Stage
-from txjax.models.vision.swin import Swin, shifted_windows
+from txjax.models.text.encoder_decoder import EncoderDecoder
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.swin.swin import Swin, shifted_windows
 from txjax.nn import Classes, Grid, Learned, MeanTokens, PatchEmbedding
+from txjax.report.inspection.attention_maps import attention_maps
 from txjax.report.inspection.examples import Example
 from txjax.report.inspection.findings import Findings, findings
 from txjax.report.inspection.inspect_page import pictures_of

@@ -12,7 +12,7 @@ import pytest
 from txjax.__main__ import main
 
 LR = "optimizer.peak_lr"
-ALIBI = {"class": "txjax.nn.positions.Alibi", "start": 1, "bias": True}
+ALIBI = {"class": "txjax.nn.positions.positions.Alibi", "start": 1, "bias": True}
 
 
 def make_sweep(folder: Path) -> dict[tuple[float, int], float]:

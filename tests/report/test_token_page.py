@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from txjax.data import Bytes
-from txjax.eval.attention_summary import Attended, Kept, Sequence
+from txjax.report.inspection.attention_summary import Attended, Kept, Sequence
 from txjax.report.inspection.examples import Example
 from txjax.report.inspection.findings import Findings, Seen, chosen_of
 from txjax.report.inspection.token_page import packed, token_page

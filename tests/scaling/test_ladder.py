@@ -9,7 +9,7 @@ from txjax.__main__ import main
 from txjax.scaling.ladder import Ladder, Rules, below
 from txjax.scaling.ladder_point import point_of
 from txjax.sweep.names import NAME
-from txjax.train.counting import flops_per_step
+from txjax.train.state.counting import flops_per_step
 
 # One of each objective: next token, masked token, masked patch, classification.
 CONFIGS = {

@@ -15,7 +15,7 @@ from txjax.sweep.progress import SweepProgress
 from txjax.sweep.resolve import resolve
 from txjax.sweep.slurm import line
 from txjax.sweep.sweep_folder import Folder, SweepPoint, Tail
-from txjax.train.workdir import lock_workdir
+from txjax.train.run.workdir import lock_workdir
 from txjax.types import UserError
 
 from helpers import runs

@@ -13,10 +13,10 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.optim import EMA, AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_init_source
-from txjax.train.restore import load_variables
 from txjax.train.run_eval import evaluator, shard_batch
-from txjax.train.state import build_layout, variables
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.restore import load_variables
+from txjax.train.state.state import build_layout, variables
 from txjax.train.step import jit_step
 from txjax.train.trainer import train
 from txjax.types import flat_paths

@@ -9,7 +9,7 @@ import pytest
 from txjax import sharding
 from txjax.data import train_batches
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import flat_paths
 
@@ -163,7 +163,7 @@ def odd_weights(factor: str) -> OddWeights:
 
 def test_members_of_a_population_fail_each_for_themselves(tmp_path):
     """One without any weight, one with weights."""
-    from txjax.train.population import train_together
+    from txjax.train.population.population import train_together
 
     exps = [tiny_experiments.decoder(num_steps=2, log_every_steps=1, data=odd_weights(factor)) for factor in "10"]
     code, failed = train_together(exps, [tmp_path / "some", tmp_path / "none"])

@@ -9,7 +9,7 @@ import pytest
 
 from txjax.checkpoint import Checkpoints, Store
 from txjax.io import digest
-from txjax.train.goodput import read
+from txjax.train.run.goodput import read
 from txjax.train.run_eval import Evaluations
 from txjax.train.trainer import Trainer
 

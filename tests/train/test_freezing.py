@@ -7,12 +7,12 @@ import pytest
 from txjax import sharding
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken
 from txjax.optim import AdamW, Constant, Group
-from txjax.train.counting import flops_per_step
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step, make_step
 from txjax.types import flat_paths
 

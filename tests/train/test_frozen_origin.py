@@ -15,7 +15,7 @@ from txjax.checkpoint import Checkpoints, Store
 from txjax.checkpoint.origins import recorded
 from txjax.cli.merging import weights
 from txjax.io import digest
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.types import flat_paths
 
 from helpers import runs

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from txjax.commands import report
-from txjax.train import goodput
-from txjax.train.goodput import KINDS, Goodput
+from txjax.train.run import goodput
+from txjax.train.run.goodput import KINDS, Goodput
 
 from helpers.runs import rows, start, train_here, wait_for_step
 

@@ -13,15 +13,15 @@ from txjax.__main__ import main
 from txjax.checkpoint import Checkpoints, Store, split
 from txjax.data import Images
 from txjax.experiment import Experiment
-from txjax.models.vision.mae import MAE
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.mae.mae import MAE
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken, Learned
 from txjax.objectives import Classification, MaskedPatch
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_init_source
-from txjax.train.state import build_layout
-from txjax.train.subtrees import merge
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import build_layout
+from txjax.train.state.subtrees import merge
 from txjax.transfer import Bicubic, Every, From
 from txjax.types import UserError, flat_paths
 

@@ -8,11 +8,11 @@ from txjax import sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import InLanguage, TokenLabels
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import TokenClasses
 from txjax.objectives import TokenClassification
-from txjax.train.init_from import find_init_source
-from txjax.train.state import build_layout
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import build_layout
 from txjax.transfer import From
 from txjax.types import UserError
 

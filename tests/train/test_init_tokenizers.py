@@ -10,11 +10,11 @@ from txjax import sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Bytes, Pairs, TokenizerFolder
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.nn.adapters import Prompt
 from txjax.objectives import NextToken
-from txjax.train.init_from import find_init_source
-from txjax.train.state import build_layout
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import build_layout
 from txjax.transfer import From, Words
 from txjax.types import UserError
 

@@ -8,7 +8,7 @@ import pytest
 from txjax.checkpoint import Checkpoints
 from txjax.data import NextTokenWindows
 from txjax.eval import Evaluation
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.trainer import train
 
 from helpers import runs, tiny_experiments

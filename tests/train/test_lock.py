@@ -9,8 +9,8 @@ import time
 import pytest
 
 from txjax.__main__ import main
-from txjax.train import lock
-from txjax.train.lock import is_locked, locked
+from txjax.train.run import lock
+from txjax.train.run.lock import is_locked, locked
 from txjax.types import UserError
 
 

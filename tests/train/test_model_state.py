@@ -14,15 +14,18 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.experiment import Experiment
 from txjax.interop.huggingface import folder
-from txjax.models import ConvNet, CvT, Stage, ViT
+from txjax.models import Stage
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.cvt import CvT
+from txjax.models.vision.vit import ViT
 from txjax.nn import BatchNorm, Classes, FirstToken, FrozenBatchNorm, MeanTokens
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_init_source
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.prepare import checked_layout
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import build_layout
 from txjax.train.step import accumulate, jit_step
 from txjax.train.trainer import train
 from txjax.types import Mean, ObjectiveOutput, UserError, flat_paths

@@ -7,11 +7,11 @@ import pytest
 from txjax import backend, sharding
 from txjax.checkpoint import Store
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.nn import Stack
 from txjax.sharding import Mesh
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout
+from txjax.train.state.state import build_layout
 from txjax.train.step import jit_step
 from txjax.types import TrainState, UserError, flat_paths
 

@@ -21,17 +21,17 @@ from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.io import digest
 from txjax.log import read_metrics
-from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder
-from txjax.models.vision.vit import ViT
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken, Normal
 from txjax.nn.adapters import LoRA
 from txjax.objectives import Classification, MaskedToken
 from txjax.optim import EMA, LARS, SGD, Adafactor, AdamW, Constant, Cosine, Lion, Muon, Spikes, train_only
 from txjax.train.dropped_updates import NotFinite
-from txjax.train.population import Population, train_together
+from txjax.train.population.population import Population, train_together
+from txjax.train.population.traced import check_together, populations
 from txjax.train.recorder import RunRecorder
-from txjax.train.traced import check_together, populations
 from txjax.train.trainer import Trainer, train
 from txjax.transfer import From
 from txjax.types import UserError, flat_paths
@@ -254,7 +254,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from txjax import config
-from txjax.train.population import Population, train_together
+from txjax.train.population.population import Population, train_together
 
 name, folder = sys.argv[1:]
 flags = [["--config.optimizer.peak_lr=0.01"], ["--config.seed=1"], ["--config.optimizer.b2=0.9"]]

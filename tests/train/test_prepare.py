@@ -10,7 +10,7 @@ import pytest
 from txjax.__main__ import main
 from txjax.data import Dataset
 from txjax.experiment import Experiment
-from txjax.models import Decoder
+from txjax.models.text.decoder import Decoder
 from txjax.objectives import NextToken
 from txjax.train.check import check, open_data
 from txjax.types import UserError, spec

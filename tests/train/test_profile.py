@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from txjax.__main__ import main
-from txjax.train.profile import Profile
+from txjax.train.run.profile import Profile
 
 from helpers.runs import rows
 

@@ -10,15 +10,15 @@ import pytest
 from txjax import sharding
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
-from txjax.models.text.bert import Bert
-from txjax.models.text.decoder import Decoder
-from txjax.models.vision.mae import MAE
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.vision.mae.mae import MAE
 from txjax.nn import AllGatherKV, Attention, Learned, RingAttention
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import SGD, Constant
 from txjax.sharding import Mesh
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 
 pytestmark = [

@@ -13,12 +13,12 @@ from txjax.checkpoint import Checkpoints, Store
 from txjax.checkpoint.origins import recorded
 from txjax.experiment import Experiment
 from txjax.models.model import Model
-from txjax.models.vision.vit import ViT
+from txjax.models.vision.vit.vit import ViT
 from txjax.nn import Classes, FirstToken
 from txjax.optim import AdamW, Constant, Group
 from txjax.sharding import Mesh
-from txjax.train.init_from import find_init_source
-from txjax.train.state import Layout, build_layout, variables
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import Layout, build_layout, variables
 from txjax.transfer import Every, From
 from txjax.types import UserError, flat_paths
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from txjax.data import Dataset, train_batches
-from txjax.data.buckets import Bucketed, Lengths
+from txjax.data.loading.buckets import Bucketed, Lengths
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
 from txjax.objectives import Objective, apply_model
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train.check import check
-from txjax.train.counting import flops_per_step
+from txjax.train.state.counting import flops_per_step
 from txjax.train.trainer import train
 from txjax.types import Mean, UserError, spec
 

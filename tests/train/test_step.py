@@ -9,11 +9,11 @@ import pytest
 
 from txjax import config, sharding
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import Decoder
+from txjax.models.text.decoder.decoder import Decoder
 from txjax.optim import SGD, AdamW, Constant, Group
 from txjax.sharding import Mesh
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import batch_spec, build_layout
+from txjax.train.state.state import batch_spec, build_layout
 from txjax.train.step import jit_step
 from txjax.types import UserError, flat_paths
 

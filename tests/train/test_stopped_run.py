@@ -8,7 +8,7 @@ import pytest
 from txjax import config as configs
 from txjax.checkpoint import Store
 from txjax.sweep.sweep_folder import finished
-from txjax.train.population import train_together
+from txjax.train.population.population import train_together
 from txjax.train.run_eval import Evaluations
 from txjax.train.trainer import train
 from txjax.types import UserError

@@ -10,13 +10,13 @@ from txjax import sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Bytes, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import Bert
+from txjax.models.text.bert import Bert
 from txjax.nn import Learned
 from txjax.objectives import Distillation, MaskedToken
 from txjax.optim import AdamW, train_all_but
 from txjax.train.check import check
-from txjax.train.init_from import find_init_source
-from txjax.train.state import build_layout
+from txjax.train.state.init_from import find_init_source
+from txjax.train.state.state import build_layout
 from txjax.transfer import Every, From
 from txjax.types import UserError
 

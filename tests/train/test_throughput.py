@@ -8,14 +8,14 @@ import pytest
 from txjax.data import LabelledText, train_batches
 from txjax.experiment import Experiment
 from txjax.log import read_metrics
-from txjax.models.text.bert import Bert
+from txjax.models.text.bert.bert import Bert
 from txjax.nn import Classes, Pooler
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant
 from txjax.sharding import Mesh
 from txjax.train import throughput
-from txjax.train.counting import flops_per_step
-from txjax.train.goodput import Goodput
+from txjax.train.run.goodput import Goodput
+from txjax.train.state.counting import flops_per_step
 from txjax.train.throughput import Throughput, Work
 from txjax.train.trainer import train
 

@@ -16,7 +16,16 @@ import txjax
 from txjax import sharding, tree
 from txjax.data import Detections, NextTokenWindows, TextWindows
 from txjax.experiment import Experiment
-from txjax.models import DETR, MAE, Bert, ConvNet, Decoder, Electra, MetaFormer, Stage, ViT, VQTokenizer
+from txjax.models import Stage
+from txjax.models.text.bert import Bert
+from txjax.models.text.decoder import Decoder
+from txjax.models.text.electra import Electra
+from txjax.models.vision.conv_net import ConvNet
+from txjax.models.vision.detr import DETR
+from txjax.models.vision.mae import MAE
+from txjax.models.vision.meta_former import MetaFormer
+from txjax.models.vision.vit import ViT
+from txjax.models.vision.vq_tokenizer import VQTokenizer
 from txjax.nn import (
     GPT2,
     Classes,
@@ -62,8 +71,8 @@ from txjax.optim import (
     Muon,
     Spikes,
 )
-from txjax.train import traced
-from txjax.train.state import Layout, batch_spec, build_layout
+from txjax.train.population import traced
+from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.train.step import make_step
 from txjax.types import spec
 

@@ -11,7 +11,7 @@ import pytest
 CODE = """
 import sys, time
 from pathlib import Path
-from txjax.train.watchdog import Watchdog
+from txjax.train.run.watchdog import Watchdog
 def slow_reader():
     time.sleep(30)
 folder = Path(sys.argv[1])

@@ -8,7 +8,7 @@ import pytest
 
 from txjax import config
 from txjax.io import digest
-from txjax.train.workdir import check_config, write_config
+from txjax.train.run.workdir import check_config, write_config
 from txjax.types import UserError
 
 from helpers.runs import command, rows, train_here

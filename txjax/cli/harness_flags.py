@@ -35,7 +35,7 @@ def with_tasks(experiment: Experiment, flags: argparse.Namespace) -> Experiment:
       UserError: a task is unknown, a number is out of range, or the library is missing.
     """
     from txjax.eval import Harness
-    from txjax.eval.harness_library import check_tasks
+    from txjax.eval.harness.harness_library import check_tasks
     from txjax.tree import check_fields
 
     given = {name: getattr(flags, name) for name in OPTIONS if getattr(flags, name) is not None}

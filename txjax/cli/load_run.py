@@ -11,7 +11,7 @@ from txjax.types import PyTree
 
 if TYPE_CHECKING:
     from txjax.experiment import Experiment
-    from txjax.train.state import Layout
+    from txjax.train.state.state import Layout
 
 
 STEP = "last (default), best or a number"
@@ -49,7 +49,7 @@ def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experimen
     from txjax.experiment import Experiment, resolved
     from txjax.modules import trusted
     from txjax.overrides import override_all
-    from txjax.train.workdir import read_config
+    from txjax.train.run.workdir import read_config
     from txjax.types import UserError
 
     prepare()
@@ -68,7 +68,7 @@ def opened(flags: argparse.Namespace, experiment: "Experiment") -> Iterator[Open
     from txjax import sharding
     from txjax.checkpoint.finite import check_finite
     from txjax.train.prepare import checked_layout
-    from txjax.train.restore import load_variables
+    from txjax.train.state.restore import load_variables
     from txjax.types import flat_paths
 
     layout = checked_layout(experiment)

@@ -19,10 +19,10 @@ def model_axes(found: Any, model: Any, params: dict[str, Any]) -> dict[str, Axes
 
     from txjax.axes import axes_of
     from txjax.experiment import Experiment
-    from txjax.interop.huggingface import peft
     from txjax.interop.huggingface.catalog import family_of
     from txjax.interop.huggingface.options import Options
-    from txjax.train.state import abstract_variables
+    from txjax.interop.peft import peft
+    from txjax.train.state.state import abstract_variables
     from txjax.types import flat_paths
 
     if not isinstance(found, Experiment):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from txjax.cli.imported import is_folder, keep, origin_family
+from txjax.cli.huggingface_files import is_folder, keep, origin_family
 from txjax.cli.merging import without_storage
 from txjax.types import PyTree, UserError
 
@@ -23,14 +23,14 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
     from txjax.checkpoint import Store
     from txjax.experiment import Experiment
     from txjax.interop import huggingface
-    from txjax.interop.huggingface import peft, peft_heads
     from txjax.interop.huggingface.options import missing_file
+    from txjax.interop.peft import peft, peft_heads
     from txjax.io.kept_files import files_beside_weights, inherit_files
     from txjax.io.new_folder import new_folder
     from txjax.nn import dequantized, parameter_sizes, stored_parts
     from txjax.optim import train_adapter
-    from txjax.train.subtrees import pick
-    from txjax.train.workdir import write_config, write_manifest
+    from txjax.train.run.workdir import write_config, write_manifest
+    from txjax.train.state.subtrees import pick
     from txjax.types import flat_paths
 
     if not base.exists():
@@ -88,7 +88,7 @@ def _last_step(run: Path, trust: Sequence[str]) -> tuple[Any, PyTree, list[dict[
     from txjax.cli.merging import saved_weights
     from txjax.io import digest
     from txjax.modules import trusted
-    from txjax.train.workdir import read_checkpoints, read_config
+    from txjax.train.run.workdir import read_checkpoints, read_config
 
     store = Store(run, read_checkpoints(run))
     step = store.choose("last")
@@ -114,7 +114,7 @@ def export_adapter(
       origin: the one of the files that the base comes from, which is written if `family` is None.
     """
     from txjax.experiment import Experiment
-    from txjax.interop.huggingface import peft
+    from txjax.interop.peft import peft
     from txjax.types import flat_paths
 
     model = without_storage(found.model if isinstance(found, Experiment) else found)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from txjax.cli.adapter_runs import sides
 from txjax.cli.load_run import opened
-from txjax.cli.side_by_side import sides
 
 if TYPE_CHECKING:
     from txjax.eval.results import Rows
@@ -38,7 +38,7 @@ class Scored(NamedTuple):
 
     def intervals(self, experiment: "Experiment") -> dict[str, dict[str, tuple[float, float]]]:
         """95% intervals of the scores that have some, by the evaluation's name, and the score's."""
-        from txjax.eval.resampling import intervals
+        from txjax.eval.bootstrap_intervals import intervals
 
         return {name: intervals(experiment.evals[name].rescore, rows) for name, rows in self.results.items()}
 
@@ -75,7 +75,7 @@ def stored_or_scored(flags: argparse.Namespace, experiment: "Experiment", names:
     saved, or, if there are none, new ones."""
     from txjax.checkpoint import Store
     from txjax.io.files import leaves
-    from txjax.train.workdir import read_checkpoints
+    from txjax.train.run.workdir import read_checkpoints
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = int(flags.step) if flags.step.isdecimal() else store.choose(flags.step)

@@ -9,7 +9,7 @@ from txjax.checkpoint import Store
 from txjax.cli.smoke import shorten
 from txjax.experiment import Experiment
 from txjax.log import Curves, announce
-from txjax.train.profile import Steps
+from txjax.train.run.profile import Steps
 from txjax.tree import check_fields, read_json
 from txjax.types import UserError
 
@@ -56,7 +56,7 @@ def dry_run(flags: argparse.Namespace, overrides: list[str]) -> int:
 def train_points(flags: argparse.Namespace, overrides: list[str]) -> int:
     """Trains several points in one program. Prints the failed ones."""
     from txjax.sweep.resolve import points_of
-    from txjax.train.population import train_together
+    from txjax.train.population.population import train_together
 
     points = points_of(flags.config, overrides, flags.point)
     experiments = [point.experiment for point in points]

@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     from txjax.io import digest
     from txjax.io.files import replace_text
     from txjax.io.new_folder import check_new, new_folder
-    from txjax.train.workdir import read_checkpoints, write_manifest
+    from txjax.train.run.workdir import read_checkpoints, write_manifest
 
     prepare()
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

@@ -22,7 +22,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.checkpoint import Store
     from txjax.log.terminal_table import table
-    from txjax.train.workdir import read_checkpoints
+    from txjax.train.run.workdir import read_checkpoints
 
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     rows, best = [], store.best()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from txjax.cli.load_run import STEP, read
 from txjax.cli.parser import Parser
 from txjax.cli.scoring import stored_or_scored
-from txjax.visible import visible
+from txjax.terminal_escape import visible
 
 if TYPE_CHECKING:
     from txjax.eval.evaluator import Evaluator
@@ -88,7 +88,7 @@ def _compared(name: str, a: "tuple[Evaluator, Rows]", b: "tuple[Evaluator, Rows]
     """
     import numpy as np
 
-    from txjax.data.following import names_and_splits
+    from txjax.data.loading.default_eval_data import names_and_splits
     from txjax.eval.comparison import differences
     from txjax.eval.results import GIVEN, ID
     from txjax.types import UserError

@@ -7,10 +7,10 @@ import json
 import string
 import sys
 
+from txjax.cli.adapter_runs import add_adapters
 from txjax.cli.harness_flags import COLUMNS, NAME, add_harness_flags, task_rows, with_tasks
 from txjax.cli.load_run import parser, read
 from txjax.cli.scoring import scored
-from txjax.cli.side_by_side import add_adapters
 
 SUMMARY = "score a checkpoint of a run on its evaluation sets, or on tasks of lm-evaluation-harness"
 
@@ -25,11 +25,11 @@ def run(argv: list[str]) -> int:
     import jax
 
     from txjax import distributed
-    from txjax.data.following import differences, names_and_splits
+    from txjax.data.loading.default_eval_data import differences, names_and_splits
     from txjax.log import plain
     from txjax.log.terminal_table import table
+    from txjax.terminal_escape import visible
     from txjax.types import UserError
-    from txjax.visible import visible
 
     distributed.start(flags.coordinator_address, flags.process_count, flags.process_index)
     experiment = with_tasks(read(flags, overrides), flags)

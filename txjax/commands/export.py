@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
     from txjax.io.kept_files import KEPT
     from txjax.io.new_folder import check_new, new_folder
     from txjax.modules import trusted
-    from txjax.train.workdir import read_checkpoints, read_config
+    from txjax.train.run.workdir import read_checkpoints, read_config
     from txjax.tree import read_json
 
     prepare()

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from txjax.cli.adapter_runs import add_adapters, sides
 from txjax.cli.generation_flags import add_generation_flags, prompts_of, search_of, token
 from txjax.cli.load_run import opened, parser, read
-from txjax.cli.side_by_side import add_adapters, sides
-from txjax.visible import LAYOUT, visible
+from txjax.terminal_escape import LAYOUT, visible
 
 SUMMARY = "write text with a trained decoder or encoder-decoder"
 

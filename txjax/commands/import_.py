@@ -7,7 +7,7 @@ of that Hugging Face folder.
 import json
 from pathlib import Path
 
-from txjax.cli.imported import keep
+from txjax.cli.huggingface_files import keep
 from txjax.cli.parser import Parser
 from txjax.cli.peft_folders import import_adapter
 
@@ -31,7 +31,7 @@ def run(argv: list[str]) -> int:
     from txjax.io.files import replace_text
     from txjax.io.kept_files import files_beside_weights
     from txjax.io.new_folder import check_new, new_folder
-    from txjax.train.workdir import write_manifest
+    from txjax.train.run.workdir import write_manifest
 
     prepare()
     check_new("--workdir", flags.workdir)

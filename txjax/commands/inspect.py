@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     from txjax.report.inspection.inspect_page import inspect_page, pictures_of
     from txjax.report.inspection.token_page import text_paths, token_page
     from txjax.report.runs import check_inside
-    from txjax.visible import visible
+    from txjax.terminal_escape import visible
 
     experiment = read(flags)
     experiment.mesh = without_pipeline(experiment.mesh)

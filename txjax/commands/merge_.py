@@ -22,11 +22,11 @@ def run(argv: list[str]) -> int:
 
     from txjax.checkpoint import Store
     from txjax.cli import load_run
-    from txjax.cli.made_run import write_run
+    from txjax.cli.derived_run import write_run
     from txjax.cli.merging import weights, without_adapter, without_storage
     from txjax.io.new_folder import check_new
     from txjax.optim.groups import default_groups
-    from txjax.train.workdir import read_checkpoints
+    from txjax.train.run.workdir import read_checkpoints
 
     experiment = load_run.read(flags)
     store = Store(flags.workdir, read_checkpoints(flags.workdir))

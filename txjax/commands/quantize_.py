@@ -27,7 +27,7 @@ def run(argv: list[str]) -> int:
 
     from txjax.backend import prepare
     from txjax.checkpoint import Store
-    from txjax.cli.made_run import write_run
+    from txjax.cli.derived_run import write_run
     from txjax.cli.merging import weights
     from txjax.cli.model_axes import model_axes
     from txjax.components import Slot
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
     from txjax.modules import trusted
     from txjax.nn import QuantizedKernels, stored_parts
     from txjax.optim import train_all_but
-    from txjax.train.workdir import read_checkpoints, read_config
+    from txjax.train.run.workdir import read_checkpoints, read_config
     from txjax.tree import check_fields
     from txjax.types import flat_paths
 

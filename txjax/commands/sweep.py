@@ -167,7 +167,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
     """Runs the remaining points, prints the results and returns the exit code."""
     from txjax.report.sweep_results import print_best
     from txjax.sweep.local import Local
-    from txjax.visible import visible
+    from txjax.terminal_escape import visible
 
     seconds, jobs = None if flags.max_hours is None else 3600 * flags.max_hours, flags.jobs or 1
     if flags.executor == "slurm":

@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 from txjax.cli.parser import Parser
-from txjax.train.preemption import exit_on_signal
+from txjax.train.run.preemption import exit_on_signal
 
 SUMMARY = "train a config in a workdir; again to resume"
 

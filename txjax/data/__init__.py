@@ -1,37 +1,46 @@
 """Datasets as config values; see `docs/data.md`."""
 
-from txjax.data.answers import Answers
-from txjax.data.choices import Choices
-from txjax.data.completions import Completions
-from txjax.data.computed_labels import ComputedLabel, Count, Grouped, Nearest
 from txjax.data.dataset import Dataset, Source, TFDSDataset
-from txjax.data.detections import Detections
-from txjax.data.fingerprint import fingerprint
-from txjax.data.geometric import CenterCrop, Flip, PadCrop, RandomCrop, RandomResizedCrop, Resize, ResizeWithin, Stretch
-from txjax.data.images import Images
-from txjax.data.languages import Bitext, InLanguage
-from txjax.data.limits import Limits
-from txjax.data.loader import eval_batches, train_batches
-from txjax.data.matched_sentences import MatchedSentences
-from txjax.data.mixing import CutMix, Mixing, Mixup, OneOf
-from txjax.data.mixture import Mixture
-from txjax.data.packed import NextTokenPacked, PackedText
-from txjax.data.pairs import Pairs
-from txjax.data.prompted_choices import PromptedChoices
-from txjax.data.prompted_pairs import PromptedPairs
-from txjax.data.randaugment import RandAugment
-from txjax.data.sentence_piece import SentencePieceFile
-from txjax.data.sentences import LabelledText, Sentences
-from txjax.data.sliding_windows import SlidingWindows
-from txjax.data.subset import Subset
-from txjax.data.tasks import Tasks
-from txjax.data.temperature import Temperature
-from txjax.data.text import NextTokenWindows, SentencePairs, TextWindows
-from txjax.data.token_labels import TokenLabels
-from txjax.data.tokenizer_folder import TokenizerFolder
-from txjax.data.tokenizers import Bytes, Characters, Tokenizer
-from txjax.data.trained import BPE, Trained, Unigram, WordPiece
-from txjax.data.transforms import Channels, Either, Multiply, RandomErasing, Transform
+from txjax.data.images.detections import Detections
+from txjax.data.images.geometric import (
+    CenterCrop,
+    Flip,
+    PadCrop,
+    RandomCrop,
+    RandomResizedCrop,
+    Resize,
+    ResizeWithin,
+    Stretch,
+)
+from txjax.data.images.images import Images
+from txjax.data.images.mixing import CutMix, Mixing, Mixup, OneOf
+from txjax.data.images.randaugment import RandAugment
+from txjax.data.images.transforms import Channels, Either, Multiply, RandomErasing, Transform
+from txjax.data.loading.fingerprint import fingerprint
+from txjax.data.loading.limits import Limits
+from txjax.data.loading.loader import eval_batches, train_batches
+from txjax.data.loading.mixture import Mixture
+from txjax.data.loading.tasks import Tasks
+from txjax.data.loading.temperature import Temperature
+from txjax.data.text.answers import Answers
+from txjax.data.text.choices import Choices
+from txjax.data.text.completions import Completions
+from txjax.data.text.languages import Bitext, InLanguage
+from txjax.data.text.matched_sentences import MatchedSentences
+from txjax.data.text.packed import NextTokenPacked, PackedText
+from txjax.data.text.pairs import Pairs
+from txjax.data.text.prompted_choices import PromptedChoices
+from txjax.data.text.prompted_pairs import PromptedPairs
+from txjax.data.text.sentences import LabelledText, Sentences
+from txjax.data.text.sliding_windows import SlidingWindows
+from txjax.data.text.text_windows import NextTokenWindows, SentencePairs, TextWindows
+from txjax.data.text.token_labels import TokenLabels
+from txjax.data.tfds.computed_labels import ComputedLabel, Count, Grouped, Nearest
+from txjax.data.tfds.subset import Subset
+from txjax.data.tokenizers.sentence_piece import SentencePieceFile
+from txjax.data.tokenizers.tokenizer import Bytes, Characters, Tokenizer
+from txjax.data.tokenizers.tokenizer_folder import TokenizerFolder
+from txjax.data.tokenizers.trained_tokenizers import BPE, Trained, Unigram, WordPiece
 
 __all__ = [
     "BPE",

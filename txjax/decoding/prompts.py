@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int
 
 from txjax.data import Completions, Dataset, Pairs, Tokenizer, TokenizerFolder
-from txjax.data.text import Text
+from txjax.data.text.text_windows import Text
 from txjax.decoding.generator import Inputs
 from txjax.types import UserError
 

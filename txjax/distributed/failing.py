@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from txjax.checks import error_lines
 from txjax.distributed.agreement import barrier
 from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
+from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
-from txjax.visible import LAYOUT, visible
 
 LOOK_SECONDS = 0.5  # between checks for failures of other processes
 FAILURES = "failures.jsonl"

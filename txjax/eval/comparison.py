@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from txjax.eval.resampling import Rescore, draws, interval
+from txjax.eval.bootstrap_intervals import Rescore, draws, interval
 from txjax.eval.results import COUNT, Rows
 
 CHANCE = 0.05

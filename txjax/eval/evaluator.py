@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from txjax import backend, distributed, tree
 from txjax.data import Dataset, Limits, Source, eval_batches
-from txjax.data.limits import for_task
+from txjax.data.loading.limits import for_task
 from txjax.eval.results import GIVEN, ID, Rows, means
 from txjax.eval.tracing import end_of_trace
 from txjax.io.disk import dispensable

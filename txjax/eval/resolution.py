@@ -5,7 +5,7 @@ from typing import Any
 
 from txjax.checks import Checks
 from txjax.data import Dataset
-from txjax.data.following import completed, following
+from txjax.data.loading.default_eval_data import completed, following
 from txjax.eval.evaluator import Evaluator
 from txjax.types import UserError
 

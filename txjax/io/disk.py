@@ -80,7 +80,7 @@ def take_lock(handle: int, field: str, folder: Path) -> bool:
     """Locks an open file in a folder until it is closed. Returns False if another process has the lock.
 
     The library `filelock` makes the same system call. It is not used because it locks no folders and no file that is
-    open already, so a run could not find out that its lock was removed (train/lock.py), and because a file system
+    open already, so a run could not find out that its lock was removed (train/run/lock.py), and because a file system
     without locks has to be a UserError.
 
     Args:

@@ -15,7 +15,7 @@ from rich.text import Text
 from txjax.log.terminal_table import plain_text
 from txjax.log.trackers import Value, logger
 from txjax.numbers import compact
-from txjax.visible import Formatter
+from txjax.terminal_escape import Formatter
 
 REFRESHES_PER_SECOND = 2
 BAR = 10  # characters

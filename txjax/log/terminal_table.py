@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from txjax.visible import visible
+from txjax.terminal_escape import visible
 
 BETWEEN = 3  # columns of the terminal between two columns of a table: a space, a rule, a space
 

@@ -1,6 +1,8 @@
 """The base of hierarchical models of images: stages, each with fewer and wider tokens than the one before."""
 
 import dataclasses
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -23,9 +25,9 @@ from txjax.nn import (
     head_size,
     set_model_fields,
 )
-from txjax.nn.adapted import enter_image
+from txjax.nn.parameters.adapter_hooks import enter_image
 from txjax.parametrization import Scaling
-from txjax.types import UserError, config_field
+from txjax.types import UserError, config_field, near_misses
 
 
 @dataclasses.dataclass
@@ -165,3 +167,10 @@ class Hierarchical(LayerTemplates, kw_only=True):
             got = type(self.parametrization).__name__
             raise UserError("config.model.parametrization", "MuP() or Standard() for a model of several stages", got)
         return found
+
+
+def stages(size: str, sizes: Mapping[str, tuple[tuple[int, ...], ...]]) -> tuple[Stage, ...]:
+    """The stages of a published size. Raises UserError for an unknown one."""
+    if size not in sizes:
+        raise UserError("size", "one of " + ", ".join(sizes), size, near_misses(size, sizes))
+    return tuple(itertools.starmap(Stage, zip(*sizes[size], strict=True)))

@@ -8,9 +8,9 @@ import flax.linen as nn
 from flax.core import meta
 
 from txjax.nn import Encoded, FirstToken, Head, HeadContext, Heads, Init, MeanTokens, Pool, begin_call
-from txjax.nn.adapted import adapted, check_adapted
 from txjax.nn.adapters import Adapter
-from txjax.nn.storage import QuantizedKernels, storing
+from txjax.nn.parameters.adapter_hooks import adapted, check_adapted
+from txjax.nn.parameters.quantized_kernels import QuantizedKernels, storing
 from txjax.parametrization import Parametrization, Scaling, Standard
 from txjax.tree import config_fields, walk
 from txjax.types import UserError, config_field, flat_paths

@@ -30,7 +30,7 @@ from txjax.nn import (
     quantized,
     set_model_fields,
 )
-from txjax.nn.adapted import adapter_tokens, add_tokens
+from txjax.nn.parameters.adapter_hooks import adapter_tokens, add_tokens
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import PyTree, UserError, config_field, near_misses

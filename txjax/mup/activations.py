@@ -14,7 +14,7 @@ from txjax.mup.coordinate_check import Coordinates
 from txjax.nn import Logits
 from txjax.optim import Constant
 from txjax.train.run_eval import shard_batch
-from txjax.train.state import build_layout, variables
+from txjax.train.state.state import build_layout, variables
 from txjax.train.step import make_step
 from txjax.types import Batch, PyTree, TrainState, flat_paths
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
-from txjax.data.limits import size_of
+from txjax.data.loading.limits import size_of
 from txjax.nn import AUX_COLLECTIONS
 from txjax.tree import walk
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, UserError, flat_paths

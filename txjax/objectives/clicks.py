@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data.point_labels import IGNORED, NO_POINT
-from txjax.nn.loop import loop
+from txjax.nn.stack.loop import loop
 
 Points = tuple[Float[Array, "B N P 2"], Int[Array, "B N P"]]  # as `SAM.predict` takes them, with their labels
 Mask = Bool[Array, "B N H W"]

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.data import Dataset
-from txjax.data.limits import size_of
+from txjax.data.loading.limits import size_of
 from txjax.nn import Encoded, Logits, Teacher, WithEncoded
 from txjax.objectives.base import Objective, check_arguments
 from txjax.objectives.frozen_variables import join, split, with_state

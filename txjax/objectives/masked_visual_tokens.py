@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from txjax.data import Dataset
-from txjax.data.limits import size_of
+from txjax.data.loading.limits import size_of
 from txjax.nn import MASK_SCHEDULES, Logits
 from txjax.objectives.base import Objective, apply_model, example_keys
 from txjax.objectives.frozen_variables import join, split, with_state

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from txjax.data import Dataset
-from txjax.data.limits import for_task
+from txjax.data.loading.limits import for_task
 from txjax.objectives.base import Objective, apply_model
 from txjax.objectives.classification import Classification, SingleOutput
 from txjax.objectives.next_token import NextToken

@@ -11,9 +11,9 @@ from txjax import backend
 from txjax.experiment import Experiment
 from txjax.flops import by_scope, count, pruned
 from txjax.nn import parameter_sizes, stored_parts
-from txjax.train.counting import flops_per_step, forward_of
-from txjax.train.state import abstract_variables, batch_spec
-from txjax.train.subtrees import pick
+from txjax.train.state.counting import flops_per_step, forward_of
+from txjax.train.state.state import abstract_variables, batch_spec
+from txjax.train.state.subtrees import pick
 from txjax.types import Batch, PyTree, flat_paths
 
 _REPEATED = ("layers", "block")  # scopes of a stack's layers, dropped from names of components

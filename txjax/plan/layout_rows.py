@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txjax.sharding import is_axes
-from txjax.train.state import Layout
+from txjax.train.state.state import Layout
 from txjax.types import flat_paths
 
 

@@ -16,8 +16,8 @@ from txjax.experiment import Experiment
 from txjax.models.model import Model
 from txjax.nn import Experts, StackRecord, record_stacks
 from txjax.sharding import Axes, is_axes
-from txjax.train.counting import forward_of
-from txjax.train.state import Layout, batch_spec
+from txjax.train.state.counting import forward_of
+from txjax.train.state.state import Layout, batch_spec
 from txjax.tree import walk
 from txjax.types import flat_paths
 

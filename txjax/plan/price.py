@@ -9,7 +9,7 @@ from txjax.plan.figures import Figures
 from txjax.plan.minimum import between_slices, least
 from txjax.plan.program import Compiled, state_bytes
 from txjax.plan.target import Target
-from txjax.train.state import Layout
+from txjax.train.state.state import Layout
 
 
 @dataclasses.dataclass(frozen=True)

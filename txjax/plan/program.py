@@ -11,10 +11,10 @@ import jax
 
 from txjax import backend, sharding
 from txjax.experiment import Experiment
-from txjax.nn.attention.attention_dispatch import choices
+from txjax.nn.kernels.attention_dispatch import choices
 from txjax.plan.hlo import Program
 from txjax.plan.target import Target
-from txjax.train.state import Layout, batch_spec, build_layout
+from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.train.step import jit_step
 from txjax.types import PyTree
 

@@ -9,7 +9,7 @@ from txjax.report.gallery import gallery
 from txjax.report.render import render
 from txjax.report.runs import Run
 from txjax.scaling import preregistration
-from txjax.train import goodput
+from txjax.train.run import goodput
 from txjax.tree import flatten, from_json
 
 _FOLDED = ("perf/", "goodput")  # metrics of the machine, not of the model: rounded and collapsed

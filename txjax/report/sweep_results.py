@@ -9,7 +9,7 @@ from txjax.numbers import full
 from txjax.report.sweep_axes import axes_of, edges
 from txjax.report.sweep_table import Group, Row, grouped, metric_of, read
 from txjax.sweep.names import labels
-from txjax.visible import visible
+from txjax.terminal_escape import visible
 
 SHOWN = 10  # settings at the end of a sweep; its report has all
 

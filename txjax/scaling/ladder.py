@@ -13,8 +13,8 @@ from typing import Any
 from flax.core import meta
 
 from txjax.experiment import Experiment
-from txjax.train.counting import count_parameters, flops_per_step, tokens_per_batch
-from txjax.train.state import abstract_variables
+from txjax.train.state.counting import count_parameters, flops_per_step, tokens_per_batch
+from txjax.train.state.state import abstract_variables
 from txjax.types import UserError
 
 Load = Callable[[Sequence[str]], Experiment]  # loads the config with more flags

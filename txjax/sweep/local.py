@@ -15,7 +15,7 @@ from txjax.sweep.child import ChildProcess
 from txjax.sweep.job import PointResult, SweepJob
 from txjax.sweep.progress import SweepProgress
 from txjax.sweep.sweep_folder import SweepPoint
-from txjax.train.preemption import EXIT_CODE
+from txjax.train.run.preemption import EXIT_CODE
 
 TICK = 0.1  # seconds between polls of the processes
 AGAIN = 2.0  # seconds before retrying a point that another process is running

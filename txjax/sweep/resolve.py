@@ -13,7 +13,7 @@ import numpy as np
 
 from txjax import tree
 from txjax.config import ConfigFile, read
-from txjax.data.epochs import in_steps
+from txjax.data.loading.epochs import in_steps
 from txjax.overrides import set_field
 from txjax.sweep.names import NAME, Point, names
 from txjax.types import UserError, near_misses

@@ -19,7 +19,7 @@ from txjax.checkpoint.steps import Steps
 from txjax.io.disk import take_lock, wait_for_lock
 from txjax.io.files import replace_text
 from txjax.log import METRICS, Row, rows_of
-from txjax.train.lock import FLAG, is_locked
+from txjax.train.run.lock import FLAG, is_locked
 from txjax.tree import read_json
 from txjax.types import RunError, UserError
 

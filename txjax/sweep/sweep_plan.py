@@ -11,10 +11,10 @@ from txjax.checkpoint import Store
 from txjax.experiment import resolved
 from txjax.sweep.resolve import Resolved, digest, point_in_errors, resolve
 from txjax.sweep.sweep_folder import Folder, SweepPoint, finished
-from txjax.train.counting import flops_per_step
-from txjax.train.init_from import find_init_source
 from txjax.train.prepare import checked_layout
-from txjax.train.workdir import check_config
+from txjax.train.run.workdir import check_config
+from txjax.train.state.counting import flops_per_step
+from txjax.train.state.init_from import find_init_source
 from txjax.tree import check_fields
 from txjax.types import UserError
 
@@ -55,14 +55,14 @@ def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed:
 
 def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:
     """The names of the points that can train in one program, one list for each program."""
-    from txjax.train.traced import populations
+    from txjax.train.population.traced import populations
 
     return [[runs[i].name for i in group] for group in populations([run.experiment for run in runs])]
 
 
 def can_be_one_program(runs: Sequence[Resolved]) -> bool:
     """Whether several points differ only in numbers that one program takes as arguments (docs/population.md)."""
-    from txjax.train.traced import check_together
+    from txjax.train.population.traced import check_together
 
     experiments = [run.experiment for run in runs]
     if len(runs) < 2 or any(getattr(experiment.data, "buckets", ()) for experiment in experiments):

@@ -11,15 +11,15 @@ import numpy as np
 from txjax.checks import Checks, overlap
 from txjax.data import Dataset, Source, Tasks
 from txjax.data.dataset import Example
-from txjax.data.index import sample_indices
 from txjax.data.keys import check_spec
+from txjax.data.loading.index import sample_indices
 from txjax.eval import Evaluator
 from txjax.eval.resolution import resolve
 from txjax.experiment import Experiment
 from txjax.objectives import Objective, check_vocab, languages_of, missing_keys
-from txjax.train.frozen_parts import check_frozen
-from txjax.train.shared_modules import check_shared_modules
-from txjax.train.state import batch_spec
+from txjax.train.state.frozen_parts import check_frozen
+from txjax.train.state.shared_modules import check_shared_modules
+from txjax.train.state.state import batch_spec
 from txjax.tree import check_fields, walk
 from txjax.types import UserError, near_misses
 from txjax.user_code import user_code_errors

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import jax
 
 from txjax.experiment import Experiment
-from txjax.train.state import batch_spec
+from txjax.train.state.state import batch_spec
 from txjax.types import PyTree, UserError, near_misses
 
 Computed = Mapping[str, Sequence[str]]

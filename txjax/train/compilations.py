@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from txjax.experiment import Experiment
-from txjax.train.state import Layout
+from txjax.train.state.state import Layout
 from txjax.train.throughput import Throughput, Work, work
 
 log = logging.getLogger("txjax")

@@ -5,8 +5,8 @@ from pathlib import Path
 from txjax import backend, sharding
 from txjax.experiment import Experiment
 from txjax.train.prepare import prepare
+from txjax.train.run.workdir import check_resume, valid_path
 from txjax.train.trainer import Trainer
-from txjax.train.workdir import check_resume, valid_path
 
 
 def dry_run(experiment: Experiment, workdir: str | Path, allow_config_change: bool = False) -> str:

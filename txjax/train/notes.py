@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from txjax import backend, tree
 from txjax.train.prepare import Run
-from txjax.train.workdir import write_config, write_manifest
+from txjax.train.run.workdir import write_config, write_manifest
 from txjax.types import UserError
 
 log = logging.getLogger("txjax")

@@ -10,15 +10,15 @@ import jax
 from txjax import distributed, sharding, tree
 from txjax.checkpoint import Store
 from txjax.data import Source
-from txjax.data.epochs import in_steps
+from txjax.data.loading.epochs import in_steps
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment, resolved
 from txjax.nn import one_of
 from txjax.train.check import check, open_all
 from txjax.train.check_scores import check_scores
-from txjax.train.counting import forward_of
-from txjax.train.init_from import InitSource, find_init_source
-from txjax.train.state import Layout, batch_spec, build_layout
+from txjax.train.state.counting import forward_of
+from txjax.train.state.init_from import InitSource, find_init_source
+from txjax.train.state.state import Layout, batch_spec, build_layout
 from txjax.types import RunError
 from txjax.user_code import user_code_errors
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from txjax import backend, distributed, sharding
-from txjax.data.following import differences
+from txjax.data.loading.default_eval_data import differences
 from txjax.distributed import on_primary
 from txjax.experiment import Experiment
 from txjax.log import setup_logging
-from txjax.train.counting import step_costs
-from txjax.train.goodput import Goodput
 from txjax.train.notes import write_notes
-from txjax.train.preemption import Preemption
 from txjax.train.prepare import Run, prepare
-from txjax.train.watchdog import Watchdog
-from txjax.train.workdir import check_resume, lock_workdir, valid_path
+from txjax.train.run.goodput import Goodput
+from txjax.train.run.preemption import Preemption
+from txjax.train.run.watchdog import Watchdog
+from txjax.train.run.workdir import check_resume, lock_workdir, valid_path
+from txjax.train.state.counting import step_costs
 
 if TYPE_CHECKING:
     from txjax.train.trainer import Trainer

@@ -12,8 +12,8 @@ from txjax.eval.evaluation import named
 from txjax.experiment import Experiment
 from txjax.nn import one_of
 from txjax.train.microbatches import accumulate, cut
-from txjax.train.state import Layout
-from txjax.train.subtrees import merge
+from txjax.train.state.state import Layout
+from txjax.train.state.subtrees import merge
 from txjax.types import Batch, Mean, ObjectiveOutput, PyTree, TrainState
 
 Step = Callable[[TrainState, Batch], tuple[TrainState, dict[str, Any]]]

@@ -12,9 +12,9 @@ import numpy as np
 from txjax.chips import peak
 from txjax.data.keys import part_of
 from txjax.experiment import Experiment
-from txjax.train.counting import TOKENS, flops_per_step
-from txjax.train.goodput import Goodput
-from txjax.train.state import Layout, batch_spec
+from txjax.train.run.goodput import Goodput
+from txjax.train.state.counting import TOKENS, flops_per_step
+from txjax.train.state.state import Layout, batch_spec
 
 
 class Work(NamedTuple):

@@ -13,21 +13,21 @@ from txjax import distributed
 from txjax.data import Limits, train_batches
 from txjax.experiment import Experiment
 from txjax.train.compilations import Compilations
-from txjax.train.earlier_run import keep_earlier_run
-from txjax.train.goodput import Goodput
-from txjax.train.init_from import InitSource
 from txjax.train.interval import Index, Interval
-from txjax.train.preemption import EXIT_CODE, Preemption
 from txjax.train.prepare import Run
-from txjax.train.profile import Profile, Steps
 from txjax.train.recorder import RunRecorder
 from txjax.train.row_reader import read_rows
+from txjax.train.run.earlier_run import keep_earlier_run
+from txjax.train.run.goodput import Goodput
+from txjax.train.run.preemption import EXIT_CODE, Preemption
+from txjax.train.run.profile import Profile, Steps
+from txjax.train.run.watchdog import Watchdog
 from txjax.train.run_eval import evaluator, shard_batch
 from txjax.train.session import session
-from txjax.train.state import batch_spec, variables
+from txjax.train.state.init_from import InitSource
+from txjax.train.state.state import batch_spec, variables
 from txjax.train.step import jit_step
 from txjax.train.throughput import Pending, Throughput
-from txjax.train.watchdog import Watchdog
 from txjax.types import Batch, RunError
 from txjax.user_code import user_code_errors
 

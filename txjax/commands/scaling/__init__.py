@@ -1,6 +1,6 @@
 """txjax scaling ACTION: plans runs of a budget, fits laws with intervals to runs, predicts and compares."""
 
-from txjax.cli import actions
+from txjax.cli import dispatch as actions
 
 SUMMARY = "plan runs, fit scaling laws to them, predict, compare; check a parametrization"
 

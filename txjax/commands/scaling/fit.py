@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
 def show(found: "Study", law: dict[str, Any]) -> None:
     """Prints a law as tables."""
     from txjax.log.terminal_table import table
-    from txjax.visible import visible
+    from txjax.terminal_escape import visible
 
     spans = law["intervals"]
     unidentified = dict.fromkeys(law["unidentified"], " (unidentified)")

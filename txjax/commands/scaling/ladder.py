@@ -81,7 +81,7 @@ def _below(flags: Any) -> list[float]:
     from txjax import config
     from txjax.experiment import resolved
     from txjax.scaling.ladder import below
-    from txjax.train.counting import flops_per_step
+    from txjax.train.state.counting import flops_per_step
 
     try:
         target = float(flags.target)

@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from txjax.interop.huggingface.families.albert import Albert
-from txjax.interop.huggingface.families.bert import Bert
-from txjax.interop.huggingface.families.bit import BiT
-from txjax.interop.huggingface.families.convnext import ConvNeXt
-from txjax.interop.huggingface.families.cvt import CvT
-from txjax.interop.huggingface.families.deberta import DebertaV1, DebertaV2
-from txjax.interop.huggingface.families.detr import DETR
-from txjax.interop.huggingface.families.distilbert import DistilBert
-from txjax.interop.huggingface.families.electra import Electra
-from txjax.interop.huggingface.families.gpt2 import GPT2
-from txjax.interop.huggingface.families.gpt_neo import GPTNeo
-from txjax.interop.huggingface.families.llama import Llama
-from txjax.interop.huggingface.families.mae import MAE
-from txjax.interop.huggingface.families.marian import Marian
-from txjax.interop.huggingface.families.poolformer import PoolFormer
-from txjax.interop.huggingface.families.qwen import Qwen2, Qwen3
-from txjax.interop.huggingface.families.resnet import ResNet
-from txjax.interop.huggingface.families.roberta import Roberta, XLMRoberta
-from txjax.interop.huggingface.families.roformer import RoFormer
-from txjax.interop.huggingface.families.sam import SAM
-from txjax.interop.huggingface.families.swin import Swin
-from txjax.interop.huggingface.families.t5 import T5
-from txjax.interop.huggingface.families.vit import ViT
-from txjax.interop.huggingface.families.xlm import XLM
+import txjax.models
 from txjax.interop.huggingface.family import Family
 from txjax.interop.huggingface.options import FILE, Options
 from txjax.types import UserError, near_misses
 
 log = logging.getLogger("txjax")
-# The first that matches a model writes it. Of BERT's relatives one matches at most; if none does, BERT, the last, does.
-FAMILIES: tuple[Family, ...] = (
-    XLM(),
-    RoFormer(),
-    Albert(),
-    DistilBert(),
-    Roberta(),
-    XLMRoberta(),
-    DebertaV1(),
-    DebertaV2(),
-    Electra(),
-    Bert(),
-    GPTNeo(),
-    GPT2(),
-    Qwen2(),
-    Qwen3(),
-    Llama(),
-    MAE(),
-    Marian(),
-    T5(),
-    ViT(),
-    Swin(),
-    ConvNeXt(),
-    PoolFormer(),
-    CvT(),
-    BiT(),
-    ResNet(),
-    DETR(),
-    SAM(),
-)
+
+
+def _families() -> Iterator[Family]:
+    """The families of all tables, which are the files `hf_*.py` in the folders of models."""
+    root = Path(txjax.models.__file__).parent
+    for file in sorted(root.rglob("hf_*.py")):
+        module = importlib.import_module(".".join(("txjax", "models", *file.relative_to(root).with_suffix("").parts)))
+        for value in vars(module).values():
+            if inspect.isclass(value) and value.__module__ == module.__name__ and "model_type" in vars(value):
+                yield value()
+
+
+# The first that matches a model writes it: a general one only what no other one does.
+FAMILIES: tuple[Family, ...] = tuple(sorted(_families(), key=lambda family: family.general))
 
 
 def class_of(options: Options) -> tuple[Family, Options]:

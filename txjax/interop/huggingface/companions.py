@@ -13,11 +13,11 @@ from typing import Any
 
 from txjax import tree
 from txjax.data import Completions, Dataset, Images, Pairs, Tokenizer, TokenizerFolder
-from txjax.data.limits import size_of
-from txjax.data.text import Text
-from txjax.data.tokenizer_folder import FILE as TOKENIZER
-from txjax.data.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
-from txjax.data.vocabulary_files import VOCABULARIES
+from txjax.data.loading.limits import size_of
+from txjax.data.text.text_windows import Text
+from txjax.data.tokenizers.tokenizer_folder import FILE as TOKENIZER
+from txjax.data.tokenizers.tokenizer_folder import GENERATION, SETTINGS, SPECIALS, TEMPLATE
+from txjax.data.tokenizers.vocabulary_files import VOCABULARIES
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.options import FILE as CONFIG
 from txjax.interop.huggingface.representation import TOKENS

@@ -1,4 +1,4 @@
-"""The interface of a family of models: config.json, tensors, forward pass. One file each; `folder.py` lists them."""
+"""The interface of a family of Hugging Face's: config.json, tensors, forward pass. One file each, `hf_*.py`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Family:
       inputs: the input names of `forward`.
       not_written: fields of the model, all of which have one key of config.json together with another field.
       state: the collections of a model besides its parameters.
+      general: whether it writes only the models that no other family matches.
       unless_given: entries of config.json that the model does not decide, written unless `save` is given others.
     """
 
@@ -34,6 +35,7 @@ class Family:
     inputs: tuple[str, ...]
     not_written: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
+    general: bool = False
     unless_given: Mapping[str, Any] = {}
 
     def matches(self, model: Any) -> bool:

@@ -9,7 +9,9 @@ from txjax.data import NextTokenWindows, Pairs, SentencePairs, TextWindows, Toke
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
 from txjax.interop.huggingface.options import FILE as CONFIG
-from txjax.models import Bert, Decoder, EncoderDecoder
+from txjax.models.text.bert.bert import Bert
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
 from txjax.objectives import MaskedToken, NextToken, Objective
 from txjax.types import UserError
 

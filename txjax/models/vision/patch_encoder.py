@@ -24,7 +24,7 @@ from txjax.nn import (
     parameter,
     patchify,
 )
-from txjax.nn.adapted import enter_image
+from txjax.nn.parameters.adapter_hooks import enter_image
 from txjax.types import UserError, config_field
 
 

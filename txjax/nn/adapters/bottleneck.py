@@ -7,8 +7,8 @@ from jaxtyping import Array, Float
 
 from txjax.nn.adapters.adapter import Adapter
 from txjax.nn.adapters.lora import Branch, expansion
-from txjax.nn.linear import Linear
-from txjax.nn.mlp import ACTIVATIONS
+from txjax.nn.layers.linear import Linear
+from txjax.nn.layers.mlp import ACTIVATIONS
 from txjax.types import config_field
 
 

@@ -14,8 +14,8 @@ from jaxtyping import Array, Float
 
 from txjax.axes import Axes
 from txjax.nn.adapters.lora import Branch, LoRA, product
-from txjax.nn.linear import align, parameter
-from txjax.nn.storage import dequantized
+from txjax.nn.layers.linear import align, parameter
+from txjax.nn.parameters.quantized_kernels import dequantized
 from txjax.parametrization import Scaling, role
 
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.axes import Axes, Names
-from txjax.nn.adapted import path_of
 from txjax.nn.adapters.adapter import FIELD, Adapter
-from txjax.nn.linear import align, parameter
+from txjax.nn.layers.linear import align, parameter
+from txjax.nn.parameters.adapter_hooks import path_of
 from txjax.parametrization import Scaling
 from txjax.patterns import matches_path
 from txjax.types import config_field

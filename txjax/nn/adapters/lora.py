@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from txjax.axes import Axes
 from txjax.nn.adapters.adapter import Adapter
-from txjax.nn.linear import Linear
+from txjax.nn.layers.linear import Linear
 from txjax.parametrization import Scaling, role_of
 from txjax.types import config_field
 

@@ -9,7 +9,7 @@ from flax.core import meta
 from jaxtyping import Array, Float
 
 from txjax.nn.adapters.adapter import FIELD, Adapter
-from txjax.nn.linear import parameter
+from txjax.nn.layers.linear import parameter
 from txjax.types import UserError, config_field
 
 

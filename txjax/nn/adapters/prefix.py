@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.axes import Axes
-from txjax.nn.adapted import path_of
 from txjax.nn.adapters.adapter import FIELD, Adapter
-from txjax.nn.linear import Linear, align, parameter
+from txjax.nn.layers.linear import Linear, align, parameter
+from txjax.nn.parameters.adapter_hooks import path_of
 from txjax.parametrization import Scaling, role_of
 from txjax.types import UserError, config_field
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.adapters.adapter import Adapter
-from txjax.nn.linear import parameter
+from txjax.nn.layers.linear import parameter
 from txjax.types import config_field
 
 

@@ -9,17 +9,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from txjax.nn.adapted import attend_with_adapter
 from txjax.nn.attention.cache import update_cache
-from txjax.nn.attention.context_parallel import AllGatherKV, ContextParallel
-from txjax.nn.attention.mask import NO_MASK, Mask
 from txjax.nn.attention.memory import Memory
-from txjax.nn.attention.reference_attention import attention_weights, log_normaliser
-from txjax.nn.init import Init
-from txjax.nn.linear import Linear, scale
-from txjax.nn.norms import Norm
-from txjax.nn.positions import Grid, Rotation
-from txjax.nn.stack.remat import checkpoint_name
+from txjax.nn.kernels.context_parallel import AllGatherKV, ContextParallel
+from txjax.nn.kernels.mask import NO_MASK, Mask
+from txjax.nn.kernels.reference_attention import attention_weights, log_normaliser
+from txjax.nn.layers.linear import Linear, scale
+from txjax.nn.layers.norms import Norm
+from txjax.nn.parameters.adapter_hooks import attend_with_adapter
+from txjax.nn.parameters.init import Init
+from txjax.nn.parameters.remat import checkpoint_name
+from txjax.nn.positions.positions import Grid, Rotation
 from txjax.parametrization import Scaling
 from txjax.types import UserError, config_field, near_misses
 

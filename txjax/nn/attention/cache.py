@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from txjax.nn.adapted import adapter_tokens, first_position
-from txjax.nn.attention.mask import NO_MASK, Mask
-from txjax.nn.positions import Grid
+from txjax.nn.kernels.mask import NO_MASK, Mask
+from txjax.nn.parameters.adapter_hooks import adapter_tokens, first_position
+from txjax.nn.positions.positions import Grid
 from txjax.sharding import constrain
 
 PROMPT = (

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import Attention, LayerContext
 from txjax.nn.attention.cache import keep_in_cache
-from txjax.nn.attention.mask import Mask
+from txjax.nn.kernels.mask import Mask
 
 
 class CrossAttention(Attention):

@@ -9,7 +9,7 @@ from txjax.nn.attention.attention import MAPS, LayerContext, MultiHead, rotate
 from txjax.nn.attention.cache import cached
 from txjax.nn.attention.feature_maps import EluPlusOne, FeatureMap
 from txjax.nn.attention.running_sums import State, attend_by_sums, attention_by_pairs
-from txjax.nn.stack.remat import checkpoint_name
+from txjax.nn.parameters.remat import checkpoint_name
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field
 

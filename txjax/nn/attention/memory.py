@@ -5,7 +5,7 @@ import dataclasses
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.attention.mask import NO_MASK, Mask
+from txjax.nn.kernels.mask import NO_MASK, Mask
 
 
 @jax.tree_util.register_dataclass

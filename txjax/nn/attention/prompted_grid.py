@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import LayerContext
-from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.windows import Windows
-from txjax.nn.positions import Grid
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.positions.positions import Grid
 
 
 def grid_alone(context: LayerContext) -> Grid | None:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.attention.attention import MAPS, Attention, LayerContext
-from txjax.nn.attention.mask import Mask
 from txjax.nn.attention.prompted_grid import (
     bias_after_prompt,
     cut_after_prompt,
@@ -17,7 +16,8 @@ from txjax.nn.attention.prompted_grid import (
     mask_after_prompt,
 )
 from txjax.nn.attention.windows import StridedWindows, Windows
-from txjax.nn.linear import parameter
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.layers.linear import parameter
 from txjax.types import UserError, config_field
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from txjax.nn.positions import Grid
+from txjax.nn.positions.positions import Grid
 from txjax.types import UserError
 
 

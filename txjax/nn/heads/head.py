@@ -8,10 +8,10 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.init import Init
-from txjax.nn.linear import Linear
-from txjax.nn.norms import LayerNorm, Norm
-from txjax.nn.positions import Grid
+from txjax.nn.layers.linear import Linear
+from txjax.nn.layers.norms import LayerNorm, Norm
+from txjax.nn.parameters.init import Init
+from txjax.nn.positions.positions import Grid
 from txjax.parametrization import Scaling
 from txjax.types import UserError
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from txjax.nn.linear import align
+from txjax.nn.layers.linear import align
 from txjax.sharding import constrain
 
 

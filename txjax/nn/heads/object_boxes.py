@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext, class_count
-from txjax.nn.three_layers import ThreeLayers
+from txjax.nn.layers.three_layers import ThreeLayers
 from txjax.types import UserError, config_field
 
 

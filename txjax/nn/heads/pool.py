@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, HeadContext
-from txjax.nn.mlp import ACTIVATIONS
-from txjax.nn.norms import Norm
+from txjax.nn.layers.mlp import ACTIVATIONS
+from txjax.nn.layers.norms import Norm
 from txjax.types import UserError, config_field
 
 _OF_POOLER = {"tanh": jnp.tanh} | ACTIVATIONS

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from txjax.nn.heads.head import Encoded, Head, HeadContext
-from txjax.nn.mlp import ACTIVATIONS
+from txjax.nn.layers.mlp import ACTIVATIONS
 
 
 @dataclasses.dataclass

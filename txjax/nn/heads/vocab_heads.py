@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from txjax.nn.embed import EMBED_WIDTH
 from txjax.nn.heads.head import Encoded, Head, HeadContext
 from txjax.nn.heads.logits import Logits
 from txjax.nn.heads.pool import Pooler
-from txjax.nn.init import Init
-from txjax.nn.linear import parameter, scale
-from txjax.nn.mlp import ACTIVATIONS
+from txjax.nn.layers.embed import EMBED_WIDTH
+from txjax.nn.layers.linear import parameter, scale
+from txjax.nn.layers.mlp import ACTIVATIONS
+from txjax.nn.parameters.init import Init
 from txjax.parametrization import Role, Scaling
 from txjax.types import UserError, config_field
 

@@ -8,13 +8,13 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array, Float
 
-from txjax.nn.adapted import replace_tokens
 from txjax.nn.attention.attention import LayerContext, Mixer
 from txjax.nn.attention.cross_attention import CrossAttention
-from txjax.nn.drop_path import drop_path
-from txjax.nn.linear import align, parameter, scale
-from txjax.nn.mlp import MLP
-from txjax.nn.norms import Norm
+from txjax.nn.layers.drop_path import drop_path
+from txjax.nn.layers.linear import align, parameter, scale
+from txjax.nn.layers.mlp import MLP
+from txjax.nn.layers.norms import Norm
+from txjax.nn.parameters.adapter_hooks import replace_tokens
 from txjax.parametrization import Scaling
 from txjax.sharding import constrain
 from txjax.types import UserError, config_field

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from txjax import backend
-from txjax.nn.adapted import share_adapter
 from txjax.nn.attention.attention import Attention, LayerContext
+from txjax.nn.parameters.adapter_hooks import share_adapter
+from txjax.nn.parameters.remat import REMAT, Policy, checkpoint_name, needs_barriers
 from txjax.nn.stack.block import Block
+from txjax.nn.stack.layer_kinds import take_turns
 from txjax.nn.stack.pipeline import Schedule, pipelined
-from txjax.nn.stack.remat import REMAT, Policy, checkpoint_name, needs_barriers
 from txjax.nn.stack.stack_records import record_stack
-from txjax.nn.stack.turns import take_turns
 from txjax.sharding import num_shards
 from txjax.tree import walk
 from txjax.types import PyTree, UserError, config_field

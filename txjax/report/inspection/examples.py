@@ -14,12 +14,12 @@ from txjax import backend
 from txjax.data import Dataset, Limits, Tokenizer, eval_batches
 from txjax.decoding import Sampling, generator_for, prompts_for, until
 from txjax.decoding.prompts import Sources
-from txjax.eval.attention_summary import SEGMENTS, TEXTS
 from txjax.experiment import Experiment
 from txjax.objectives import Objective, Several
+from txjax.report.inspection.attention_summary import SEGMENTS, TEXTS
+from txjax.terminal_escape import visible
 from txjax.tree import walk
 from txjax.types import PyTree, UserError, near_misses
-from txjax.visible import visible
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from txjax import backend
-from txjax.eval.attention_summary import Attended, Kept, attended, summary
-from txjax.eval.class_activation import ClassActivation, class_activation, method_of
+from txjax.report.inspection.attention_summary import Attended, Kept, attended, summary
+from txjax.report.inspection.class_activation import ClassActivation, class_activation, method_of
 from txjax.report.inspection.examples import Example
 from txjax.types import PyTree, UserError, join_names
 

@@ -7,16 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from txjax.eval.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 from txjax.nn import Grid
 from txjax.report.inspection import image_figures, text_figures
 from txjax.report.inspection.depth_figures import distance_picture
 from txjax.report.inspection.findings import SHOWN, Findings, Seen
+from txjax.report.inspection.first_layer import cosine_similarity, first_filters, position_vectors, principal_filters
 from txjax.report.inspection.style import short
 from txjax.report.inspection.weight_figures import filters_picture, similarity_picture
 from txjax.report.render import render
+from txjax.terminal_escape import visible
 from txjax.types import PyTree
-from txjax.visible import visible
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from txjax.report.inspection.findings import SHOWN, Findings, Seen
 from txjax.report.inspection.style import short
 from txjax.report.render import render
-from txjax.visible import visible
+from txjax.terminal_escape import visible
 
 TOKENS = 96  # the first tokens of a text that the page shows
 

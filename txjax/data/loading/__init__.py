@@ -1,0 +1,1 @@
+"""From records to batches: order, buckets, workers, mixtures, limits."""

@@ -1,0 +1,37 @@
+"""The global index: the example at each position of an endless, shuffled sequence over a dataset."""
+
+import dataclasses
+
+import numpy as np
+
+from txjax.data.loading.rng import hash32
+
+
+@dataclasses.dataclass(frozen=True)
+class GlobalIndex:
+    """A stateless function from the position p = 0, 1, 2, ... to (example, epoch).
+
+    Epoch e is the positions e * num_examples to (e + 1) * num_examples - 1. It has every example once, in the order of
+    a pseudo-random permutation keyed by (seed, e).
+
+    Attributes:
+      num_examples: examples in an epoch.
+      seed: the seed of the order.
+    """
+
+    num_examples: int
+    seed: int
+
+    def __call__(self, position: int) -> tuple[int, int]:
+        """The (example, epoch) at a position."""
+        epoch, offset = divmod(position, self.num_examples)
+        key = hash32("order", self.seed, epoch)
+        from grain.experimental import index_shuffle  # slow to import, and not needed by configs
+
+        return index_shuffle(index=offset, max_index=self.num_examples - 1, seed=key, rounds=4), epoch
+
+
+def sample_indices(count: int, size: int = 16) -> list[int]:
+    """Indices of some of `count` examples, ascending: the first, the last, and others by a draw that never changes."""
+    others = np.random.default_rng(0).choice(count, min(count, size - 2), replace=False)
+    return sorted({0, count - 1, *map(int, others)})

@@ -1,0 +1,152 @@
+"""Batches: the rows of the global batch that each process needs, prefetched by threads.
+
+Batch i has the positions i * batch_size to (i + 1) * batch_size - 1 of the global index, and a process gets the rows on
+its devices. So batches do not depend on the number of processes, and the position is the only state. Buckets change
+only the padding of a batch.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Generator, Sequence
+
+import numpy as np
+
+from txjax.data.dataset import Example, Source
+from txjax.data.loading.buckets import Cut, Cuts, Shown, order
+from txjax.data.loading.limits import Limits
+from txjax.data.loading.rng import example_rng
+from txjax.data.loading.workers import read_in_processes
+from txjax.types import UserError
+
+Batch = dict[str, np.ndarray]
+Row = Callable[[int], Example]  # the example at a position
+CutsAt = Callable[[range], Cuts]  # what is kept of the examples of the batch at some positions
+THREADS = min(4, os.cpu_count() or 1)  # most of the work is Python under the GIL
+
+
+def train_batches(
+    source: Source,
+    *,
+    batch_size: int,
+    seed: int,
+    start_step: int = 0,
+    rows: Sequence[int] | None = None,
+    limits: Limits | None = None,
+    threads: int = THREADS,
+    prefetch: int = 4,
+    workers: int = 0,
+) -> Generator[Batch]:
+    """Infinite batches from step `start_step`, shuffled anew each epoch.
+
+    Args:
+      source: the examples.
+      batch_size: examples in a global batch.
+      seed: the seed of the order and of all randomness in examples.
+      start_step: the number of the first batch.
+      rows: the rows of the global batch that this process needs. If None, all.
+      limits: the allowed ids; a batch with others raises UserError. If None, all ids are allowed.
+      threads: batches that are read in parallel.
+      prefetch: batches that are read ahead, at least 1.
+      workers: processes that read, each with its threads; the batches are the same. If 0, this process reads.
+
+    Returns:
+      An iterator over these rows of each batch, int32 and float32 arrays [rows ...] by key, including `id`. An error
+      in reading an example is raised by the `next` for its batch. `close()` ends the threads.
+    """
+    index = order(source, seed, batch_size)
+
+    def row(position: int) -> Example:
+        example, epoch = index(position)
+        return _example(source, example, epoch, seed)
+
+    cuts = _cuts(source, lambda positions: [index(position) for position in positions])
+    return _batches(row, cuts, batch_size, rows, limits, start_step, sys.maxsize, threads, prefetch, workers)
+
+
+def eval_batches(
+    source: Source,
+    *,
+    batch_size: int,
+    rows: Sequence[int] | None = None,
+    limits: Limits | None = None,
+    threads: int = THREADS,
+    prefetch: int = 4,
+) -> Generator[Batch]:
+    """Every example of epoch 0 once, in order; the last batch is padded with zeros of weight 0.
+
+    All processes get the same number of batches. Arguments and result are as in `train_batches`.
+    """
+    count = len(source)
+    padding = {key: np.zeros_like(value) for key, value in _example(source, 0, 0, 0).items()}
+    assert any(key.endswith("weights") for key in padding), "padding needs weights, which are 0 there"
+
+    def row(position: int) -> Example:
+        return _example(source, position, 0, 0) if position < count else padding
+
+    cuts = _cuts(source, lambda positions: [(position, 0) for position in positions if position < count])
+    return _batches(row, cuts, batch_size, rows, limits, 0, -(-count // batch_size), threads, prefetch)
+
+
+@dataclasses.dataclass(eq=False)
+class _Rows:
+    """A random-access source for Grain: item i has some rows of batch `start` + i."""
+
+    row: Row
+    cuts: CutsAt
+    batch_size: int
+    rows: Sequence[int]
+    limits: Limits | None
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, item: int) -> Batch:
+        first = (self.start + item) * self.batch_size
+        try:
+            rows = [self.row(first + row) for row in self.rows]
+        except UserError as error:
+            raise error.inside(self.limits.field if self.limits else "data", "data") from None
+        cuts = self.cuts(range(first, first + self.batch_size))
+        batch = {key: np.stack([row[key][cuts.get(key, ...)] for row in rows]) for key in rows[0]}
+        assert all(array.dtype in (np.int32, np.float32) for array in batch.values()), batch
+        if self.limits is not None:
+            self.limits.check(batch)
+        return batch
+
+
+def _example(source: Source, index: int, epoch: int, seed: int) -> Example:
+    return {"id": np.array(index, np.int32)} | source.example(index, epoch, example_rng(seed, epoch, index))
+
+
+def _cuts(source: Source, shown: Callable[[range], Shown]) -> CutsAt:
+    """Returns a function from positions to what their batch keeps of its examples; {} if no bucket cuts it."""
+    if not isinstance(source, Cut):
+        return lambda positions: {}
+    return lambda positions: source.cuts(shown(positions))
+
+
+def _batches(
+    row: Row,
+    cuts: CutsAt,
+    batch_size: int,
+    rows: Sequence[int] | None,
+    limits: Limits | None,
+    start: int,
+    stop: int,
+    threads: int,
+    prefetch: int,
+    workers: int = 0,
+) -> Generator[Batch]:
+    import grain  # slow to import, and not needed by configs
+
+    source = _Rows(row, cuts, batch_size, range(batch_size) if rows is None else rows, limits, start, stop)
+    options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=prefetch)
+    dataset = grain.MapDataset.source(source).to_iter_dataset(options)
+    batches = read_in_processes(dataset, workers) if workers else iter(dataset)
+    try:
+        yield from batches
+    finally:
+        batches.close()

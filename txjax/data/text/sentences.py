@@ -1,0 +1,241 @@
+"""Sentences and pairs of sentences, one example per record, without or with a class or a number, as in GLUE."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import ClassVar
+
+import jax
+import numpy as np
+
+from txjax.data.dataset import Example, Source, TFDSDataset, described
+from txjax.data.loading import disk_cache
+from txjax.data.loading.buckets import Bucketed, Lengths, check_buckets
+from txjax.data.text.token_cache import BATCH, Tokens, open_tokens
+from txjax.data.tfds import records
+from txjax.data.tfds.subset import Subset
+from txjax.data.tokenizers.special_tokens import Frame
+from txjax.data.tokenizers.tokenizer import Bytes, Tokenizer
+from txjax.types import UserError, config_field, spec
+
+
+def _bytes() -> Bytes:
+    return Bytes(specials=("[CLS]", "[SEP]"))
+
+
+@dataclasses.dataclass
+class Sentences(TFDSDataset):
+    """A sentence or a pair of each record, with the tokens that the tokenizer puts around it.
+
+    Of most tokenizers these are BERT's, `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]` (Devlin et al. 2019, 3). A
+    `TokenizerFolder` has its file's own, such as RoBERTa's `<s> A </s></s> B </s>`.
+
+    An example longer than `length` loses its last tokens, one by one from the longer sentence, from B if both are
+    equally long.
+
+    An example: tokens int32 [L]; segments int32 [L], 1, and 0 for the padding at the end; types int32 [L], 1 for B and
+    the [SEP] after it, else 0, or as the tokenizer's file says; weights float32 [L], 1 for tokens of the text.
+
+    Attributes:
+      length: positions in an example.
+      tokenizer: the tokenizer; it must have [CLS] and [SEP], or say itself what stands around texts.
+      features: one text feature of the set, or two for pairs.
+      buckets: other lengths, below `length`, that a batch may have: it is padded to the shortest that fits its longest
+        example. The step is compiled once for each. () always pads to `length`.
+      sort_batches: the number of batches whose examples are sorted by length together, to reduce padding; these
+        batches are shuffled then. 1 leaves the order as it is. Evaluation keeps the set's order.
+    """
+
+    length: int = described(128, at_least=3)
+    tokenizer: Tokenizer = described(factory=_bytes)
+    features: tuple[str, ...] = described(("sentence",))
+    buckets: tuple[int, ...] = ()
+    sort_batches: int = config_field(1, at_least=1)
+
+    feature_kinds: ClassVar[tuple[str, ...]] = ("Text",)
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        arrays = {key: spec((self.length,), "int32") for key in ("tokens", "segments", "types")}
+        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | arrays
+
+    def vocab(self) -> int | None:
+        return self.tokenizer.vocab()
+
+    def check(self) -> None:
+        if len(self.features) not in (1, 2):
+            raise UserError("data.features", "one text feature, or two for pairs", self.features)
+        self.tokenizer.check()
+        self.frame()
+        if self.length < self.markers() + len(self.features):
+            expected = f"at least {self.markers() + len(self.features)}, for the markers and a token of each sentence"
+            raise UserError("data.length", expected, self.length)
+        check_buckets(self.buckets, self.length, self.sort_batches)
+        features = records.check(self.name, self.split, self.data_dir)
+        for feature in self.features:
+            records.check_feature("data.features", feature, features, self.feature_kinds)
+
+    def open(self) -> Source:
+        self.check()
+        return SentenceSource(self)
+
+    def frame(self) -> Frame:
+        """The special tokens around the sentences."""
+        return self.tokenizer.frame(len(self.features))
+
+    def markers(self) -> int:
+        """The number of these tokens."""
+        return self.frame().size
+
+
+@dataclasses.dataclass
+class LabelledText(Sentences):
+    """Sentences or pairs with a label, for fine-tuning (Devlin et al. 2019, 4).
+
+    An example: as in `Sentences`, but weights float32 [], 1, or 0 if the label is `unlabelled`; and label
+    int32 [], or value float32 [].
+
+    Attributes:
+      label_feature: the set's label feature.
+      classes: the number of classes. If None, the label is a number, `value`.
+      subset: a few examples of each class. If None, the whole split.
+      unlabelled: the label of examples without a label, as in GLUE's test sets. If None, all examples have one.
+    """
+
+    label_feature: str = described("label")
+    classes: int | None = config_field(2, at_least=1)
+    subset: Subset | None = None
+    unlabelled: float | None = -1.0
+
+    def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
+        target = {"value": spec((), "float32")} if self.classes is None else {"label": spec((), "int32")}
+        return super().spec() | target | {"weights": spec((), "float32")}
+
+    def check(self) -> None:
+        super().check()
+        features = records.check(self.name, self.split, self.data_dir)
+        kinds = ("Tensor", "Scalar") if self.classes is None else ("ClassLabel",)
+        label = records.check_feature("data.label_feature", self.label_feature, features, kinds)
+        if self.classes is not None and label.num_classes != self.classes:
+            raise UserError("data.classes", f"the {label.num_classes} classes of {self.name}", self.classes)
+        if self.classes is None and self.subset is not None:
+            raise UserError("data.subset", "None if the label is a number", self.subset)
+        if self.classes is None and label.shape != ():
+            raise UserError("data.label_feature", f"a single number, not of shape {label.shape}", self.label_feature)
+
+    def class_names(self) -> tuple[str, ...] | None:
+        if self.classes is None:
+            return None
+        return tuple(records.check(self.name, self.split, self.data_dir)[self.label_feature].names)
+
+    def open(self) -> Source:
+        self.check()
+        return LabelledSource(self)
+
+
+class SentenceSource(Bucketed):
+    """The sentences of a split, by record."""
+
+    def __init__(self, text: Sentences, tokens: list[Tokens] | None = None):
+        """`tokens`: of each feature. If None, those of the features' texts."""
+        self._text = text
+        self._tokens = tokens or [
+            open_tokens(text.name, text.split, text.data_dir, feature, text.tokenizer) for feature in text.features
+        ]
+        self.fingerprint = _hash([*(tokens.fingerprint for tokens in self._tokens), repr(text.frame())])
+        sizes = sum(np.diff(tokens.documents) for tokens in self._tokens) + text.markers()
+        cut = {key: 0 for key, x in text.spec().items() if x.shape == (text.length,)}
+        self.lengths = (Lengths(np.minimum(sizes, text.length).astype(np.int32), cut),)
+        self.buckets = tuple((length,) for length in (*text.buckets, text.length))
+        self.sort_batches = text.sort_batches
+        self._frame = text.frame()
+
+    def __len__(self) -> int:
+        return len(self.lengths[0].of)
+
+    def sentences(self, index: int) -> list[np.ndarray]:
+        """The tokens of an example's sentences, as many as fit."""
+        return self.fitting([tokens.text(index) for tokens in self._tokens])
+
+    def fitting(self, sentences: list[np.ndarray]) -> list[np.ndarray]:
+        """As many of the sentences' tokens as fit."""
+        return truncated(sentences, self._text.length - self._text.markers())
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        return self.row(self.sentences(index))
+
+    def row(self, sentences: list[np.ndarray]) -> Example:
+        """The example of sentences that fit."""
+        length, row = self._text.length, self._frame.row(sentences)
+        size = len(row.ids)
+        example = {key: np.zeros(length, np.int32) for key in ("tokens", "segments", "types")}
+        example["weights"] = np.zeros(length, np.float32)
+        example["tokens"][:size] = row.ids
+        example["types"][:size] = row.types
+        example["weights"][:size] = row.texts > 0
+        example["segments"][:size] = 1
+        return example
+
+
+class LabelledSource(SentenceSource):
+    """The labelled sentences of a split, by record."""
+
+    def __init__(self, text: LabelledText):
+        super().__init__(text)
+        self._key = "value" if text.classes is None else "label"
+        self._labels = open_labels(text).astype(text.spec()[self._key].dtype)
+        self._known = (self._labels != text.unlabelled).astype(np.float32)
+        self._numbers = np.arange(len(self._labels))
+        if text.subset is not None and text.classes is not None:
+            self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
+            self.lengths = tuple(Lengths(each.of[self._numbers], each.axes) for each in self.lengths)
+        parts = [self.fingerprint, text.label_feature]
+        self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        number = int(self._numbers[index])
+        target = {self._key: self._labels[number], "weights": self._known[number]}
+        return super().example(number, epoch, rng) | {key: np.asarray(value) for key, value in target.items()}
+
+
+def open_labels(text: LabelledText) -> np.ndarray:
+    """The labels of all records, float64 [N], from the cache: decoding a record costs more than the rest of an example.
+
+    Raises:
+      UserError: a label is not a class of the set (or a finite number) and not `unlabelled`; names the record.
+    """
+    source = records.Records(text.name, text.split, text.data_dir, [text.label_feature])
+    made_from = {"data": source.name, "split": text.split, "label": text.label_feature, "records": source.fingerprint}
+
+    def build(folder: Path) -> None:
+        labels = np.zeros(len(source))
+        with disk_cache.progress(f"labels of {source.name} {text.split}", len(source)) as advance:
+            for start in range(0, len(source), BATCH):
+                read = [record[text.label_feature] for record in source.read(start, min(start + BATCH, len(source)))]
+                labels[start : start + len(read)] = read
+                advance(len(read))
+        np.save(folder / "labels.npy", labels)
+
+    labels = disk_cache.get_or_build("labels", made_from, build, lambda folder: np.load(folder / "labels.npy"))
+    fine = np.isfinite(labels) if text.classes is None else (labels >= 0) & (labels < text.classes)
+    wrong = np.flatnonzero(~fine & (labels != text.unlabelled))
+    if len(wrong):
+        kinds = "finite numbers" if text.classes is None else f"labels from 0 to {text.classes - 1}"
+        expected = f"{kinds} in {source.name}, or data.unlabelled = {text.unlabelled}"
+        raise UserError("data.label_feature", expected, f"{labels[wrong[0]]:g} in {source.place(int(wrong[0]))}")
+    return labels
+
+
+def truncated(sentences: list[np.ndarray], length: int) -> list[np.ndarray]:
+    """Truncates one or two sentences to at most `length` tokens in all, the longer one first.
+
+    The result is that of BERT's own code, which removes tokens one at a time.
+    """
+    if len(sentences) == 1:
+        return [sentences[0][:length]]
+    first, second = map(len, sentences)
+    second = min(second, max(length // 2, length - first))
+    return [sentences[0][: length - second], sentences[1][:second]]
+
+
+def _hash(parts: list[str]) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()

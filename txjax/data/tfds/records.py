@@ -1,0 +1,279 @@
+"""TFDS data sets as indexed records: finding, preparing and reading them without TensorFlow.
+
+TFDS is imported lazily because that takes half a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import logging
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from txjax.data.loading.disk_cache import cache_dir, lock
+from txjax.data.tfds import feature_classes
+from txjax.terminal_escape import visible
+from txjax.types import RunError, UserError, near_misses
+
+FOLDER = "txjax_folder"  # its `data_dir` is not where it is prepared, but the folder of its images
+EMBEDDED = ("txjax_python_text", "txjax_digits", "txjax_canvases", "txjax_skills", FOLDER)
+NAME = re.compile(r"[a-z][a-z0-9_]*(/\w[\w+.-]*)?(:[\d.*]+)?")
+NO_NAMESPACES = "a namespace (huggingface:x) would run code or use the network; prepare the set in data_dir"
+
+
+class CorruptData(RunError):
+    """A record that cannot be read."""
+
+
+@functools.cache
+def _tfds() -> Any:
+    """The TFDS module, with only errors logged: it warns of every missing folder, and of OpenCV."""
+    import tensorflow_datasets
+
+    quiet = lambda record: record.levelno >= logging.ERROR or "tensorflow_datasets" not in record.pathname  # noqa: E731
+    logging.getLogger("absl").addFilter(quiet)
+    return tensorflow_datasets
+
+
+def folder(name: str, data_dir: str | None) -> Path:
+    """The folder that contains a data set's own folder."""
+    if _base(name) == FOLDER or data_dir is None and _base(name) in EMBEDDED:
+        return cache_dir() / "tfds"
+    return Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
+
+
+def named(name: str | None) -> str:
+    """The name of a data set, as given. Raises UserError if there is none, since it has no default."""
+    if not name:
+        raise UserError("data.name", "the name of a TFDS data set", name)
+    return name
+
+
+def find(name: str, data_dir: str | None) -> Any:
+    """The TFDS builder of a data set, prepared or not; from the prepared folder if its code isn't installed.
+
+    Raises:
+      UserError: the name is invalid, there is neither code nor a folder of that name, or the folder names classes
+        that aren't TFDS's own.
+    """
+    if not NAME.fullmatch(name):
+        expected = "a TFDS data set as NAME, NAME/CONFIG or NAME/CONFIG:VERSION"
+        raise UserError("data.name", expected, name, hint=NO_NAMESPACES)
+    tfds = _tfds()
+    root = folder(name, data_dir)
+    if _base(name) in EMBEDDED:  # importing a builder registers it
+        module = importlib.import_module(f"txjax.data.tfds.builders.{_base(name)}.{_base(name)}_dataset_builder")
+        if (config := re.match("[^/:]*/([^:]*)", name)) and hasattr(module.Builder, "add_config"):
+            module.Builder.add_config(config[1], data_dir)
+        if name == FOLDER:
+            return module.Builder(config=module.Builder.config_of(data_dir), data_dir=root)
+    for path in _files(root / _base(name)):
+        feature_classes.check_file(path)
+    try:
+        with feature_classes.only_tfds_classes(root / _base(name)):
+            return tfds.builder(name, data_dir=root)
+    except UserError:
+        raise
+    except Exception as error:  # of many types; the one for an unknown name lists all of TFDS's data sets
+        known = {*EMBEDDED, *prepared(root), *tfds.list_builders(with_community_datasets=False)} - {name}
+        near = near_misses(name, sorted(known))
+        raise UserError("data.name", "a TFDS data set", name, near, _how_to_make(name, root)) from error
+
+
+def _files(prepared: Path) -> list[Path]:
+    """The files that can name classes, of all prepared versions, in VERSION and CONFIG/VERSION."""
+    patterns = [depth + name for depth in ("*/", "*/*/") for name in feature_classes.FILES]
+    found = [path for pattern in patterns for path in prepared.glob(pattern)]
+    return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
+
+
+def check(name: str | None, split: str, data_dir: str | None) -> Any:
+    """The features of a data set, which must be prepared (or embedded) and have this split. Reads only metadata.
+
+    Raises:
+      UserError: the data set or its split is missing; the message has the command that prepares it.
+    """
+    name = named(name)
+    builder = find(name, data_dir)
+    if not builder.is_prepared():
+        if builder.name not in EMBEDDED:
+            raise _unprepared(builder, name, folder(name, data_dir))
+        builder.check()
+    _check_split(builder, split)
+    return builder.info.features
+
+
+def features(name: str | None, data_dir: str | None) -> Any:
+    """The features of a data set, prepared or not. Raises UserError if neither its code nor a folder of it is there."""
+    return find(named(name), data_dir).info.features
+
+
+def check_feature(field: str, name: str, features: Any, kinds: tuple[str, ...]) -> Any:
+    """The feature `name`, which must be of one of these TFDS types. `field` is the config field that names it."""
+    fitting = [key for key, feature in features.items() if type(feature).__name__ in kinds]
+    if name not in fitting:
+        expected = f"a feature of kind {' or '.join(kinds)} (the set has {', '.join(fitting) or 'none'})"
+        raise UserError(field, expected, name, near_misses(name, fitting))
+    return features[name]
+
+
+def prepared(root: Path) -> list[str]:
+    """The prepared data sets under `root`, as `NAME:VERSION` or `NAME/CONFIG:VERSION`."""
+    infos = [*root.glob("*/*/dataset_info.json"), *root.glob("*/*/*/dataset_info.json")]
+    return sorted(f"{info.parent.parent.relative_to(root).as_posix()}:{info.parent.name}" for info in infos)
+
+
+class Records:
+    """The records of a split, by index. Several threads may read.
+
+    Attributes:
+      name: the data set's full name, config and version included.
+      fingerprint: hash of the name and of every shard's size and first and last 64 KiB. That is cheap for terabytes
+        and distinguishes data well; array_record itself has a checksum of every record.
+    """
+
+    def __init__(
+        self,
+        name: str | None,
+        split: str,
+        data_dir: str | None,
+        features: Iterable[str],
+        encoded: Iterable[str] = (),
+    ):
+        """
+        Args:
+          features: the features of a record that are read; others are not decoded.
+          encoded: image features of which a record has the bytes of the file, too.
+        """
+        tfds = _tfds()
+        builder = _prepare(named(name), data_dir)
+        _check_split(builder, split)
+        self.name = builder.info.full_name
+        read = {feature: builder.info.features[feature] for feature in features}
+        read |= {feature: tfds.features.Text() for feature in encoded}  # bytes, as images are stored
+        self._features = tfds.features.FeaturesDict(read)
+        self._records = builder.as_data_source(split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES)
+        self._shards = builder.info.splits[split].file_instructions
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.blake2b(self.name.encode(), digest_size=16)
+        for shard in self._shards:
+            path = Path(shard.filename)
+            digest.update(repr((path.name, shard.skip, shard.take, path.stat().st_size)).encode())
+            with path.open("rb") as file:
+                digest.update(file.read(1 << 16))
+                file.seek(max(0, path.stat().st_size - (1 << 16)))
+                digest.update(file.read(1 << 16))
+        return digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Record `index`, decoded. Raises CorruptData, which names the file."""
+        try:
+            return self._features.deserialize_example_np(self._records[index])
+        except Exception as error:
+            raise CorruptData(
+                f"{self.place(index)} cannot be read: {_line(error)}; prepare {self.name} again"
+            ) from error
+
+    def read(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """Records `start` to `stop` - 1, which array_record reads in parallel."""
+        indices = list(range(start, stop))
+        try:
+            return [self._features.deserialize_example_np(record) for record in self._records.__getitems__(indices)]
+        except Exception:  # one by one, to name the damaged record
+            return [self[index] for index in indices]
+
+    def place(self, index: int) -> str:
+        """The file of record `index` and its number in it, for messages."""
+        for shard in self._shards:
+            if index < shard.take:
+                return f"{shard.filename}: record {shard.skip + index}"
+            index -= shard.take
+        raise IndexError(index)
+
+
+def _prepare(name: str, data_dir: str | None) -> Any:
+    """The builder of a prepared data set; prepares it first if possible."""
+    tfds = _tfds()
+    builder = find(name, data_dir)
+    if builder.is_prepared():
+        return builder
+    root = folder(name, data_dir)
+    with lock(root / f".{builder.name}.lock"):
+        builder = find(name, data_dir)
+        if builder.is_prepared():
+            return builder
+        if builder.name in EMBEDDED:
+            builder.check()
+            for leftover in builder.data_path.parent.glob("*.incomplete*"):  # of a process that was killed
+                shutil.rmtree(leftover)
+        tfds.display_progress_bar(sys.stderr.isatty())
+        if sys.stderr.isatty():
+            print(f"preparing the data set {visible(builder.info.full_name)}, once", file=sys.stderr, flush=True)
+        try:
+            # TFDS prints sizes and paths.
+            with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+                config = tfds.download.DownloadConfig(try_download_gcs=False)
+                builder.download_and_prepare(file_format="array_record", download_config=config)
+        except Exception as error:
+            raise _unprepared(builder, name, root, _line(error)) from error
+    return find(name, data_dir)
+
+
+def _check_split(builder: Any, split: str) -> None:
+    splits = list(builder.info.splits) if builder.is_prepared() else list(builder.SPLITS)
+    for part in split.split("+"):
+        base = part.split("[")[0].strip()
+        if base not in splits:
+            raise UserError(
+                "data.split", f"splits of {builder.name} ({', '.join(splits)})", split, near_misses(base, splits)
+            )
+    if not builder.is_prepared():
+        return
+    try:
+        shards = builder.info.splits[split].file_instructions
+    except Exception as error:
+        raise UserError("data.split", "TFDS's split syntax, such as train[:90%]", split, hint=_line(error)) from error
+    if not shards:
+        raise UserError("data.split", f"a part of {builder.info.full_name} with records in it", split)
+    again = f"delete {builder.data_path} and prepare it with --file_format=array_record"
+    formats = [file_format.value for file_format in builder.info.available_file_formats()]
+    if "array_record" not in formats:
+        raise UserError("data.name", f"{builder.info.full_name} as array_record", ", ".join(formats), hint=again)
+    if lost := [shard.filename for shard in shards if not Path(shard.filename).is_file()]:
+        raise UserError("data.name", f"all files of {builder.info.full_name}", f"no {lost[0]}", hint=again)
+
+
+def _unprepared(builder: Any, name: str, root: Path, reason: str = "") -> UserError:
+    others = [other for other in prepared(root) if _base(other) == _base(name) and other != name]
+    hint = f"{reason}; {_how_to_make(name, root)}" if reason else _how_to_make(name, root)
+    return UserError("data.name", f"{builder.info.full_name} to be prepared", name, others, hint)
+
+
+def _how_to_make(name: str, root: Path) -> str:
+    return (
+        f"looked in {root}; to make it, on a machine with a network: pip install tensorflow-cpu; "
+        f"tfds build {name} --data_dir={root} --file_format=array_record"
+    )
+
+
+def _base(name: str) -> str:
+    return re.split("[/:]", name)[0]
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error's message, which may have hundreds."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}"[:200] if lines else type(error).__name__

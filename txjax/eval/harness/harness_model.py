@@ -1,0 +1,226 @@
+"""A run's model as lm-evaluation-harness calls it: likelihoods of texts, and texts that it generates."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from txjax import backend, tree
+from txjax.data.dataset import Example
+from txjax.decoding import Generator, Sampling, generator_for
+from txjax.decoding.sampling import CHUNK
+from txjax.eval.evaluator import Context
+from txjax.eval.harness.harness_texts import Ids, Row, Texts
+from txjax.nn import Logits
+from txjax.objectives.losses import correct, cross_entropy
+from txjax.types import Batch, PyTree, UserError, near_misses
+
+POSITIONS = 256  # whose logits are in memory at a time
+DRAWING = ("top_k", "top_p", "min_p", "repetition_penalty")  # options of a task that are fields of `Sampling`
+OPTIONS = ("until", "max_gen_toks", "do_sample", "temperature", "num_beams", *DRAWING)
+SIDES = ("id", "weights", "targets")  # keys of a batch that the model does not read
+
+
+@dataclasses.dataclass
+class Rows:
+    """Examples of one shape, a Source."""
+
+    examples: Sequence[Row]
+    fingerprint: str = ""
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
+        return self.examples[index]
+
+
+class HarnessModel:
+    """A model with the methods of `lm_eval.api.model.LM`, whose requests are `lm_eval.api.instance.Instance`.
+
+    Every host gets all requests and returns all answers. An answer doesn't depend on the other requests, except for
+    what a temperature above 0 draws.
+
+    Attributes:
+      context: the evaluator's.
+      texts: how the model gets texts.
+      variables: the model's, at the step that is evaluated.
+      rank, world_size: the harness does not divide the requests; the mesh does.
+    """
+
+    rank = 0
+    world_size = 1
+
+    def __init__(self, context: Context, texts: Texts):
+        self.context = context
+        self.texts = texts
+        self.variables: PyTree = None
+        self.writers: dict[Hashable, Any] = {}
+        model = context.model
+
+        def scores(variables: PyTree, batch: Batch) -> PyTree:
+            logits = Logits.of(model.apply(variables, **inputs(batch), train=False))
+            nats, right = logits.reduce(_compared, batch["targets"], chunk=POSITIONS)
+            real = batch["weights"] > 0
+            return batch["id"], real.any(1), -jnp.where(real, nats, 0).sum(1), jnp.where(real, right, 1).min(1)
+
+        self.scores = context.program(scores)
+
+    def loglikelihood(self, requests: Sequence[Any]) -> list[tuple[float, bool]]:
+        """The log-probability of each continuation in nats, and whether it is the greedy one.
+
+        Args:
+          requests: whose `args` are a context and its continuation.
+        """
+        return self._scored([self.texts.pair(*request.args) for request in requests])
+
+    def loglikelihood_rolling(self, requests: Sequence[Any]) -> list[float]:
+        """The log-probability of each whole text in nats, in windows that predict every token once.
+
+        Args:
+          requests: whose `args` are a text.
+        """
+        windows = [self.texts.windows(*request.args) for request in requests]
+        found = iter(self._scored([pair for parts in windows for pair in parts]))
+        return [sum(next(found)[0] for _ in parts) for parts in windows]
+
+    def generate_until(self, requests: Sequence[Any]) -> list[str]:
+        """The text that continues each context, before the first stop.
+
+        Args:
+          requests: whose `args` are a context and the options of generation: `until`, `max_gen_toks` and so on.
+
+        Raises:
+          UserError: an option that `Sampling` does not have.
+        """
+        texts = [""] * len(requests)
+        for numbers in grouped(json.dumps(request.args[1], sort_keys=True) for request in requests):
+            contexts = [requests[number].args[0] for number in numbers]
+            for number, text in zip(numbers, self._written(contexts, requests[numbers[0]].args[1]), strict=True):
+                texts[number] = text
+        return texts
+
+    def _scored(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[float, bool]]:
+        found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
+        rows = [self.texts.scored(*pair) for pair in pairs]
+        for number, (nats, greedy) in self._each(self.scores, rows):
+            found[number] = float(nats), bool(greedy)
+        return found
+
+    def _written(self, contexts: Sequence[str], options: dict[str, Any]) -> list[str]:
+        sampling, stops, count = self._how(options)
+        count = min(count, self.texts.longest())
+        write = functools.partial(self._write, sampling, stops, count)
+        texts = [""] * len(contexts)
+        for number, (tokens,) in self._each(write, [self.texts.prompt(context, count) for context in contexts]):
+            texts[number] = cut(self.texts.text(tokens, sampling.end), stops)
+        return texts
+
+    def _how(self, options: dict[str, Any]) -> tuple[Sampling, tuple[str, ...], int]:
+        """How a task generates: the search, the texts at which it stops, and the number of tokens at most."""
+        from lm_eval.models.utils import normalize_gen_kwargs  # an extra
+
+        given: dict[str, Any] = dict(normalize_gen_kwargs(options))
+        for name, value in given.items():
+            if name not in OPTIONS or (name == "num_beams" and value != 1):
+                expected = f"a task with the options {', '.join(OPTIONS)} (num_beams 1) of generation"
+                raise UserError(f"{self.texts.field}.tasks", expected, f"{name}={value}", near_misses(name, OPTIONS))
+        drawing = {name: given[name] for name in DRAWING if name in given}
+        ends = self.texts.ends(given["until"])
+        sampling = Sampling(temperature=given.get("temperature", 0.0), end=ends, **drawing)
+        if given["do_sample"] and "temperature" not in given:
+            sampling.temperature = 1.0
+        return sampling, tuple(stop for stop in given["until"] if stop), given["max_gen_toks"]
+
+    def _each(
+        self, program: Callable[[PyTree, Batch], PyTree], rows: Sequence[Row]
+    ) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
+        """The results of a program for each row, with the row's number; rows of one shape share batches.
+
+        Args:
+          program: gives (id [B], whether a row is real [B], *results [B ...]).
+        """
+        for numbers in grouped(tuple(x.shape for x in row.values()) for row in rows):
+            source = Rows([rows[number] for number in numbers])
+            for ids, real, *results in self.context.over(program, self.variables, source):
+                for index in np.flatnonzero(real):
+                    yield numbers[ids[index]], tuple(result[index] for result in results)
+
+    def _write(
+        self, sampling: Sampling, stops: tuple[str, ...], count: int, variables: PyTree, batch: Batch
+    ) -> tuple[np.ndarray, ...]:
+        """Generates tokens until all texts of a batch have ended: at the end token, at a stop, or at full length."""
+        chunks = -(-count // CHUNK)
+        size = -(-count // chunks)  # surplus tokens of the last chunk are dropped
+        begin, extend = self._programs(sampling, count, size)
+        given = inputs(batch)
+        progress, ids, real = begin(variables, batch)
+        ids, real = jax.device_get((ids, real))
+        tokens = np.zeros((len(ids), 0), np.int32)
+        for _ in range(chunks):
+            progress, more, over = extend(variables, given, batch["id"], progress)
+            tokens = np.concatenate([tokens, jax.device_get(more)], axis=1)[:, :count]
+            over = jax.device_get(over) | ~real
+            if all(
+                done or stopped(self.texts.text(row, sampling.end), stops)
+                for done, row in zip(over, tokens, strict=True)
+            ):
+                break
+        return ids, real, tokens
+
+    def _programs(self, search: Sampling, count: int, size: int) -> tuple[Any, Any]:
+        """The programs that read prompts and that generate `size` tokens more."""
+        if (key := (tree.identity(search), count)) in self.writers:
+            return self.writers[key]
+        model, window = self.context.model, self.texts.window
+
+        def generator(variables: PyTree, given: Batch) -> Generator:
+            return generator_for(model, variables, given, window)
+
+        def begin(variables: PyTree, batch: Batch) -> PyTree:
+            given = inputs(batch)
+            found = generator(variables, given)
+            progress = search.start(found, found.prepare(variables, given), given, count)
+            return progress, batch["id"], batch["weights"] > 0
+
+        def extend(variables: PyTree, given: Batch, ids: jax.Array, progress: Any) -> PyTree:
+            found = generator(variables, given)
+            draws = jax.random.fold_in(jax.random.key(self.context.seed), ids[0])
+            progress, tokens = search.extend(found, found.prepare(variables, given), progress, size, draws)
+            return progress, tokens, progress.over
+
+        shardings = None, self.context.whole, self.context.whole
+        self.writers[key] = tuple(backend.jit(program, out_shardings=shardings) for program in (begin, extend))
+        return self.writers[key]
+
+
+def inputs(batch: Batch) -> Batch:
+    """What the model reads of a batch."""
+    return {name: x for name, x in batch.items() if name not in SIDES}
+
+
+def grouped(keys: Any) -> list[list[int]]:
+    """The numbers of equal keys, in the order of their first ones."""
+    groups: dict[Any, list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    return [*groups.values()]
+
+
+def stopped(text: str, stops: Sequence[str]) -> bool:
+    """Whether a text has a stop."""
+    return any(stop in text for stop in stops)
+
+
+def cut(text: str, stops: Sequence[str]) -> str:
+    """The text before its first stop."""
+    return text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
+
+
+def _compared(logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return cross_entropy(logits, targets), correct(logits, targets)

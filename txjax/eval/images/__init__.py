@@ -1,0 +1,1 @@
+"""Evaluations of images, boxes and masks."""

@@ -1,0 +1,113 @@
+"""The base class of the encoder-decoder families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from txjax.interop.huggingface.family import Family, Inputs, given, watched
+from txjax.interop.huggingface.options import Options, their_activation
+from txjax.interop.huggingface.rules import Rule, linear, norm, projections
+from txjax.models.text.encoder_decoder.encoder_decoder import EncoderDecoder
+from txjax.models.two_stacks import TwoStacks
+from txjax.nn import MLP, Attention, Positions
+from txjax.types import PyTree
+
+_INPUTS = {
+    "input_ids": "source_tokens",
+    "decoder_input_ids": "tokens",
+    "attention_mask": "source_segments",
+    "decoder_attention_mask": "segments",
+}
+# Their names of the attentions; the norm after one has the same prefix.
+_ATTENTIONS = {"attention": "self_attn", "cross": "encoder_attn"}
+_PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}
+
+
+class EncoderDecoderFamily(Family):
+    """Encoder-decoders, distinguished by the class of their positions."""
+
+    positions: type[Positions]
+    inputs = tuple(_INPUTS)
+
+    def matches(self, model: Any) -> bool:
+        return isinstance(model, EncoderDecoder) and isinstance(model.positions, self.positions)
+
+    def example(self, model: EncoderDecoder, options: Options) -> dict[str, jax.ShapeDtypeStruct]:
+        return {name: jax.ShapeDtypeStruct((1, 1), jnp.int32) for name in ("tokens", "source_tokens")}
+
+    def forward(self, model: EncoderDecoder, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
+        logits, seen = watched(model, variables, ("encoder",), **given(inputs, _INPUTS, required=2))
+        return {"logits": logits.dense(), "encoder_last_hidden_state": seen["encoder"]}
+
+
+def attentions(model: TwoStacks) -> dict[str, dict[str, Attention]]:
+    """The attentions of a layer of each stack, in their order, by the names of their parameters."""
+    own = {"attention": model.only_attention}
+    return {"encoder": own, "decoder": own | {"cross": model.cross}}
+
+
+def layers(inside: Mapping[str, Mapping[str, Attention]]) -> list[Rule]:
+    """The rules of the layers of stacks with BART's names, which Marian and DETR share.
+
+    Args:
+      inside: the attentions of a layer by stack, as `attentions` gives them.
+    """
+    found = []
+    for side, own in inside.items():
+        here, ours = f"model.{side}.layers.{{}}", f"{side}/layers/block"
+        for name, attention in own.items():
+            theirs = f"{here}.{_ATTENTIONS[name]}"
+            found += projections(theirs, f"{ours}/{name}", _PROJECTIONS, attention)
+            found += norm(f"{theirs}_layer_norm", f"{ours}/norm_{name}")
+        found += linear(f"{here}.fc1", f"{ours}/mlp/up")
+        found += linear(f"{here}.fc2", f"{ours}/mlp/down")
+        found += norm(f"{here}.final_layer_norm", f"{ours}/norm_mlp")
+    return found
+
+
+def sizes(options: Options, layers: int, heads: int, hidden: int, activation: str) -> dict[str, Any]:
+    """The fields of the sizes and feed-forward layers of stacks with BART's keys, which Marian and DETR share.
+
+    Args:
+      layers, heads, hidden, activation: the reference's defaults.
+    """
+    depth, count = options.size("decoder_layers", layers), options.size("decoder_attention_heads", heads)
+    encoder_heads = options.size("encoder_attention_heads", heads)
+    inner, encoder_inner = options.size("decoder_ffn_dim", hidden), options.size("encoder_ffn_dim", hidden)
+    mlp = MLP(
+        hidden=inner,
+        activation=options.activation("activation_function", activation),
+        dropout=options.get("activation_dropout", 0.0),
+    )
+    return {
+        "depth": depth,
+        "heads": count,
+        "mlp": mlp,
+        "encoder_depth": encoder_depth(options, "encoder_layers", depth, layers),
+        "encoder_heads": None if encoder_heads == count else encoder_heads,
+        "encoder_mlp": None if encoder_inner == inner else mlp.clone(hidden=encoder_inner),
+    }
+
+
+def size_entries(model: TwoStacks) -> dict[str, Any]:
+    """The same as entries of config.json."""
+    return {
+        "encoder_layers": model.encoder_depth or model.depth,
+        "decoder_layers": model.depth,
+        "encoder_attention_heads": model.encoder_heads or model.heads,
+        "decoder_attention_heads": model.heads,
+        "encoder_ffn_dim": (model.encoder_mlp or model.mlp).hidden_size(model.width),
+        "decoder_ffn_dim": model.mlp.hidden_size(model.width),
+        "activation_function": their_activation(model.mlp.activation),
+        "activation_dropout": model.mlp.dropout,
+    }
+
+
+def encoder_depth(options: Options, key: str, depth: int, default: int) -> int | None:
+    """The field `encoder_depth` for the encoder's blocks under `key` and the decoder's `depth`."""
+    blocks = options.size(key, default)
+    return None if blocks == depth else blocks

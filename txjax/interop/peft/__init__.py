@@ -1,0 +1,1 @@
+"""Adapters of the library peft, both ways."""

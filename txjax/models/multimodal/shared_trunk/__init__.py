@@ -1,0 +1,1 @@
+"""One trunk for tasks of several modalities."""

@@ -1,0 +1,78 @@
+"""Qwen2 (Yang et al. 2024) and Qwen3 (Yang et al. 2025): Llama with biases, or with norms, of queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from txjax.interop.huggingface.options import Options
+from txjax.interop.huggingface.rules import Flat, Rule, norm
+from txjax.interop.huggingface.weights import Tensor
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.text.decoder.hf_llama import Llama
+from txjax.nn import Attention, RMSNorm
+from txjax.nn.attention.attention import PROJECTIONS
+
+BIASED = ("query", "key", "value")
+
+
+class Qwen2(Llama):
+    """Decoders whose queries, keys and values have biases."""
+
+    model_type = "qwen2"
+    architectures = ("Qwen2ForCausalLM", "Qwen2Model")
+
+    def matches(self, model: Any) -> bool:
+        return super().matches(model) and all(
+            isinstance(each, Attention) and tuple(filter(each.has_bias, PROJECTIONS)) == BIASED
+            for each in model.attentions()
+        )
+
+    def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
+        full_attention(options)
+        model = super().model(options, tensors)
+        return model.clone(attention=model.only_attention.clone(use_bias=True, biases=BIASED))
+
+    def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
+        own = super().config(model, flat)
+        return {k: v for k, v in own.items() if k not in ("attention_bias", "mlp_bias")} | {
+            "architectures": [self.architectures[0]],
+            "use_sliding_window": False,
+        }
+
+
+class Qwen3(Llama):
+    """Decoders with an RMSNorm of each head's queries and keys."""
+
+    model_type = "qwen3"
+    architectures = ("Qwen3ForCausalLM", "Qwen3Model")
+
+    def matches(self, model: Any) -> bool:
+        return super().matches(model) and all(
+            isinstance(each, Attention) and isinstance(each.qk_norm, RMSNorm) for each in model.attentions()
+        )
+
+    def model(self, options: Options, tensors: Mapping[str, Tensor]) -> Decoder:
+        full_attention(options)
+        model = super().model(options.with_values({"head_dim": 128} | options.values), tensors)
+        own = RMSNorm(eps=model.norm.eps)
+        return model.clone(attention=model.only_attention.clone(qk_norm=own))
+
+    def config(self, model: Decoder, flat: Flat) -> dict[str, Any]:
+        own = super().config(model, flat)
+        del own["mlp_bias"]
+        return own | {"architectures": [self.architectures[0]], "use_sliding_window": False}
+
+    def rules(self, model: Decoder) -> list[Rule]:
+        here, ours = "model.layers.{}.self_attn", "layers/block/attention"
+        names = {"q_norm": "norm_query", "k_norm": "norm_key"}
+        norms = [norm(f"{here}.{theirs}", f"{ours}/{name}", bias=False) for theirs, name in names.items()]
+        return super().rules(model) + sum(norms, [])
+
+
+def full_attention(options: Options) -> None:
+    """Raises UserError for layers with a window."""
+    options.fixed(use_sliding_window=False)
+    kinds: list[Any] = options.get("layer_types", [])
+    if any(kind != "full_attention" for kind in kinds):
+        raise options.refuse("layer_types", "full_attention in all layers", kinds)

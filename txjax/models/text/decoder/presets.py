@@ -1,0 +1,102 @@
+"""Published sizes. Every field can be overridden by an argument or a flag."""
+
+from typing import Any
+
+from txjax.models.text.decoder import decoder
+from txjax.models.text.decoder.decoder import Decoder
+from txjax.models.transformer import sized
+from txjax.nn import (
+    GatedMLP,
+    Llama3Scaling,
+    Normal,
+    PostNorm,
+    Rotary,
+)
+
+# width, depth, heads
+GPT2: dict[str, tuple[int, int, int]] = {
+    "124M": (768, 12, 12),
+    "355M": (1024, 24, 16),
+    "774M": (1280, 36, 20),
+    "1.5B": (1600, 48, 25),
+}
+# All heads together are as wide as the model. Table 2.1 of the paper prints 24 heads of 128 channels for 1.3B, which
+# would be 1.5B, and a width of 5,140 for 13B, whose 40 heads of 128 channels are 5,120.
+GPT3: dict[str, tuple[int, int, int]] = {
+    "125M": (768, 12, 12),
+    "350M": (1024, 24, 16),
+    "760M": (1536, 24, 16),
+    "1.3B": (2048, 24, 16),
+    "2.7B": (2560, 32, 32),
+    "6.7B": (4096, 32, 32),
+    "13B": (5120, 40, 40),
+    "175B": (12288, 96, 96),
+}
+GPT_NEO: dict[str, tuple[int, int, int]] = {"125M": (768, 12, 12), "1.3B": (2048, 24, 16), "2.7B": (2560, 32, 20)}
+# From 7B on they are Llama's; 7B and 13B are Llama 2's too. The others have GPT-3's widths and depths (Brown et al.
+# 2020, table 2.1) and heads of 64 channels up to 350M, of 128 above.
+LLAMA: dict[str, tuple[int, int, int]] = {
+    "125M": (768, 12, 12),
+    "350M": (1024, 24, 16),
+    "1.3B": (2048, 24, 16),
+    "3B": (2560, 32, 20),
+    "7B": (4096, 32, 32),
+    "13B": (5120, 40, 40),
+    "33B": (6656, 60, 52),
+    "65B": (8192, 80, 64),
+}
+LLAMA2: dict[str, tuple[int, int, int]] = {"7B": LLAMA["7B"], "13B": LLAMA["13B"], "70B": (8192, 80, 64)}
+LLAMA3: dict[str, tuple[int, int, int]] = {"8B": (4096, 32, 32), "70B": (8192, 80, 64), "405B": (16384, 126, 128)}
+# Hidden sizes of the MLP, where they are not 8/3 of the width.
+LLAMA_HIDDEN = {"8B": 14336, "70B": 28672, "405B": 53248}
+
+
+def gpt1(**fields: Any) -> Decoder:
+    """GPT (Radford et al. 2018), 117M: post-norm, no norm after the last layer, 512 positions, 40,478 tokens."""
+    style: dict[str, Any] = dict(max_length=512, block=PostNorm(), initial=Normal())
+    return decoder.gpt(**dict(vocab=40478, width=768, depth=12, heads=12) | style | fields)
+
+
+def gpt2(size: str = "124M", **fields: Any) -> Decoder:
+    """GPT-2 (Radford et al. 2019): 1,024 positions, 50,257 tokens."""
+    return decoder.gpt(**dict(vocab=50257) | sized(size, GPT2) | fields)
+
+
+def gpt3(size: str = "125M", **fields: Any) -> Decoder:
+    """GPT-3 (Brown et al. 2020, table 2.1) with dense layers: 2,048 positions, 50,257 tokens.
+
+    Every second layer of the paper is banded; it doesn't print the width of the band, and the parameters are the same:
+    `attention=(Attention(), Attention(window=256))`.
+    """
+    return decoder.gpt(**dict(vocab=50257, max_length=2048) | sized(size, GPT3) | fields)
+
+
+def gpt_neo(size: str = "125M", **fields: Any) -> Decoder:
+    """GPT-Neo (Black et al. 2021): 2,048 positions, 50,257 tokens, a window of 256 in every second layer."""
+    return decoder.gpt_neo(**dict(vocab=50257) | sized(size, GPT_NEO) | fields)
+
+
+def llama(size: str = "7B", **fields: Any) -> Decoder:
+    """Llama (Touvron et al. 2023): 32,000 tokens, a SwiGLU of 8/3 of the width rounded up to a multiple of 256."""
+    return decoder.llama(**dict(vocab=32000) | sized(size, LLAMA) | fields)
+
+
+def llama2(size: str = "7B", **fields: Any) -> Decoder:
+    """Llama 2 (Touvron et al. 2023b): 32,000 tokens; 70B has 8 heads of keys and values, and an MLP of 28,672."""
+    found = sized(size, LLAMA2)
+    grouped: dict[str, Any] = dict(kv_heads=8, mlp=_swiglu(size)) if size in LLAMA_HIDDEN else {}
+    return decoder.llama(**dict(vocab=32000) | grouped | found | fields)
+
+
+def llama3(size: str = "8B", **fields: Any) -> Decoder:
+    """Llama 3.1 (Grattafiori et al. 2024): 128,256 tokens, 8 heads of keys and values, scaled rotary frequencies.
+
+    Llama 3 has `positions=Rotary(theta=500000.0)`.
+    """
+    found = sized(size, LLAMA3)
+    style: dict[str, Any] = dict(vocab=128256, kv_heads=8, mlp=_swiglu(size))
+    return decoder.llama(**style | dict(positions=Rotary(theta=500000.0, scaling=Llama3Scaling())) | found | fields)
+
+
+def _swiglu(size: str) -> GatedMLP:
+    return GatedMLP(hidden=LLAMA_HIDDEN[size], use_bias=False)

@@ -1,0 +1,170 @@
+"""The encoder-decoder: a source is encoded once, and each target token is predicted from it and those before."""
+
+import dataclasses
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from txjax.models.transformer import Layers, SourceLayers
+from txjax.models.two_stacks import TwoStacks
+from txjax.nn import (
+    MLP,
+    Attention,
+    CrossAttention,
+    Embed,
+    Encoded,
+    GatedMLP,
+    Head,
+    LayerNorm,
+    Mask,
+    Memory,
+    PostNorm,
+    RMSNorm,
+    ScaledEmbed,
+    Sinusoidal,
+    T5Relative,
+    Tied,
+    TiedScaled,
+    Untied,
+    Window,
+    Xavier,
+    causal_window,
+    keep_in_cache,
+    set_model_fields,
+)
+from txjax.nn.parameters.adapter_hooks import adapter_tokens
+from txjax.types import UserError, config_field
+
+
+class EncoderDecoder(TwoStacks, kw_only=True):
+    """The encoder-decoder of Vaswani et al. (2017). `transformer` and `t5` return ones in a published style.
+
+    Parameters: `embed`, `embed_source` if the source has a vocabulary of its own, `encoder` and `decoder` (each with
+    `positions`, `layers`, `norm_final`), `head`.
+
+    Applied with `mutable=["cache"]` it decodes step by step: the first call has the source, which is encoded then;
+    later calls have the next tokens alone, and no projection of the source is computed again.
+
+    The decoder attends to an adapter's tokens before the source (`Prompt(paths="encoder/layers")`), as in Lester et al.
+    2021.
+
+    Attributes:
+      vocab: size of the vocabulary, V.
+      source_vocab: size of the source's vocabulary. If None, source and target have one vocabulary and one embedding.
+      embedding: how tokens are embedded.
+      head: from the decoder's features to the output. If None, the output is `Encoded`.
+    """
+
+    vocab: int = config_field(at_least=1)
+    source_vocab: int | None = config_field(None, at_least=1)
+    embedding: Embed = dataclasses.field(default_factory=Embed)
+    head: Head | None = dataclasses.field(default_factory=Tied)
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        source_tokens: Int[Array, "B S"] | None = None,
+        source_segments: Int[Array, "B S"] | None = None,
+        segments: Int[Array, "B L"] | None = None,
+        positions: Int[Array, "B L"] | None = None,
+        train: bool = False,
+    ) -> Any:
+        """The head's output: by default, lazy logits [B L V] of the token after each one.
+
+        Args:
+          tokens: the target, which begins with a start token.
+          source_tokens: the source. If None, the one of an earlier call of step-by-step decoding.
+          source_segments: numbers of the pairs that are packed into a row; padding is 0. If None, all is one source.
+          segments: the same for `tokens`.
+          positions: of each target token. If None, its index in the window.
+        """
+        embed = self.table(self.vocab, "embed")
+        window = causal_window(self, tokens.shape, segments, positions, "decoder/layers")
+        values = None
+        if source_tokens is not None:
+            encoder = SourceLayers(**self.encoder_fields(), name="encoder")
+            own = jnp.arange(source_tokens.shape[1], dtype=jnp.int32)[None]
+            within = Window(own, own, Mask.within(source_segments))
+            embed_source = embed if self.source_vocab is None else self.table(self.source_vocab, "embed_source")
+            values = encoder(embed_source(source_tokens, self.dtype), within, train)
+            before = values.shape[1] - source_tokens.shape[1]
+            if window.index is not None and source_segments is None:
+                source_segments = jnp.ones_like(source_tokens)
+        elif window.index is None:
+            hint = "NextToken on pairs of source and target does, and SpanCorruption on any text"
+            raise UserError("config.objective", "an objective that gives the model source_tokens", hint=hint)
+        else:
+            before = adapter_tokens(self, "encoder/layers")
+        if window.index is not None:
+            source_segments = keep_in_cache(self, "source_segments", source_segments, "sources")
+        memory = Memory(values, self.across(tokens, segments, source_segments).after_prompt(0, before))
+        decoder = Layers(**self.decoder_fields(), name="decoder")
+        cross = self.cross.clone(parent=None, name=None)
+        x = decoder(embed(tokens, self.dtype), window, train, memory, cross)
+        return self.read(Encoded(x, segments, embed.embedding), self.head, train)
+
+    @nn.nowrap
+    def table(self, vocab: int, name: str) -> Embed:
+        """An embedding of so many tokens."""
+        fields: dict[str, Any] = {"vocab": vocab, "width": self.width, "scaling": self.layer_scaling()}
+        return set_model_fields(self.embedding, "config.model.embedding", **fields).clone(parent=self, name=name)
+
+    @nn.nowrap
+    def across(
+        self,
+        tokens: Int[Array, "B L"],
+        segments: Int[Array, "B L"] | None,
+        source_segments: Int[Array, "B S"] | None,
+    ) -> Mask:
+        """Each target token sees the source of its own pair."""
+        if source_segments is None:
+            return Mask()
+        return Mask(
+            query_segments=jnp.ones_like(tokens) if segments is None else segments, key_segments=source_segments
+        )
+
+
+def transformer(*, vocab: int, width: int, depth: int, heads: int, **fields: Any) -> EncoderDecoder:
+    """An encoder-decoder as in Vaswani et al. 2017: post-norm, sines, ReLU, one embedding for inputs and outputs.
+
+    Sines and cosines are in two halves of the channels, as in the authors' code and in Hugging Face's Marian.
+    """
+    style: dict[str, Any] = dict(
+        embedding=ScaledEmbed(),
+        positions=Sinusoidal(layout="halves"),
+        norm=LayerNorm(eps=1e-5),
+        mlp=MLP(activation="relu"),
+        block=PostNorm(),
+        initial=Xavier(),
+    )
+    return EncoderDecoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
+
+
+def t5(
+    *, vocab: int, width: int, depth: int, heads: int, head_size: int | None = None, **fields: Any
+) -> EncoderDecoder:
+    """An encoder-decoder as in T5 (Raffel et al. 2020, 2.1): pre-norm, RMSNorm, relative positions, no biases.
+
+    Args:
+      head_size: If None, width / heads.
+    """
+    unscaled: dict[str, Any] = dict(head_size=head_size, use_bias=False, scale=1.0)
+    style: dict[str, Any] = dict(
+        embedding=Embed(std=1.0),
+        positions=T5Relative(),
+        norm=RMSNorm(eps=1e-6),
+        attention=Attention(**unscaled),
+        cross=CrossAttention(**unscaled),
+        mlp=MLP(activation="relu", use_bias=False),
+        head=TiedScaled(),
+    )
+    return EncoderDecoder(vocab=vocab, width=width, depth=depth, heads=heads, **style | fields)
+
+
+def t5_v1_1(**fields: Any) -> EncoderDecoder:
+    """`t5` with the changes of version 1.1: gated GELU (Shazeer 2020), an output kernel of its own."""
+    style: dict[str, Any] = dict(mlp=GatedMLP(activation="gelu_tanh", use_bias=False), head=Untied())
+    return t5(**style | fields)

@@ -1,0 +1,5 @@
+"""A plain network of convolutions."""
+
+from txjax.models.vision.conv_net.conv_net import ConvNet
+
+__all__ = ["ConvNet"]

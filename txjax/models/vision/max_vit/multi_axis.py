@@ -1,0 +1,52 @@
+"""The block of MaxViT: a convolution, attention nearby, attention all over the grid."""
+
+from typing import ClassVar
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from txjax.models.vision.max_vit.mb_conv import MBConv
+from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.prompted_grid import on_patches
+from txjax.nn.layers.mlp import MLP
+from txjax.nn.stack.block import Layer, PreNorm
+
+
+class MultiAxis(PreNorm):
+    """`PreNorm` with two attentions, an MLP after each, and an `MBConv` before them (Tu et al. 2022, MaxViT, 3.3).
+
+    The `MBConv` leaves an adapter's tokens as they are.
+
+    Attributes:
+      conv: of stride 1. If None, the downsampling before this layer has it. Set by the model, as the next ones.
+      grid_attention: the second attention; `attention` is the first one.
+      grid_mlp: the MLP after it.
+    """
+
+    final_norm: ClassVar[bool] = False
+    conv: MBConv | None = None
+    grid_attention: Mixer | None = None
+    grid_mlp: MLP | None = None
+
+    @property
+    def branches(self) -> int:
+        return 4 if self.conv is None else 5
+
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        assert self.grid_attention and self.grid_mlp
+        attention, mlp = self.grid_attention, self.grid_mlp
+        return super().layers(context) | {
+            "grid_attention": lambda y: attention(y, context),
+            "grid_mlp": lambda y: mlp(y, context.train, context.real),
+        }
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "B L D"], context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0
+    ) -> Float[Array, "B L D"]:
+        if self.conv is not None:
+            assert context.grid is not None
+            conv, grid = self.conv, context.grid._replace(prefix=0)
+            x = on_patches(lambda patches: conv(patches, grid, context.train, depth_fraction)[0], x, context.prompt)
+        return super().__call__(x, context, depth_fraction)

@@ -1,0 +1,28 @@
+"""Published sizes. Every field can be overridden by an argument or a flag."""
+
+from typing import Any
+
+from txjax.models.hierarchical import stages
+from txjax.models.vision.max_vit.max_vit import MaxViT, MaxViTStem
+from txjax.nn import (
+    Classes,
+    NormedPool,
+    Pooler,
+)
+
+# Widths, depths and heads of 32 channels (Tu et al. 2022, table 1), and channels of the stem
+MAX_VIT: dict[str, tuple[tuple[int, ...], ...]] = {
+    "T": ((64, 128, 256, 512), (2, 2, 5, 2), (2, 4, 8, 16)),
+    "S": ((96, 192, 384, 768), (2, 2, 5, 2), (3, 6, 12, 24)),
+    "B": ((96, 192, 384, 768), (2, 6, 14, 2), (3, 6, 12, 24)),
+    "L": ((128, 256, 512, 1024), (2, 6, 14, 2), (4, 8, 16, 32)),
+    "XL": ((192, 384, 768, 1536), (2, 6, 14, 2), (6, 12, 24, 48)),
+}
+_STEMS = {"T": 64, "S": 64, "B": 64, "L": 128, "XL": 192}
+
+
+def max_vit(size: str = "T", **fields: Any) -> MaxViT:
+    """MaxViT (Tu et al. 2022): windows and grids of 7 x 7, 1,000 classes."""
+    layers = stages(size, MAX_VIT)
+    style: dict[str, Any] = dict(stem=MaxViTStem(channels=_STEMS[size]), head=Classes(1000, Pooler(pool=NormedPool())))
+    return MaxViT(**dict(stages=layers) | style | fields)

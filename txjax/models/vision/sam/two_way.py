@@ -1,0 +1,73 @@
+"""The layers of SAM's mask decoder, in which tokens and an image attend to each other (Kirillov et al. 2023, A)."""
+
+import dataclasses
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.attention.attention import LayerContext
+from txjax.nn.attention.memory import Memory
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.stack.block import Block, Layer, PostNorm
+from txjax.types import PyTree
+
+
+class FirstTokens(PostNorm):
+    """The tokens' half of the first layer: self-attention replaces the tokens, which are their own positions."""
+
+    @nn.nowrap
+    def layers(self, context: LayerContext) -> dict[str, Layer]:
+        alone = super().layers(dataclasses.replace(context, added=None))["attention"]
+        return super().layers(context) | {"attention": alone}
+
+    @nn.nowrap
+    def branch_of(self, name: str) -> Callable[..., jax.Array]:
+        return replaced if name == "attention" else super().branch_of(name)
+
+
+def replaced(x: jax.Array, norm: Layer, layer: Layer, context: LayerContext) -> jax.Array:
+    """norm(layer(x))."""
+    return norm(layer(x))
+
+
+class TwoWay(Block):
+    """The tokens attend to each other and to the image, pass an MLP, and the image attends to them.
+
+    In a context, `mask` is of the tokens (the image does not see those of segment 0 either), `added` are the positions
+    of the tokens, and `memory.added` the positions of the image.
+
+    Parameters: those of `tokens` and of `image`.
+
+    Attributes:
+      tokens: a block with cross-attention, which reads the image.
+      image: a block whose attention is cross-attention, which reads the tokens.
+    """
+
+    tokens: Block | None = None
+    image: Block | None = None
+
+    @property
+    def branches(self) -> int:
+        assert self.tokens and self.image
+        return self.tokens.branches + self.image.branches
+
+    @nn.compact
+    def __call__(self, x: PyTree, context: LayerContext, depth_fraction: float | Float[Array, ""] = 1.0) -> PyTree:
+        """From the pair of tokens [B T D] and image [B L D] to the next."""
+        assert self.tokens and self.image and context.memory
+        tokens, image = x
+        tokens = self.tokens(tokens, reading(context, image), depth_fraction)
+        segments = context.mask.key_segments
+        every = None if segments is None else jnp.ones((1, image.shape[1]), segments.dtype)
+        back = Memory(tokens, Mask(query_segments=every, key_segments=segments), context.added)
+        context = dataclasses.replace(context, added=context.memory.added, memory=back)
+        return tokens, self.image(image, context, depth_fraction)
+
+
+def reading(context: LayerContext, image: Float[Array, "B L D"]) -> LayerContext:
+    """The context of tokens that read the image; its positions are in `context.memory`."""
+    assert context.memory
+    return dataclasses.replace(context, memory=dataclasses.replace(context.memory, values=image))

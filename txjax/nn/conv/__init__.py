@@ -1,0 +1,1 @@
+"""Convolutions, their gradients, and the mixers and patches made of them."""

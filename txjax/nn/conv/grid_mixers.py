@@ -1,0 +1,86 @@
+"""Mixers of an image's tokens without attention: the residual block works with any of them (Yu et al. 2022)."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.attention.attention import LayerContext, Mixer
+from txjax.nn.attention.windows import padded_image
+from txjax.nn.conv.conv import Conv
+from txjax.types import UserError, config_field
+
+
+class Identity(Mixer):
+    """x: tokens exchange nothing (Yu et al. 2022, table 3: IdentityFormer). No parameters."""
+
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        return x
+
+
+class GridMixer(Mixer):
+    """Base of mixers that see the tokens as an image."""
+
+    @nn.nowrap
+    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
+        """The mixed image, of the same shape and dtype."""
+        raise NotImplementedError
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B L D"], context: LayerContext) -> Float[Array, "B L D"]:
+        """The branch's output. Raises UserError if the tokens are not all patches of a grid."""
+        if context.grid is None:
+            hint = "the model's tokens are no patches of a grid"
+            raise UserError("config.model.attention", "a mixer of sequences", f"{type(self).__name__}()", hint=hint)
+        return self.mix(padded_image(x, context.grid, 1), context).reshape(x.shape)
+
+
+class Pooling(GridMixer):
+    """The mean of a token's neighbours less the token itself (Yu et al. 2022, equation 4). No parameters.
+
+    Beyond the edges there are no neighbours.
+
+    Attributes:
+      side: of the square of neighbours, an odd number.
+    """
+
+    side: int = config_field(3, at_least=1)
+
+    @nn.nowrap
+    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
+        if self.side % 2 == 0:
+            raise UserError("config.model.attention.side", "an odd number", self.side)
+        total = functools.partial(neighbour_sums, side=self.side)
+        counts = total(jnp.ones((1, *image.shape[1:3], 1), image.dtype))
+        return total(image) / counts - image
+
+
+def neighbour_sums(image: Float[Array, "B R C D"], side: int) -> Float[Array, "B R C D"]:
+    """Sums over the `side` x `side` tokens around each one, zeros beyond the edges: first of rows, then of columns."""
+    for axis in (1, 2):
+        zeros = [(0, 0)] * 4
+        zeros[axis] = (side // 2, side // 2)
+        padded, size = jnp.pad(image, zeros), image.shape[axis]
+        parts = (jax.lax.slice_in_dim(padded, i, i + size, axis=axis) for i in range(side))
+        image = functools.reduce(jnp.add, parts)
+    return image
+
+
+class DepthwiseConv(GridMixer):
+    """A convolution of each channel by itself (Liu et al. 2022, ConvNeXt, 2.5). Parameters `conv`.
+
+    Attributes:
+      side: of the kernel, an odd number.
+    """
+
+    side: int = config_field(7, at_least=1)
+
+    @nn.nowrap
+    def mix(self, image: Float[Array, "B R C D"], context: LayerContext) -> Float[Array, "B R C D"]:
+        assert self.initial and self.scaling
+        channels, square = image.shape[-1], (self.side, self.side)
+        return Conv((channels,), size=square, groups=channels, initial=self.initial, scaling=self.scaling, name="conv")(
+            image
+        )

@@ -1,0 +1,1 @@
+"""Masks, and the kernels that compute attention under them."""

@@ -1,0 +1,92 @@
+"""Context parallelism: attention to keys and values of other devices, if the mesh shards the length."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+from jaxtyping import Array, Float
+
+from txjax.nn.kernels.attention_dispatch import NAMED, Choice, dot_product_attention, record_choice
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.kernels.ring import ring
+from txjax.nn.kernels.shards import per_device
+from txjax.sharding import constrain, num_shards
+from txjax.types import UserError, config_field
+
+
+@dataclasses.dataclass
+class ContextParallel:
+    """Base of ways to bring keys to each device's shard of the queries. No variant changes the result."""
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        """Attention as in `nn.dot_product_attention`."""
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class AllGatherKV(ContextParallel):
+    """All-gathers keys and values, one layer at a time. Any kernel, bias and mask.
+
+    Attributes:
+      kernel: "reference" or "tokamax", for a comparison. If None, the backend's own. If it doesn't support a call, the
+        reference computes it (`docs/kernels.md`).
+    """
+
+    kernel: str | None = config_field(None, choices=NAMED)
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        query = constrain(query, "batch", "length", "heads", None)
+        key, value = (constrain(x, "batch", None, "kv_heads", None) for x in (key, value))
+        return dot_product_attention(query, key, value, mask, bias, dropout, self.kernel)
+
+
+@dataclasses.dataclass
+class RingAttention(AllGatherKV):
+    """Passes keys and values around a ring of devices (Liu et al. 2023): none holds more than its shard.
+
+    Computed by the reference on every backend. Without a ring (one shard, a length that the shards don't divide,
+    decoding) they are all-gathered.
+    """
+
+    def __call__(
+        self,
+        query: Float[Array, "B L H K"],
+        key: Float[Array, "B S G K"],
+        value: Float[Array, "B S G K"],
+        mask: Mask,
+        bias: Float[Array, "#B H L S"] | None = None,
+        dropout: Callable[[jax.Array], jax.Array] | None = None,
+    ) -> Float[Array, "B L H K"]:
+        """Raises UserError for a bias, dropout, or a mask that is an array: only `AllGatherKV` supports them."""
+        count = num_shards("length")
+        if count == 1 or query.shape[1] % count or key.shape[1] % count or mask.offset is not None:
+            return super().__call__(query, key, value, mask, bias, dropout)
+        prompt = mask.segments if mask.prefix else None
+        reasons = {"a bias of positions": bias, "dropout": dropout, "an array": mask.allowed, "a prompt": prompt}
+        for what, given in reasons.items():
+            if given is not None:
+                raise UserError(
+                    "config.model.attention.context_parallel",
+                    f"AllGatherKV() for attention with {what}",
+                    "RingAttention()",
+                )
+        choice = Choice("ring", f"keys and values go round {count} devices", query.shape, key.shape)
+        with record_choice(choice, mask):
+            return per_device(functools.partial(ring, mask.causal, mask.window), query, key, value, mask, "length")

@@ -1,0 +1,55 @@
+"""cuDNN's flash attention for NVIDIA GPUs, through `jax.nn.dot_product_attention`."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from txjax.nn.kernels.kernel_support import Call, refusal
+from txjax.nn.kernels.mask import Mask
+from txjax.nn.kernels.shards import filled, per_device
+from txjax.nn.parameters.remat import checkpoint_name
+from txjax.sharding import num_shards
+
+
+def not_cudnn(query: Any, key: Any, mask: Mask) -> str | None:
+    """The reason why the kernel doesn't support a call; None if it does."""
+    if query.dtype not in (jnp.bfloat16, jnp.float16):
+        return f"{query.dtype} is neither bfloat16 nor float16"
+    if mask.window is not None and not mask.causal:
+        return "a window that is not causal"
+    if num_shards("length") > 1:
+        return "the length is split over devices"
+    (batch, length, *heads), (_, source, *groups) = query.shape, key.shape
+    queries, keys = (batch, length + length % 2, *heads), (batch, source + source % 2, *groups)
+    said = refusal(_call, Call.of(query, key, mask)._replace(query=queries, key=keys))
+    return None if said is None else f"cuDNN: {said}"
+
+
+def cudnn(
+    query: Float[Array, "B L H K"],
+    key: Float[Array, "B S G K"],
+    value: Float[Array, "B S G K"],
+    mask: Mask,
+) -> Float[Array, "B L H K"]:
+    """`nn.reference_attention` without a bias, in blocks whose scores stay in on-chip memory (Dao et al. 2022).
+
+    Segments become a mask [B 1 L S], the only form that the kernel supports. Odd lengths, which its backward pass
+    doesn't support, are padded by one position, in a segment of its own.
+    """
+    length = query.shape[1]
+    query, key, value, mask = filled(query, key, value, mask, 2, 2)
+    out = per_device(functools.partial(_call, mask.causal, mask.window), query, key, value, mask)
+    return checkpoint_name(out[:, :length], "attended")
+
+
+def _call(
+    causal: bool, window: int | None, query: Any, key: Any, value: Any, queries: Any, keys: Any, _: Any = None
+) -> jax.Array:
+    allowed = Mask(query_segments=queries, key_segments=keys).dense(query.shape[1], key.shape[1])
+    near = None if window is None else (window - 1, 0)
+    return jax.nn.dot_product_attention(
+        query, key, value, mask=allowed, is_causal=causal, local_window_size=near, implementation="cudnn"
+    )

@@ -1,0 +1,55 @@
+"""Whether a kernel of another library supports a call, found by tracing it; nothing runs."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from txjax.nn.kernels.mask import Mask
+
+
+class Call(NamedTuple):
+    """The properties of a call that a kernel's support may depend on.
+
+    Attributes:
+      query, key: shapes [B L H K] and [B S G K].
+      dtype: of both, and of the values.
+      causal, window: of the mask.
+      segmented: whether the mask has segments.
+    """
+
+    query: tuple[int, ...]
+    key: tuple[int, ...]
+    dtype: DTypeLike
+    causal: bool
+    window: int | None
+    segmented: bool
+
+    @staticmethod
+    def of(query: Any, key: Any, mask: Mask) -> "Call":
+        """The call with these arguments; arrays may be ShapeDtypeStructs."""
+        return Call(query.shape, key.shape, query.dtype, mask.causal, mask.window, mask.segments is not None)
+
+
+@functools.cache
+def refusal(kernel: Callable[..., Any], call: Call) -> str | None:
+    """The error of `kernel(causal, window, query, key, value, query_segments, key_segments)`, forward or backward.
+
+    None if it supports the call. The kernel must be a module-level function: the result is cached.
+    """
+
+    def total(*arrays: Any) -> jax.Array:
+        return kernel(call.causal, call.window, *arrays).astype(jnp.float32).sum()
+
+    arrays = [jax.ShapeDtypeStruct(shape, call.dtype) for shape in (call.query, call.key, call.key)]
+    segments = [
+        jax.ShapeDtypeStruct(shape[:2], jnp.int32) if call.segmented else None for shape in (call.query, call.key)
+    ]
+    try:
+        jax.eval_shape(jax.grad(total, argnums=(0, 1, 2)), *arrays, *segments)
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        return str(error)
+    return None

@@ -1,0 +1,1 @@
+"""Layers without positions: linear, embeddings, MLPs, experts, norms."""

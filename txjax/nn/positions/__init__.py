@@ -1,0 +1,1 @@
+"""Encodings of positions."""

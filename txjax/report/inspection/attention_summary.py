@@ -1,0 +1,215 @@
+"""The attention of one input: which sequences each attention reads, and what of its weights is kept."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from txjax import backend
+from txjax.nn import Grid
+from txjax.report.inspection.attention_maps import Maps, sown_maps
+from txjax.report.inspection.attention_measures import (
+    grid_distance,
+    grid_of,
+    mean_distance,
+    rollout,
+    text_distance,
+    whole_maps,
+    window_distance,
+)
+from txjax.types import PyTree
+
+TEXTS = ("tokens", "source_tokens")  # arguments of models that are texts; the segments of each
+SEGMENTS = {"tokens": "segments", "source_tokens": "source_segments"}
+WHOLE = 1024  # the most patches whose windows are joined to one map, for rollout
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequence:
+    """What an attention reads.
+
+    Attributes:
+      name: the argument of the model that it comes from: `tokens`, `source_tokens`, `image`; "" if not known.
+      length: its tokens.
+      grid: their order, of an image.
+    """
+
+    name: str
+    length: int
+    grid: Grid | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Attended:
+    """One attention of a model, in all layers.
+
+    Attributes:
+      queries, keys: the sequences.
+      windows: whether it is attention in windows of a grid.
+    """
+
+    path: str
+    layers: int
+    heads: int
+    queries: Sequence
+    keys: Sequence
+    windows: bool = False
+
+    @property
+    def between_texts(self) -> bool:
+        """Whether queries and keys are tokens of texts."""
+        return {self.queries.name, self.keys.name} <= set(TEXTS)
+
+
+class Kept(NamedTuple):
+    """What is kept of an attention's weights.
+
+    Attributes:
+      weights: of the chosen layers and heads: all pairs of tokens [layers B H L S], or of an image one row a map, the
+        query's or the mean over all queries, [layers B H S].
+      rollout: over all layers; None if they don't attend over one sequence.
+      distance: the mean attention distance of all layers and heads, over the examples: in sides of a patch, or in
+        tokens; None between two sequences.
+    """
+
+    weights: Float[Array, "..."]
+    rollout: Float[Array, "B L L"] | None
+    distance: Float[Array, "layers H"] | None
+
+
+def attended(model: Any, variables: PyTree, inputs: Mapping[str, Any]) -> dict[str, Attended]:
+    """The attentions that a call of the model has, by path. Of their weights none is computed."""
+    shapes = jax.eval_shape(lambda v, x: sown_maps(model, v, x), variables, dict(inputs))
+    windows: dict[str, jax.Array] = {}
+    if any(maps.windows is not None for maps in shapes.values()):
+        numbers = backend.jit(lambda v, x: {path: maps.windows for path, maps in sown_maps(model, v, x).items()})
+        windows = jax.device_get(numbers(variables, dict(inputs)))
+    return {path: _attended(path, maps.weights.shape, windows.get(path), inputs) for path, maps in shapes.items()}
+
+
+def _attended(path: str, shape: tuple[int, ...], windows: Any, inputs: Mapping[str, Any]) -> Attended:
+    layers, _, heads, length, source = shape
+    if windows is not None:
+        grid = _grid_of_windows(windows, *inputs["image"].shape[1:3])
+        both = Sequence("image", grid.rows * grid.columns, grid)
+        return Attended(path, layers, heads, both, both, windows=True)
+    pair, parts = "source_tokens" in inputs, path.split("/")
+    queries = _sequence(inputs, length, "source_tokens" if pair and parts[0] == "encoder" else "tokens")
+    across = pair and parts[-1] in ("cross", "decoder")
+    return Attended(
+        path, layers, heads, queries, _sequence(inputs, source, "source_tokens" if across else queries.name)
+    )
+
+
+def _grid_of_windows(windows: Int[np.ndarray, "layers W S"], height: int, width: int) -> Grid:
+    """The grid whose windows they are: the second row of a window is one row of the grid further."""
+    tokens, side = int(windows.max()) + 1, math.isqrt(windows.shape[2])
+    if side == 1:
+        return grid_of(tokens, height, width, most=0) or Grid(1, tokens)
+    columns = int(windows[0, 0, side] - windows[0, 0, 0])
+    return Grid(tokens // columns, columns)
+
+
+def _sequence(inputs: Mapping[str, Any], length: int, likely: str) -> Sequence:
+    """The input that has so many tokens; of several texts the likely one."""
+    for name in dict.fromkeys((likely, *TEXTS)):
+        if name in inputs and name in TEXTS and inputs[name].shape[1] == length:
+            return Sequence(name, length)
+    grid = grid_of(length, *inputs["image"].shape[1:3]) if "image" in inputs else None
+    return Sequence("image" if grid else "", length, grid)
+
+
+def summary(
+    model: Any,
+    variables: PyTree,
+    inputs: dict[str, Any],
+    chosen: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]],
+    known: Mapping[str, Attended],
+    query: tuple[float, float] | None = None,
+) -> dict[str, Kept]:
+    """What is kept of each attention's weights, for `jax.jit`: maps that were not chosen stay on the device.
+
+    Args:
+      chosen: layers and heads by path.
+      known: as of `attended`.
+      query: the patch whose map is kept of images has this place, as fractions of the height and the width. If None,
+        it is the class token's map, or without one the mean over all patches.
+    """
+    found = sown_maps(model, variables, inputs)
+    reads = [each.queries.name for each in known.values()]  # rollout: one attention, to the sequence itself
+    kept = {}
+    for path, (layers, heads) in chosen.items():
+        maps, own = found[path], known[path]
+        part = maps.weights[jnp.asarray(layers, jnp.int32)][:, :, jnp.asarray(heads, jnp.int32)]
+        if own.keys.name == "image":
+            inside = None if maps.windows is None else maps.windows[jnp.asarray(layers, jnp.int32)]
+            part = _one_map(own, part, inside, None if query is None else _patch(own.queries.grid, query))
+        through = _rollout(own, maps) if reads.count(own.queries.name) == 1 else None
+        kept[path] = Kept(part, through, _distance(own, maps, inputs))
+    return kept
+
+
+def _patch(grid: Grid | None, place: tuple[float, float]) -> int | None:
+    """The number of the patch at a place; None if the queries are no patches."""
+    if grid is None:
+        return None
+    row, column = (min(int(part * size), size - 1) for part, size in zip(place, grid[:2], strict=True))
+    return row * grid.columns + column
+
+
+def _one_map(
+    own: Attended, weights: jax.Array, windows: Int[Array, "layers W S"] | None, query: int | None
+) -> Float[Array, "layers B H N"]:
+    """The map of one query, or the mean over the queries."""
+    prefix = 0 if own.queries.grid is None else own.queries.grid.prefix
+    if windows is None:
+        if query is not None:
+            return weights[:, :, :, prefix + query]
+        return weights[:, :, :, 0] if prefix else weights.mean(3)
+    layers, count, _ = windows.shape
+    parts = weights.reshape(layers, -1, count, *weights.shape[2:]).transpose(0, 1, 3, 2, 4, 5)  # layers B H W S S
+    if query is None:
+        queries = (windows >= 0)[:, None, None, :, :, None] / own.queries.length
+    else:
+        queries = (windows == query)[:, None, None, :, :, None].astype(parts.dtype)
+    rows = (parts * queries).sum(4)
+    inside = jnp.where(windows < 0, own.keys.length, windows)
+
+    def layer(rows: jax.Array, inside: jax.Array) -> jax.Array:
+        whole = jnp.zeros((*rows.shape[:2], own.keys.length + 1), rows.dtype)
+        return whole.at[:, :, inside].add(rows)[:, :, :-1]
+
+    return jax.vmap(layer)(rows, inside)
+
+
+def _rollout(own: Attended, maps: Maps) -> jax.Array | None:
+    if own.queries != own.keys:
+        return None
+    if maps.windows is None:
+        return rollout(maps.weights)
+    if own.queries.length > WHOLE:
+        return None
+    mean = maps.weights.mean(2, keepdims=True)
+    return rollout(whole_maps(mean, maps.windows, own.queries.length))
+
+
+def _distance(own: Attended, maps: Maps, inputs: Mapping[str, Any]) -> jax.Array | None:
+    weights = maps.weights
+    if maps.windows is not None:
+        assert own.queries.grid is not None
+        layers, count, _ = maps.windows.shape
+        parts = weights.reshape(layers, -1, count, *weights.shape[2:])
+        distance, counts = (x[:, None] for x in window_distance(maps.windows, own.queries.grid))
+        return mean_distance(parts, distance, counts).mean((1, 2))
+    if own.queries.grid is not None and own.keys.grid is not None:
+        away, patches = grid_distance(own.queries.grid, own.keys.grid)
+        return mean_distance(weights, away, patches).mean(1)
+    if own.queries != own.keys or own.queries.name not in TEXTS:
+        return None
+    away, pairs = text_distance(inputs.get(SEGMENTS[own.queries.name]), own.queries.length)
+    return mean_distance(weights, away, pairs).mean(1)

@@ -1,0 +1,1 @@
+"""Several runs as one program."""

@@ -1,0 +1,1 @@
+"""What surrounds the loop of a run: its folder, lock, signals, clocks."""

@@ -1,0 +1,1 @@
+"""The state of a run: its layout, its first values, its restoration."""

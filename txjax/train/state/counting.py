@@ -1,0 +1,91 @@
+"""What one update of an experiment costs: tokens, parameters, FLOPs. Counted from traces; nothing runs."""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax.core import meta
+
+from txjax import sharding
+from txjax.data.keys import part_of
+from txjax.experiment import Experiment
+from txjax.flops import count, pruned
+from txjax.nn import parameter_sizes
+from txjax.train.state.state import Layout, abstract_variables, batch_spec
+from txjax.train.state.subtrees import merge, pick
+from txjax.types import Batch, PyTree
+
+TOKENS = ("tokens", "source_tokens")  # the keys of a batch, or of a task in it, that tokens are counted of
+
+
+def step_costs(experiment: Experiment, layout: Layout) -> dict[str, int]:
+    """Parameters, FLOPs and tokens of an update, as the manifest has them."""
+    parameters, without_tables = count_parameters(layout.variables["params"])
+    return {
+        "parameters": parameters,
+        "parameters_without_embeddings": without_tables,
+        "flops_per_step": flops_per_step(experiment, layout.variables),
+        "tokens_per_step": tokens_per_batch(experiment),
+    }
+
+
+def tokens_per_batch(experiment: Experiment) -> int:
+    """Positions of the residual stream in one batch: tokens (the D of scaling laws), of sources too; patches of images.
+
+    The positions of several tasks are added up. For a model that takes neither, examples.
+    """
+    spec, patch = experiment.data.spec(), getattr(experiment.model, "patch", None)
+    positions = 0
+    for key, x in spec.items():
+        name = part_of(key)[1]
+        if name in TOKENS:
+            positions += math.prod(x.shape)
+        elif name == "image" and patch is not None:
+            *rows, height, width, _ = x.shape
+            positions += math.prod(rows) * (height // patch) * (width // patch)
+    return experiment.batch_size * (positions or 1)
+
+
+def count_parameters(params: PyTree) -> tuple[int, int]:
+    """The number of parameters; and the same without embedding tables (of tokens, positions, types).
+
+    The second is close to the N of Kaplan et al. (2020, 2.1); an untied head counts.
+    """
+    sizes = parameter_sizes(params)
+    return sum(sizes.values()), sum(size for path, size in sizes.items() if not path.endswith("/embedding"))
+
+
+def forward_of(experiment: Experiment) -> Callable[[PyTree, PyTree, Batch], jax.Array]:
+    """The forward pass as a scalar function of (parameters, the other variables, batch), to be traced and counted."""
+
+    def forward(params: PyTree, others: PyTree, batch: Batch) -> jax.Array:
+        variables = others | {"params": merge(params, others.get("params", {}))}
+        losses = experiment.objective(experiment.model, variables, batch, jax.random.key(0), train=True).losses
+        return jnp.stack([mean.total for mean in losses.values()]).sum()
+
+    return forward
+
+
+def flops_per_step(
+    experiment: Experiment, variables: PyTree | None = None, batch: dict[str, jax.ShapeDtypeStruct] | None = None
+) -> int:
+    """FLOPs of one update: the objective's forward pass, counted from its own operations, and twice that backward.
+
+    Where parameters are frozen the gradient's own operations are counted instead: their gradients, and all that only
+    these would need, are never computed. (Then what `stack.remat` computes again below them counts too.)
+
+    Args:
+      variables: the model's, as `Layout.variables`. If None, they are traced.
+      batch: the batch's spec. If None, the data set's, not cut to a bucket's length.
+    """
+    optimizer, forward = experiment.optimizer.tuning(experiment.model), forward_of(experiment)
+    variables = variables or meta.unbox(abstract_variables(experiment))
+    spec = batch or batch_spec(experiment.data, experiment.batch_size)
+    params = pick(variables["params"], optimizer.trained)
+    frozen = pick(variables["params"], optimizer.frozen)
+    others = variables | {"params": frozen}
+    with sharding.no_mesh():  # a pipeline's idle stages compute what is thrown away: it doesn't count
+        if not frozen:
+            return 3 * count(forward, params, others, spec)
+        return count(pruned(jax.grad(forward)), params, others, spec)

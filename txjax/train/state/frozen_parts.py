@@ -1,0 +1,87 @@
+"""What must be frozen: the parts that an objective has from another run, such as a teacher, and quantized kernels."""
+
+import logging
+from collections.abc import Iterable
+
+from flax.core import meta
+
+from txjax.experiment import Experiment
+from txjax.nn import stored_parts
+from txjax.objectives import Objective
+from txjax.train.state.state import abstract_variables
+from txjax.transfer.match import Row
+from txjax.transfer.origin import FIELD, under
+from txjax.tree import walk
+from txjax.types import UserError, flat_paths
+
+log = logging.getLogger("txjax")
+
+
+def check_frozen(experiment: Experiment) -> None:
+    """Checks that the optimizer trains no part that the objective needs frozen, and no quantized kernel.
+
+    The model is traced only if there may be such a part.
+
+    Raises:
+      UserError: names the first parameter that would be trained.
+    """
+    prefixes = _prefixes(experiment)
+    if not prefixes and getattr(experiment.model, "storage", None) is None:
+        return
+    params = flat_paths(meta.unbox(abstract_variables(experiment))["params"])
+    trained = experiment.optimizer.tuning(experiment.model).trained
+    for path, kernel in stored_parts(params).items():
+        if trained(path):
+            hint = "groups=train_adapter() is a way: an adapter is trained, and not what config.model.storage quantizes"
+            raise UserError("config.optimizer.groups", f"groups that freeze {kernel}", f"{path} trained", hint=hint)
+    for path in params:
+        for prefix in prefixes:
+            if under(path, prefix) and trained(path):
+                hint = f'groups=train_all_but("{prefix}/.*") is a way'
+                expected = f"groups that freeze {prefix}/, which the objective doesn't train"
+                raise UserError("config.optimizer.groups", expected, f"{path} trained", hint=hint)
+
+
+def check_given(experiment: Experiment, rows: list[Row]) -> None:
+    """Checks that the origins of `init_from` give all of these parts; without an origin, logs that they are random.
+
+    Raises:
+      UserError: names the first parameter that no origin gives.
+    """
+    for prefix in _prefixes(experiment):
+        if not rows:
+            log.warning("%s names no run: %s/ is random, and nothing trains it", FIELD, prefix)
+        for row in rows:
+            if row.action == "new" and under(row.path, prefix):
+                expected = f"an origin that gives all of {prefix}/, such as From(run=WORKDIR, here={prefix!r})"
+                raise UserError(FIELD, expected, f"none for {row.path}")
+
+
+def check_stored(here: Iterable[str], source: str, there: Iterable[str]) -> None:
+    """Checks that every kernel is stored alike in this run and in one that it starts from.
+
+    Args:
+      here, there: the paths of the parameters of this run and of the other.
+      source: the other's name.
+
+    Raises:
+      UserError: names the first kernel that is not.
+    """
+    ours, theirs = _formats(here), _formats(there)
+    for path, form in sorted(ours.items()):
+        if theirs.get(path, form) != form:
+            hint = "`txjax quantize` makes a run with quantized kernels; config.model.storage is how this one has them"
+            raise UserError(FIELD, f"a run with {path} in {form}", f"{theirs[path]} in {source}", hint=hint)
+
+
+def _formats(paths: Iterable[str]) -> dict[str, str]:
+    """The format of each parameter, by path."""
+    paths = set(paths)
+    kernels = stored_parts(paths)
+    found = {path: "float32" for path in paths - kernels.keys()}
+    return found | {kernel: path.rpartition("/")[2] for path, kernel in kernels.items() if not path.endswith("/scale")}
+
+
+def _prefixes(experiment: Experiment) -> list[str]:
+    nodes = (node for _, node in walk(experiment.objective))
+    return [prefix for node in nodes if isinstance(node, Objective) for prefix in node.frozen]

@@ -1,0 +1,156 @@
+"""The training state: traced from the data's spec, laid out by the mesh, drawn on the devices."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax.core import meta
+from jax.sharding import NamedSharding, PartitionSpec
+
+from txjax import backend, sharding
+from txjax.axes import axes_of
+from txjax.experiment import Experiment
+from txjax.nn import parameter_sizes, record_parameters
+from txjax.parametrization import scaling_by_path
+from txjax.train.state.subtrees import SEPARATOR, merge, pick
+from txjax.types import Batch, PyTree, TrainState, flat_paths, path_name
+
+
+def batch_spec(data: Any, batch_size: int, place: NamedSharding | None = None) -> dict[str, jax.ShapeDtypeStruct]:
+    """The shapes and dtypes of a batch of a data set, and the sharding that its arrays have, if one is passed."""
+    spec = data.spec().items()
+    return {key: jax.ShapeDtypeStruct((batch_size, *x.shape), x.dtype, sharding=place) for key, x in spec}
+
+
+def variables(state: TrainState) -> dict[str, PyTree]:
+    """The state's model variables, as `model.apply` takes them: averages of weights where the run keeps them."""
+    return {"params": merge(state.ema or state.params, state.frozen), **state.model_state}
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Shapes, dtypes and shardings of a run's state and batches, before any array is made.
+
+    Attributes:
+      axes: logical axes of every parameter, by its path in the tree.
+      tx: the optimizer's transformation.
+      init: draws the whole state from a key; not yet jitted.
+      abstract: the state's shapes, dtypes and shardings.
+      batch: sharding of every array of a batch.
+      traced: the model's variables, boxed with their logical axes, and the order of parameters in each of its calls.
+    """
+
+    axes: PyTree
+    tx: optax.GradientTransformation
+    init: Callable[[jax.Array], TrainState]
+    abstract: TrainState
+    batch: NamedSharding
+    traced: tuple[PyTree, list[list[str]]]
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters, trainable and frozen."""
+        return sum(parameter_sizes(self.variables["params"]).values())
+
+    @property
+    def variables(self) -> PyTree:
+        """The model's variables, frozen ones too: shapes and dtypes."""
+        variables = {"params": merge(self.abstract.params, self.abstract.frozen), **self.abstract.model_state}
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), variables)
+
+    def create(self, seed: int) -> TrainState:
+        """Draws the state sharded: no host or device ever has more than its shards."""
+        shardings = jax.tree.map(lambda x: x.sharding, self.abstract)
+        return backend.jit_once(self.init, self.parameters, out_shardings=shardings)(jax.random.key(seed))
+
+
+def abstract_variables(experiment: Experiment) -> PyTree:
+    """The model's variables as `init` would draw them: shapes and dtypes, boxed with their logical axes."""
+    spec = batch_spec(experiment.data, experiment.batch_size)
+    return jax.eval_shape(lambda key, batch: _init(experiment, key, batch), _key(), spec)
+
+
+def _key() -> PyTree:
+    """The shape and dtype of a key: a real one would need the mesh's devices, which may not be on this machine."""
+    return jax.eval_shape(jax.random.key, 0)
+
+
+def _init(experiment: Experiment, key: jax.Array, batch: Batch) -> PyTree:
+    params_key, dropout_key = jax.random.split(key)
+    rngs = {"params": params_key, "dropout": dropout_key}
+    return experiment.objective.init(experiment.model, rngs, batch)
+
+
+def build_layout(experiment: Experiment, built: jax.sharding.Mesh, like: Layout | None = None) -> Layout:
+    """Traces the run's state; runs nothing. Call it inside `sharding.use_mesh(experiment.mesh)`.
+
+    A layout that it is `like` is of the same model and batches, which are not traced again.
+    """
+    mesh, optimizer, ema = experiment.mesh, experiment.optimizer.tuning(experiment.model), experiment.ema
+    with record_parameters() as calls:
+        boxed, calls = like.traced if like else (abstract_variables(experiment), calls)
+    axes = jax.tree.map(axes_of, boxed["params"], is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
+    names = flat_paths(axes, is_leaf=sharding.is_axes)
+    optimizer.assign(names)
+    shapes = {path: x.shape for path, x in flat_paths(meta.unbox(boxed["params"])).items()}
+    below = optimizer.below_head(calls, names, shapes)
+    scaling = scaling_by_path(getattr(experiment.model, "scalings", lambda: {"": None})())
+    tx = optimizer.build(experiment.num_steps, pick(axes, optimizer.trained), below, scaling)
+    tx = experiment.spikes.watch(tx) if experiment.spikes else tx
+    spec = batch_spec(experiment.data, experiment.batch_size)
+
+    def begin(drawn: PyTree) -> TrainState:
+        params = drawn["params"]
+        chosen = pick(params, optimizer.trained)
+        return TrainState(
+            step=jnp.zeros((), jnp.int32),
+            params=chosen,
+            frozen=pick(params, optimizer.frozen),
+            model_state={name: tree for name, tree in drawn.items() if name != "params"},
+            opt_state=tx.init(chosen),
+            skipped=jnp.zeros((2,), jnp.int32),
+            ema={} if ema is None else ema.begin(chosen),
+        )
+
+    def init(key: jax.Array) -> TrainState:
+        # Parameters depend on shapes alone: zeros stand for the batch.
+        zeros = {name: jnp.zeros(x.shape, x.dtype) for name, x in spec.items()}
+        return begin(meta.unbox(_init(experiment, key, zeros)))
+
+    traced = jax.eval_shape(begin, meta.unbox(boxed))
+    whole = NamedSharding(built, PartitionSpec())
+    params = sharding.shardings(axes, merge(traced.params, traced.frozen), mesh, built)
+    trained = pick(params, optimizer.trained)
+    moments = params
+    if mesh.moments == "host":
+        backend.need_host_memory("config.mesh.moments")
+        moments = jax.tree.map(backend.to_host, params)
+    shardings = TrainState(
+        step=whole,  # type: ignore[arg-type]
+        params=trained,
+        frozen=pick(params, optimizer.frozen),
+        model_state=jax.tree.map(lambda _: whole, traced.model_state),
+        opt_state=_like_params(traced.opt_state, traced.params, moments, whole),
+        skipped=whole,  # type: ignore[arg-type]
+        ema=trained if ema else {},
+    )
+    abstract = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), traced, shardings)
+    return Layout(axes, tx, init, abstract, sharding.batch_sharding(built, mesh), (boxed, calls))
+
+
+def _like_params(opt_state: PyTree, params: PyTree, shardings: PyTree, whole: NamedSharding) -> PyTree:
+    """Moments are sharded like their parameter: the one whose shape they have, and whose path theirs ends in."""
+    shapes, of_params = flat_paths(params), flat_paths(shardings)
+
+    def sharding_of(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> NamedSharding:
+        parts = path_name(path).split(SEPARATOR)
+        for i in range(len(parts)):
+            name = SEPARATOR.join(parts[i:])
+            if name in shapes and shapes[name].shape == leaf.shape:
+                return of_params[name]
+        return whole
+
+    return jax.tree_util.tree_map_with_path(sharding_of, opt_state)
