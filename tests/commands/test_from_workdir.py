@@ -16,15 +16,16 @@ def ask(capsys, *words: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("devices", [1, pytest.param(8, marks=pytest.mark.mesh)])
-def test_evaluate_gives_the_score_of_the_log(straight_run, capsys, devices):
+def test_evaluate_gives_the_score_of_the_log(straight_run, tmp_path, capsys, devices):
+    workdir = shutil.copytree(straight_run, tmp_path / "run")  # evaluations write results into it
     assert jax.device_count() == devices
-    code, out, err = ask(capsys, "evaluate", f"--workdir={straight_run}", "--json")
+    code, out, err = ask(capsys, "evaluate", f"--workdir={workdir}", "--json")
     assert code == 0, err
     scores = json.loads(out)
-    rows = [json.loads(line) for line in (straight_run / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     assert scores["step"] == 40
     assert scores["eval/valid/loss"] == pytest.approx(rows[-1]["eval/valid/loss"], rel=1e-5)
-    code, out, _ = ask(capsys, "evaluate", f"--workdir={straight_run}", "--step=best")
+    code, out, _ = ask(capsys, "evaluate", f"--workdir={workdir}", "--step=best")
     assert code == 0 and "valid" in out
 
 
