@@ -206,7 +206,8 @@ def test_secrets_stay_out_of_the_json():
 def test_a_get_config_that_returns_no_experiment(tmp_path, body, got, flags):
     path = tmp_path / "own.py"
     path.write_text(
-        f"from txjax.experiment import Experiment\nfrom txjax.models import Decoder\ndef get_config():\n    {body}\n"
+        "from txjax.experiment import Experiment\nfrom txjax.models.text.decoder import Decoder\n"
+        f"def get_config():\n    {body}\n"
     )
     code, _, err = train_here(path, tmp_path / "run", *flags)
     expected = f"txjax: --config: expected get_config() to return an Experiment, {got.format(path=path)}\n"

@@ -53,7 +53,10 @@ def test_an_error_in_a_library_is_shown_at_the_line_that_calls_it(start, tmp_pat
     [
         ("Decoder(widht=16", "a field of Decoder, got 'widht'; did you mean width?"),
         ("Decoder(d_model=16", "a field of Decoder, got 'd_model'; did you mean width?"),
-        ("__import__('txjax').models.Decoder(n_embd=16", "a field of Decoder, got 'n_embd'; did you mean width?"),
+        (
+            "__import__('txjax').models.text.decoder.Decoder(n_embd=16",
+            "a field of Decoder, got 'n_embd'; did you mean width?",
+        ),
     ],
 )
 def test_a_keyword_that_a_class_does_not_have(start, new, near):

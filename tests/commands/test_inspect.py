@@ -15,7 +15,7 @@ VIT = """
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import ViT
+from txjax.models.vision.vit import ViT
 from txjax.nn import Classes, FirstToken
 from txjax.objectives import Classification
 from txjax.optim import AdamW, Constant

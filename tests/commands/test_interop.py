@@ -133,7 +133,7 @@ def test_an_imported_t5_has_pairs_of_its_own_tokens(tmp_path, capsys):
 CONFIG = """
 from txjax.data import NextTokenWindows
 from txjax.experiment import Experiment
-from txjax.models import gpt
+from txjax.models.text.decoder import gpt
 from txjax.objectives import NextToken
 from txjax.optim import AdamW, Constant
 

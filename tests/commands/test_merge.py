@@ -15,7 +15,8 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Images
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models import RepLKNet, Stage
+from txjax.models import Stage
+from txjax.models.vision.rep_lk_net import RepLKNet
 from txjax.nn import Classes, ConvEmbedding, MeanTokens
 from txjax.objectives import Classification
 from txjax.optim import EMA, AdamW, Constant

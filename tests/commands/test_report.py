@@ -36,7 +36,7 @@ def make_run(workdir: Path, width: int = 8, rows: int = 4, **metrics: float) -> 
         lines.append(json.dumps(row | metrics))
     (workdir / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     (workdir / "config.json").write_text(
-        json.dumps({"model": {"class": "txjax.models.ViT", "width": width}, "seed": 1})
+        json.dumps({"model": {"class": "txjax.models.vision.vit.ViT", "width": width}, "seed": 1})
     )
     (workdir / "manifest.json").write_text(json.dumps({"versions": {"jax": "1<2"}, "parameters": 123456}))
     return workdir

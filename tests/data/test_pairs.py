@@ -185,7 +185,7 @@ def test_a_source_that_is_longer_than_the_models_positions(pairs):
 CONFIG = """
 from txjax.data import Pairs
 from txjax.experiment import Experiment
-from txjax.models import EncoderDecoder
+from txjax.models.text.encoder_decoder import EncoderDecoder
 from txjax.objectives import NextToken
 
 def get_config():

@@ -123,16 +123,18 @@ def test_a_failed_build_leaves_no_cache(cache):
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from txjax.data import Bytes, disk_cache, tokens
+from txjax.data import Bytes
+from txjax.data.loading import disk_cache
+from txjax.data.text import token_cache
 disk_cache.cache_dir = lambda: Path(sys.argv[1])
-tokens.BATCH = 4
+token_cache.BATCH = 4
 encode_batch = Bytes.encode_batch
 def slowly(self, texts):
     print("batch", flush=True)
     time.sleep(float(sys.argv[2]))
     return encode_batch(self, texts)
 Bytes.encode_batch = slowly
-found = tokens.open_tokens("txjax_python_text", "validation", None, "text", Bytes())
+found = token_cache.open_tokens("txjax_python_text", "validation", None, "text", Bytes())
 print(len(found), found.fingerprint, flush=True)
 """
 

@@ -122,7 +122,8 @@ def test_unigram_cuts_are_the_likeliest(texts):
 AGAIN = """
 import sys
 from pathlib import Path
-from txjax.data import BPE, Trained, Unigram, WordPiece, disk_cache
+from txjax.data import BPE, Trained, Unigram, WordPiece
+from txjax.data.loading import disk_cache
 disk_cache.cache_dir = lambda: Path(sys.argv[1])
 for algorithm in (BPE(), WordPiece(), Unigram()):
     print(Trained(algorithm=algorithm, size=500, name="txjax_python_text", split=sys.argv[2]).fingerprint())

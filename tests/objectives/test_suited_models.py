@@ -17,8 +17,10 @@ CONFIG = """
 from txjax.data import Bytes, Images, NextTokenWindows, TextWindows
 from txjax.eval import Evaluation, Reconstructions
 from txjax.experiment import Experiment
-from txjax.models import BiT, Bert, ViT
 from txjax.models.hierarchical import Stage
+from txjax.models.text.bert import Bert
+from txjax.models.vision.res_net import BiT
+from txjax.models.vision.vit import ViT
 from txjax.objectives import MaskedPatch, MaskedToken, NextToken
 from txjax.optim import AdamW
 

@@ -104,7 +104,10 @@ def test_files_are_compared_by_their_content(start, tmp_path, caplog):
         start(experiment(source_tokenizer=one), experiment(source_tokenizer=another))
     parsed = dataclasses.replace(one, parse_specials=True)  # a vocabulary is the same, whatever a text becomes
     assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=parsed)).rows
-    with pytest.raises(UserError, match=r"got .class tokenizers\.Bytes \(there tokenizer_folder\.TokenizerFolder\)"):
+    with pytest.raises(
+        UserError,
+        match=r"got .class tokenizers\.tokenizer\.Bytes \(there tokenizers\.tokenizer_folder\.TokenizerFolder\)",
+    ):
         start(experiment(), experiment(source_tokenizer=one))
     assert start(experiment(source_tokenizer=one), experiment(source_tokenizer=TokenizerFolder("lost.json"))).rows
     assert len(caplog.messages) == 1 and "can't be compared: data.tokenizer.path" in caplog.messages[0]

@@ -28,7 +28,7 @@ def _families() -> Iterator[Family]:
 
 
 # The first that matches a model writes it: a general one only what no other one does.
-FAMILIES: tuple[Family, ...] = tuple(sorted(_families(), key=lambda family: family.general))
+FAMILIES: tuple[Family, ...] = tuple(sorted(_families(), key=lambda family: vars(type(family)).get("general", False)))
 
 
 def class_of(options: Options) -> tuple[Family, Options]:

@@ -55,7 +55,7 @@ def read(
         raise UserError(where, "an adapter of modules of this model", next(iter(tensors), "no tensor"))
     present = [part for part in found if not sizes.keys().isdisjoint(part.names)]
     for part in present:
-        for name in sizes.keys() & part.names:  # before memory is taken for them
+        for name in filter(sizes.__contains__, part.names):  # before memory is taken for them
             check_shape(where, tensors, f"{name}.{DOWN}", (sizes[name].rank, len(part.inputs)))
     adapter = _resized(default, max(size.rank for size in sizes.values()))
     adapter.paths = "|".join(re.escape(module) for part in present for module in part.modules)
