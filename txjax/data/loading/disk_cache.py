@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from txjax.types import UserError
 
 logger = logging.getLogger(__name__)
 
+PATIENCE = 20.0  # seconds of waiting for another process, before a message says so
 DIGEST_LIMIT = 4 << 30  # bytes; the digests of a larger folder are not verified, only what `load` reads
 T = TypeVar("T")
 
@@ -44,8 +46,13 @@ def lock(path: Path) -> Iterator[None]:
         raise UserError("TXJAX_CACHE_DIR", "a folder that can be written", str(path.parent), hint=hint) from error
     with file:
         if not take_lock(file.fileno(), "TXJAX_CACHE_DIR", path.parent):
-            logger.warning("waiting for another process that has locked %s", path)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            message = "waiting for another process that has locked %s"
+            timer = threading.Timer(PATIENCE, logger.warning, (message, path))
+            timer.start()
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            finally:
+                timer.cancel()
         yield
 
 
