@@ -178,8 +178,8 @@ FAULTS = (
     ),
     Fault(
         "a microbatch starts from the model state of the one before",
-        "more, now = gradient(params, model_state, part, counts)",
-        "more, now = gradient(params, seen.model_state, part, counts)",
+        "more, part_output = gradient(params, model_state, part, counts)",
+        "more, part_output = gradient(params, output.model_state, part, counts)",
         "tests/train/test_model_state.py -k microbatches",
         mesh=True,
     ),

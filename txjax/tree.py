@@ -255,15 +255,15 @@ def read_json(path: Path, hint: str = "") -> dict[str, Any]:
       UserError: the file can't be read, or it is truncated or damaged.
     """
     try:
-        found = load_json(path)
+        content = load_json(path)
     except OSError as error:
         raise UserError(str(path), "a file that can be read", hint=error.strerror or str(error)) from None
     except ValueError as error:
         problem = f"the file is damaged: {str(error)[:100]}"
         raise UserError(str(path), "JSON", hint="; ".join(filter(None, (problem, hint)))) from None
-    if not isinstance(found, dict):
-        raise UserError(str(path), "a JSON object", type(found).__name__, hint=hint)
-    return found
+    if not isinstance(content, dict):
+        raise UserError(str(path), "a JSON object", type(content).__name__, hint=hint)
+    return content
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:

@@ -75,9 +75,9 @@ class Steps:
           RunError: the file is not a record. Unavailable: it can't be read for now.
         """
         try:
-            found = load_json(self.path(step) / "record.json")
-            found |= json.loads(digest.added(self.path(step)) or "{}")
-            return {"step": int(found["step"]), "arrays": dict(found["arrays"])} | found
+            record = load_json(self.path(step) / "record.json")
+            record |= json.loads(digest.added(self.path(step)) or "{}")
+            return {"step": int(record["step"]), "arrays": dict(record["arrays"])} | record
         except (OSError, ValueError, KeyError, TypeError) as error:
             outage = digest.unavailable(error) if isinstance(error, OSError) else None
             raise outage or unreadable(step, error) from error

@@ -70,10 +70,10 @@ def import_adapter(source: Path, base: Path, workdir: Path, trust: Sequence[str]
             replaced = [re.escape(path) for path in new if path in based]
             found.model, found.init_from, found.ema = adapted, None, None
             found.optimizer.groups = train_adapter(*replaced)
-        made = Store(folder)
+        store = Store(folder)
         record = {"from": str(source.resolve()), "metrics": {}}
-        made.save_parts(0, {"weights": {**parts, "model_state": jax.tree.map(jax.numpy.asarray, state)}}, record)
-        made.wait()
+        store.save_parts(0, {"weights": {**parts, "model_state": jax.tree.map(jax.numpy.asarray, state)}}, record)
+        store.wait()
         count = sum(parameter_sizes(tree).values())
         write_manifest(folder, {}, {"parameters": count, "flops_per_step": 0}, origins=origins)
         write_config(folder, found if isinstance(found, Experiment) else adapted)

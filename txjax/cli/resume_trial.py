@@ -138,10 +138,9 @@ class Trial:
         from txjax.types import UserError
 
         if process.wait(PATIENCE) != 0:
-            said = (workdir / "output.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
-                "nothing"
-            ]
-            raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=said[-1])
+            output = (workdir / "output.txt").read_text(encoding="utf-8", errors="replace")
+            lines = output.strip().splitlines() or ["nothing"]
+            raise UserError("--config", "a config that trains", f"exit code {process.returncode}", hint=lines[-1])
 
     def straight(self, workdir: Path) -> None:
         """Trains without interruptions and measures the times by which the others are interrupted."""

@@ -30,13 +30,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     if widths is None:
         _print_list(console, names, cells)
         return
-    drawn = Table(header_style="bold", show_edge=False, show_header=any(names))
+    grid = Table(header_style="bold", show_edge=False, show_header=any(names))
     for i, (name, width) in enumerate(zip(names, widths, strict=True)):
-        drawn.add_column(Text(name), justify="left" if i == 0 else "right", width=width)
+        grid.add_column(Text(name), justify="left" if i == 0 else "right", width=width)
     for row in cells:
-        drawn.add_row(*map(Text, row))
+        grid.add_row(*map(Text, row))
     whole = sum(widths) + BETWEEN * len(widths)
-    Console(width=max(whole, 1)).print(drawn)
+    Console(width=max(whole, 1)).print(grid)
 
 
 def plain_text(text: str, **options: Any) -> Text:

@@ -92,7 +92,7 @@ class Dropped(NamedTuple):
         return "Lower optimizer.peak_lr"
 
 
-def of_step(
+def describe_dropped(
     step: int, metrics: Mapping[str, Any], ids: np.ndarray, batch: Mapping[str, np.ndarray], rows: Sequence[int]
 ) -> Dropped:
     """The facts of a step whose update was dropped. All processes call it.

@@ -30,10 +30,12 @@ def accumulate(
         return total + new / len(parts["id"]) if jnp.issubdtype(new.dtype, jnp.inexact) else new
 
     def add(carry: tuple[PyTree, ObjectiveOutput], part: Batch) -> tuple[tuple[PyTree, ObjectiveOutput], None]:
-        grads, seen = carry
-        more, now = gradient(params, model_state, part, counts)
-        both = jax.tree.map(jnp.add, (grads, seen.losses, seen.metrics), (more, now.losses, now.metrics))
-        state = jax.tree.map(share, seen.model_state, now.model_state)
+        grads, output = carry
+        more, part_output = gradient(params, model_state, part, counts)
+        both = jax.tree.map(
+            jnp.add, (grads, output.losses, output.metrics), (more, part_output.losses, part_output.metrics)
+        )
+        state = jax.tree.map(share, output.model_state, part_output.model_state)
         return (both[0], ObjectiveOutput(both[1], both[2], state)), None
 
     return jax.lax.scan(add, zeros, parts)[0]

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import jax
 
-from txjax.train.dropped_updates import of_step
+from txjax.train.dropped_updates import describe_dropped
 from txjax.train.interval import Index, Interval
 from txjax.train.recorder import RunRecorder
 from txjax.train.throughput import Pending, Throughput
@@ -40,8 +40,10 @@ def read_rows(runs: Runs, pending: Pending, due: bool) -> None:
     metrics, ids = jax.device_get((metrics, pending.ids))
     speed = runs.throughput.read(runs.experiment.batch_size)
     for i, recorder in logged:
-        own = jax.tree.map(operator.itemgetter(i), metrics)
-        recorder.read_row(step, own, interval.means(i), ids[i], speed)
+        member_metrics = jax.tree.map(operator.itemgetter(i), metrics)
+        recorder.read_row(step, member_metrics, interval.means(i), ids[i], speed)
         interval.clear(i)
         if skipped[i][0]:
-            recorder.drop(of_step(step, own, ids[i], runs.batch_of(pending.batch, i), runs.batch_rows))
+            recorder.drop(
+                describe_dropped(step, member_metrics, ids[i], runs.batch_of(pending.batch, i), runs.batch_rows)
+            )

@@ -46,9 +46,9 @@ class RowRecorder:
 
     def evaluate(self, name: str, variables: PyTree, step: int) -> None:
         """Scores the model after a step."""
-        found = self.eval_fn(name, variables, step)
-        check_scores(self.experiment, self._variables, {name: (*found,)})
-        scores = {f"eval/{name}/{key}": value for key, value in found.items()}
+        values = self.eval_fn(name, variables, step)
+        check_scores(self.experiment, self._variables, {name: (*values,)})
+        scores = {f"eval/{name}/{key}": value for key, value in values.items()}
         self._scores = step, self.scores_at(step) | scores
         if stop := self.experiment.stop:
             self._evaluated += stop.rows([{"step": step, **scores}])

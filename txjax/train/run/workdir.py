@@ -148,10 +148,10 @@ def read_checkpoints(workdir: Path) -> Checkpoints:
     Raises:
       UserError: there is no config.json.
     """
-    found = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
-    if not isinstance(found, Checkpoints):
-        raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", found)
-    return found
+    checkpoints = tree.from_json(read_run_config(workdir).get("checkpoint")) or Checkpoints()
+    if not isinstance(checkpoints, Checkpoints):
+        raise UserError(f"{workdir}/config.json", "Checkpoints as its field checkpoint", checkpoints)
+    return checkpoints
 
 
 def write_manifest(

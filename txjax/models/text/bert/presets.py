@@ -74,14 +74,14 @@ def albert(size: str = "base", **fields: Any) -> Bert:
 
 def xlm(size: str = "xnli15-1024", **fields: Any) -> Bert:
     """XLM (Lample and Conneau 2019): languages in place of token types, a head without a transform, 512 positions."""
-    found = sized(size, XLM)
+    dimensions = sized(size, XLM)
     style: dict[str, Any] = dict(types=None, positions=Learned(max_length=512), head=PlainMaskedTokens())
-    return Bert(**style | dict(vocab=XLM_TOKENS[size], languages=XLM_LANGUAGES.get(size)) | found | fields)
+    return Bert(**style | dict(vocab=XLM_TOKENS[size], languages=XLM_LANGUAGES.get(size)) | dimensions | fields)
 
 
 def roformer(size: str = "base", **fields: Any) -> Bert:
     """RoFormer (Su et al. 2021), BERT with rotary positions: 30,522 tokens, 50,000 in the Chinese sizes."""
-    found = sized(size, ROFORMER)
+    dimensions = sized(size, ROFORMER)
     vocab = 30522 if size == "base" else 50000
     style: dict[str, Any] = dict(vocab=vocab, positions=Rotary(), head=MaskedTokens())
-    return Bert(**style | found | fields)
+    return Bert(**style | dimensions | fields)

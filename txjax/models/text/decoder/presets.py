@@ -83,9 +83,9 @@ def llama(size: str = "7B", **fields: Any) -> Decoder:
 
 def llama2(size: str = "7B", **fields: Any) -> Decoder:
     """Llama 2 (Touvron et al. 2023b): 32,000 tokens; 70B has 8 heads of keys and values, and an MLP of 28,672."""
-    found = sized(size, LLAMA2)
+    dimensions = sized(size, LLAMA2)
     grouped: dict[str, Any] = dict(kv_heads=8, mlp=_swiglu(size)) if size in LLAMA_HIDDEN else {}
-    return decoder.llama(**dict(vocab=32000) | grouped | found | fields)
+    return decoder.llama(**dict(vocab=32000) | grouped | dimensions | fields)
 
 
 def llama3(size: str = "8B", **fields: Any) -> Decoder:
@@ -93,9 +93,11 @@ def llama3(size: str = "8B", **fields: Any) -> Decoder:
 
     Llama 3 has `positions=Rotary(theta=500000.0)`.
     """
-    found = sized(size, LLAMA3)
+    dimensions = sized(size, LLAMA3)
     style: dict[str, Any] = dict(vocab=128256, kv_heads=8, mlp=_swiglu(size))
-    return decoder.llama(**style | dict(positions=Rotary(theta=500000.0, scaling=Llama3Scaling())) | found | fields)
+    return decoder.llama(
+        **style | dict(positions=Rotary(theta=500000.0, scaling=Llama3Scaling())) | dimensions | fields
+    )
 
 
 def _swiglu(size: str) -> GatedMLP:

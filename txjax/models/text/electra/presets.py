@@ -26,9 +26,9 @@ def electra(size: str = "base", **fields: Any) -> Electra:
       fields: of both networks. `electra().discriminator` is the encoder that other tasks use.
     """
     style: dict[str, Any] = dict(vocab=30522, positions=Learned(max_length=512)) | fields
-    found: dict[str, Any] = sized(size, ELECTRA)
-    width = 128 if size == "small" else found["width"]
-    own = None if width == found["width"] else width
+    dimensions: dict[str, Any] = sized(size, ELECTRA)
+    width = 128 if size == "small" else dimensions["width"]
+    narrow = None if width == dimensions["width"] else width
     generator = sized(size, ELECTRA_GENERATOR) | {"embed_width": width}
-    discriminator = found | {"embed_width": own, "head": ReplacedTokens()} | copy.deepcopy(style)
+    discriminator = dimensions | {"embed_width": narrow, "head": ReplacedTokens()} | copy.deepcopy(style)
     return Electra(generator=Bert(**generator | style), discriminator=Bert(**discriminator))

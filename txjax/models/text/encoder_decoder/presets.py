@@ -38,14 +38,14 @@ def transformer(size: str = "base", **fields: Any) -> EncoderDecoder:
 
 def t5(size: str = "base", **fields: Any) -> EncoderDecoder:
     """T5 (Raffel et al. 2020): 32,128 tokens; 3B and 11B have heads of 128 channels."""
-    found = sized(size, T5)
+    dimensions = sized(size, T5)
     mlp = MLP(hidden=T5_HIDDEN.get(size), activation="relu", use_bias=False)
     style: dict[str, Any] = dict(vocab=32128, head_size=128 if size in T5_HIDDEN else 64, mlp=mlp, dropout=0.1)
-    return encoder_decoder.t5(**style | found | fields)
+    return encoder_decoder.t5(**style | dimensions | fields)
 
 
 def t5_v1_1(size: str = "base", **fields: Any) -> EncoderDecoder:
     """T5 version 1.1, pretrained without dropout: 32,128 tokens, heads of 64 channels."""
-    found = sized(size, T5_V1_1)
+    dimensions = sized(size, T5_V1_1)
     mlp = GatedMLP(hidden=T5_V1_1_HIDDEN[size], activation="gelu_tanh", use_bias=False)
-    return encoder_decoder.t5_v1_1(**dict(vocab=32128, head_size=64, mlp=mlp) | found | fields)
+    return encoder_decoder.t5_v1_1(**dict(vocab=32128, head_size=64, mlp=mlp) | dimensions | fields)

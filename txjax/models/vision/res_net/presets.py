@@ -27,9 +27,9 @@ RESNET: dict[str, tuple[tuple[int, ...], ...]] = {
 
 def bit(size: str = "R50x1", **fields: Any) -> BiT:
     """BiT's residual networks (Kolesnikov et al. 2020): 1,000 classes."""
-    made = stages(size, BIT)
-    style: dict[str, Any] = dict(stem=BottleneckStem(channels=made[0].width // 4), head=Classes(1000, MeanTokens()))
-    return BiT(**dict(stages=made) | style | fields)
+    layers = stages(size, BIT)
+    style: dict[str, Any] = dict(stem=BottleneckStem(channels=layers[0].width // 4), head=Classes(1000, MeanTokens()))
+    return BiT(**dict(stages=layers) | style | fields)
 
 
 def resnet(size: str = "50", **fields: Any) -> ResNet:
