@@ -18,7 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, SentencePairs, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import bert
 from txjax.nn import Attention, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
@@ -44,7 +44,7 @@ def get_config(variant: str = "base") -> Experiment:
     if length:
         rates = {"peak_lr": 1e-4 * 0.1 / 0.99, "schedule": Linear(warmup_steps=0)}
     return Experiment(
-        model=presets.bert(
+        model=bert(
             size,
             dropout=0.1,
             attention=Attention(dropout=0.1),

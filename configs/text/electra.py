@@ -18,7 +18,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import Mixture, TextWindows, Trained, WordPiece
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.electra import presets
+from txjax.models.text.electra.card import electra
 from txjax.nn import Attention, Learned, Stack
 from txjax.objectives import ReplacedToken
 from txjax.optim import AdamW, Linear
@@ -43,7 +43,7 @@ def get_config(size: str = "base") -> Experiment:
 
     parts = {"wikipedia": windows(WIKIPEDIA, "train[:99%]"), "books": windows("pg19", "train", "book_text")}
     return Experiment(
-        model=presets.electra(
+        model=electra(
             size,
             positions=Learned(max_length=512),
             dropout=0.1,

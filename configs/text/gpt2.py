@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import gpt2
 from txjax.nn import MLP, Attention, LayerNorm, Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -31,7 +31,7 @@ def get_config(size: str = "124M") -> Experiment:
     text = dict(length=1024, tokenizer=tokenizer, boundaries=False)
     small = size == "124M"
     return Experiment(
-        model=presets.gpt2(
+        model=gpt2(
             size,
             vocab=50304,  # a multiple of 128
             attention=Attention(use_bias=False),

@@ -16,7 +16,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import gpt_neo
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -31,7 +31,7 @@ def get_config(size: str = "125M") -> Experiment:
     text = dict(length=2048, tokenizer=tokenizer, boundaries=False)
     small = size == "125M"
     return Experiment(
-        model=presets.gpt_neo(size, dtype="bfloat16", stack=Stack(remat="none" if small else "dots")),
+        model=gpt_neo(size, dtype="bfloat16", stack=Stack(remat="none" if small else "dots")),
         objective=NextToken(loss=CrossEntropy(chunk=256)),
         data=NextTokenWindows(name="c4/en", split="train", **text),
         evals={

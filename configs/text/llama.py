@@ -1,4 +1,4 @@
-"""Llama-style decoders from scratch on C4, 125M to 65B (`txjax/models/text/decoder/presets.py` says by which rule).
+"""Llama-style decoders from scratch on C4, 125M to 65B (`txjax/models/text/decoder/card.py` says by which rule).
 
     txjax train --config=configs/text/llama.py --workdir=runs/llama_125m
     txjax train --config=configs/text/llama.py:7B --workdir=runs/llama_7b --config.microbatches=16
@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, NextTokenWindows, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.decoder import presets
+from txjax.models.text.decoder.card import llama
 from txjax.nn import Stack
 from txjax.objectives import CrossEntropy, NextToken
 from txjax.optim import AdamW, Cosine
@@ -41,7 +41,7 @@ VARIANTS = tuple(RECIPES)
 def get_config(size: str = "125M") -> Experiment:
     tokenizer = Trained(algorithm=BPE(), size=32000, name="c4/en", split="train[:1000000]", specials=("<s>",))
     text = dict(length=LENGTH, tokenizer=tokenizer)
-    model = presets.llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
+    model = llama(size, dtype="bfloat16", stack=Stack(remat="none" if size == "125M" else "dots"))
     rate, batch, steps = RECIPES[size]
     return Experiment(
         model=model,

@@ -17,7 +17,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Mixture, PackedText, Trained
 from txjax.eval import Evaluation
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import roberta
 from txjax.nn import Attention, Stack
 from txjax.objectives import MaskedToken
 from txjax.optim import AdamW, Linear
@@ -41,7 +41,7 @@ def get_config(size: str = "base") -> Experiment:
         "news": packed("c4/realnewslike", "train"),
         "links": packed("c4/webtextlike", "train"),
     }
-    model = presets.roberta(
+    model = roberta(
         size,
         dropout=0.1,
         attention=Attention(dropout=0.1),

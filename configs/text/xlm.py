@@ -20,7 +20,7 @@ from txjax.checkpoint import Checkpoints
 from txjax.data import BPE, Bitext, Dataset, InLanguage, Mixture, Tasks, Temperature, TextWindows, Trained
 from txjax.eval import Evaluation, Evaluator
 from txjax.experiment import Experiment
-from txjax.models.text.bert import presets
+from txjax.models.text.bert.card import xlm
 from txjax.nn import Attention, Stack
 from txjax.objectives import CrossEntropy, MaskedToken, Several
 from txjax.optim import AdamW, InverseSquareRoot
@@ -58,7 +58,7 @@ def get_config() -> Experiment:
         for each in ("en", "de", "sw")
     }
     return Experiment(
-        model=presets.xlm(
+        model=xlm(
             "xnli15-1024",
             dropout=0.1,
             attention=Attention(dropout=0.1),
