@@ -175,7 +175,8 @@ def pair_of(model: str, objective: str) -> Pair | None:
     example = EXAMPLES[model]
     has_head = "head" in {field.name for field in dataclasses.fields(type(example.model))}
     head = example.objectives.get(objective, HEADS.get(objective)) if has_head else None
-    return paired(example.model.clone(head=head) if head else example.model, objective_of(OBJECTIVES[objective]))
+    model_with_head = example.model.clone(head=head) if head else example.model
+    return paired(model_with_head, objective_of(OBJECTIVES[objective]))
 
 
 # The pairs that the cards state; a new model or objective brings its own.

@@ -1,4 +1,4 @@
-"""Parameter counts of published sizes, on shapes alone: the sizes, their counts and references are in the cards."""
+"""Parameter counts of published sizes, on shapes alone: sizes, counts and references are in the cards."""
 
 import copy
 import inspect
@@ -52,16 +52,17 @@ def test_published_counts(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_functions_of_a_size(name: str) -> None:
-    """Without a size it is one of the published ones, and another name is an error with all that there are."""
+    """Without a size it is one of the published ones; another name is an error with all that there are."""
     preset = PRESETS[name]
     assert type(preset.build()) is type(preset.model(next(iter(preset.sizes))))
     if "" not in preset.sizes:
-        with pytest.raises(UserError, match=f"^size: expected one of .*{next(iter(preset.sizes))}.*, got 'none'"):
+        published = next(iter(preset.sizes))
+        with pytest.raises(UserError, match=f"^size: expected one of .*{published}.*, got 'none'"):
             preset.build("none")
 
 
 def reference(preset: Preset, model: Any) -> tuple[Any, set[str]]:
-    """The model of transformers that a folder of this one is of, without weights, and the names of its constants."""
+    """The model of transformers of this one's folder, without weights, and the names of its constants."""
     import torch
     import transformers
 
@@ -84,7 +85,7 @@ def reference(preset: Preset, model: Any) -> tuple[Any, set[str]]:
 @pytest.mark.filterwarnings("default")  # the reference has warnings of its own
 @pytest.mark.parametrize("name", [name for name, (preset, _) in SIZES.items() if preset.reference])
 def test_the_reference_counts_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Built from its own config. Parts that it freezes count, since they are trained elsewhere; constants don't."""
+    """Built from its own config. Parts that it freezes count, as they are trained elsewhere; constants don't."""
     torch, _ = (pytest.importorskip(m, reason="txjax[parity]") for m in ("torch", "transformers"))
     monkeypatch.setattr(torch.Tensor, "requires_grad_", lambda self, *_: self)
     preset, size = SIZES[name]

@@ -23,7 +23,9 @@ class Family:
     Attributes:
       model_type: the name in config.json.
       architectures: the supported architectures; the last one has the fewest heads.
+      txjax_model: our models in Markdown, for docs/interop.md.
       inputs: the input names of `forward`.
+      outputs: the names of its outputs, of whatever architecture.
       not_written: fields of the model, all of which have one key of config.json together with another field.
       state: the collections of a model besides its parameters.
       general: whether it writes only the models that no other family matches.
@@ -32,7 +34,9 @@ class Family:
 
     model_type: str
     architectures: tuple[str, ...]
+    txjax_model: str
     inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     not_written: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     general: bool = False

@@ -31,6 +31,7 @@ class DecoderFamily(Family):
     buffers: str
     ties: bool
     inputs = tuple(_INPUTS)
+    outputs = ("logits", "last_hidden_state")
     heads = ("lm_head", "score", "classifier", "qa_outputs")  # the modules of the heads of all classes
 
     def names(self, options: Options) -> Names:

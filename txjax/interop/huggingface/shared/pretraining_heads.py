@@ -28,6 +28,7 @@ class Masked(HeadFormat):
     """
 
     kind = MaskedTokens
+    txjax_head = "`MaskedTokens()`"
     ending: str = "ForMaskedLM"
     transform: str
     norm: str
@@ -63,10 +64,15 @@ class MaskedInPairs(Masked):
       output: their name among the outputs.
     """
 
+    txjax_head = "`MaskedTokens(next_sentence=NextSentence())`"
     ending: str = "ForPreTraining"
     pooler: str
     pairs: str
     output: str = "seq_relationship_logits"
+
+    @property
+    def output_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("logits", "prediction_logits", self.output)
 
     def reads(self, ending: str, tensors: Tensors) -> bool:
         old = ending == Masked.ending and f"{self.pairs}.weight" in tensors
@@ -101,6 +107,7 @@ class PlainMasked(HeadFormat):
     """
 
     kind = PlainMaskedTokens
+    txjax_head = "`PlainMaskedTokens()`"
     ending: str = "WithLMHeadModel"
     decoder: str
 
@@ -127,6 +134,7 @@ class Replaced(HeadFormat):
     """
 
     kind = ReplacedTokens
+    txjax_head = "`ReplacedTokens()`"
     ending: str = "ForPreTraining"
     transform: str
     out: str

@@ -32,6 +32,7 @@ class EncoderDecoderFamily(Family):
 
     positions: type[Positions]
     inputs = tuple(_INPUTS)
+    outputs = ("logits", "encoder_last_hidden_state")
 
     def matches(self, model: Any) -> bool:
         return isinstance(model, EncoderDecoder) and isinstance(model.positions, self.positions)

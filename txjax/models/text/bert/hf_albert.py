@@ -38,6 +38,7 @@ _TEXTS = Texts(pooler=_POOLER)
 class Albert(Encoder):
     model_type = "albert"
     named = "Albert"
+    txjax_model = "`Bert` with `embed_width=...`, `stack=Stack(groups=...)`"
     base = "albert"
     defaults = DEFAULTS | _XXLARGE
     heads = (

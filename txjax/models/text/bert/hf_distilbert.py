@@ -19,6 +19,7 @@ _TEXTS = Texts(pooler="pre_classifier", activation="relu")
 class DistilBert(Encoder):
     model_type = "distilbert"
     named = "DistilBert"
+    txjax_model = "`Bert` with `types=None`"
     base = "distilbert"
     defaults = {
         "vocab_size": 30522,

@@ -26,6 +26,7 @@ class Roberta(Encoder):
     model_type = "roberta"
     position_kind = Counted
     named = "Roberta"
+    txjax_model = "`Bert` with `positions=Counted(...)`"
     base = "roberta"
     defaults = DEFAULTS | BASE | {"vocab_size": 50265, "pad_token_id": 1}
     heads = (

@@ -25,6 +25,7 @@ class RoFormer(Encoder):
     model_type = "roformer"
     position_kind = Rotary
     named = "RoFormer"
+    txjax_model = "`Bert` with `positions=Rotary()`"
     base = "roformer"
     defaults = DEFAULTS | BASE | {"vocab_size": 50000}
     heads = (

@@ -29,6 +29,7 @@ class _Summary(HeadFormat):
     """Classes of texts, from the first token as it is."""
 
     kind = Classes
+    txjax_head = "`Classes(n, FirstToken())`"
     ending: str = "ForSequenceClassification"
 
     def writes(self, head: Head | None) -> bool:
@@ -54,6 +55,7 @@ class XLM(Encoder):
 
     model_type = "xlm"
     named = "XLM"
+    txjax_model = "`Bert` with `types=None`, `languages=n` or None"
     base = "transformer"
     defaults = {
         "vocab_size": 30145,

@@ -88,6 +88,7 @@ class _Deberta(Encoder):
 class DebertaV1(_Deberta):
     model_type = "deberta"
     named = "Deberta"
+    txjax_model = "`Deberta`"
     defaults = _DEFAULTS | {"vocab_size": 50265}
     heads = (*_HEADS, Alone())
 
@@ -113,6 +114,7 @@ class DebertaV2(_Deberta):
 
     model_type = "deberta-v2"
     named = "DebertaV2"
+    txjax_model = "`deberta_v3(...)`"
     defaults = _DEFAULTS | {
         "vocab_size": 128100,
         "hidden_size": 1536,

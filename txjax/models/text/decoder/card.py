@@ -111,7 +111,7 @@ CARD = Card(
         Example(
             model=Decoder(vocab=VOCAB, width=8, depth=2, heads=2),
             objectives=TOKEN_TASKS | {"NextToken": None},
-            returns="what its `head` gives; by default `nn.Logits` `[B L V]`",
+            returns="what its `head` gives; by default `nn.Logits` `[B L V]` (`types` and `languages` are ignored)",
             config="configs/text/gpt_tiny.py",
         ),
     ),

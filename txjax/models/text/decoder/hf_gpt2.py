@@ -17,6 +17,7 @@ class GPT2(DecoderFamily):
     model_type = "gpt2"
     general = True
     architectures = ("GPT2LMHeadModel", "GPT2Model")
+    txjax_model = "`gpt(...)`"
     positions = Learned
     table = "transformer.wte.weight"
     buffers = r"\.attn\.(masked_)?bias$"

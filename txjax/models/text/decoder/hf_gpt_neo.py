@@ -22,6 +22,7 @@ class GPTNeo(DecoderFamily):
 
     model_type = "gpt_neo"
     architectures = ("GPTNeoForCausalLM", "GPTNeoModel")
+    txjax_model = "`gpt_neo(...)`"
     positions = Learned
     table = "transformer.wte.weight"
     buffers = r"\.attn\.attention\.(masked_)?bias$"

@@ -21,6 +21,7 @@ class Qwen2(Llama):
 
     model_type = "qwen2"
     architectures = ("Qwen2ForCausalLM", "Qwen2Model")
+    txjax_model = '`llama(...)`, `attention=Attention(biases=("query", "key", "value"))`'
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(
@@ -46,6 +47,7 @@ class Qwen3(Llama):
 
     model_type = "qwen3"
     architectures = ("Qwen3ForCausalLM", "Qwen3Model")
+    txjax_model = "`llama(...)`, `attention=Attention(use_bias=False, qk_norm=RMSNorm())`"
 
     def matches(self, model: Any) -> bool:
         return super().matches(model) and all(

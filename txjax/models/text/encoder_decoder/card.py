@@ -58,7 +58,7 @@ CARD = Card(
         Example(
             model=EncoderDecoder(vocab=VOCAB, width=8, depth=2, heads=2),
             objectives={"NextToken": None, "SpanCorruption": None},
-            returns="what its `head` gives; by default `nn.Logits` `[B L V]`",
+            returns="what its `head` gives; by default `nn.Logits` `[B L V]` of the target, which is `tokens`",
             config="configs/text/translation.py",
             limits="attention kernels with the positions of T5: none takes a bias of the scores",
         ),
@@ -69,8 +69,8 @@ CARD = Card(
             paper="Vaswani et al. 2017, table 3",
             remark="depth is that of each stack",
             sizes={
-                "base": Size(63_082_496, "(65M in the paper)"),
-                "big": Size(214_245_376, "(213M in the paper)"),
+                "base": Size(63_082_496, "65M in the paper"),
+                "big": Size(214_245_376, "213M in the paper"),
             },
             reference="MarianMTModel",
         ),

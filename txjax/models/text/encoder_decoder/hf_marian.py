@@ -38,6 +38,7 @@ _EPS = 1e-5  # of every norm; config.json has no key for it
 class Marian(EncoderDecoderFamily):
     model_type = "marian"
     architectures = ("MarianMTModel",)
+    txjax_model = "`transformer(...)`"
     positions = Sinusoidal
     # Padding is 0 here; without the key the class has an id beyond most vocabularies, and forces the end token 0.
     unless_given = {"pad_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": None}

@@ -22,6 +22,7 @@ _WRITTEN = {"gelu_new": "gelu", "gelu": "gelu_python"}
 class T5(EncoderDecoderFamily):
     model_type = "t5"
     architectures = ("T5ForConditionalGeneration",)
+    txjax_model = "`t5(...)`, `t5_v1_1(...)`"
     positions = T5Relative
     not_written = ("attention.dropout", "cross.dropout")  # `dropout_rate` is one number for all
     unless_given = {"decoder_start_token_id": 0}  # the class has none, and needs one to generate

@@ -26,7 +26,7 @@ CARD = Card(
         Preset(
             build=rnnsearch,
             paper="Bahdanau et al. 2015, appendix A",
-            remark="whose formulas have no biases; 30,000 words on each side",
+            remark="the paper's formulas have no biases; 30,000 words on each side",
             sizes={"": Size(80_401_000)},
         ),
     ),

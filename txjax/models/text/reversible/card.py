@@ -10,7 +10,7 @@ CARD = Card(
             model=ReversibleDecoder(vocab=VOCAB, width=8, depth=2, heads=2),
             objectives=TOKEN_TASKS | {"NextToken": None},
             returns="what its `head` gives; by default `nn.Logits` `[B L V]`",
-            config="configs/text/layers_tiny.py:reversible",
+            config="configs/text/layers_tiny.py:two_streams",
             limits="a pipeline, which can't cut several streams",
         ),
     ),

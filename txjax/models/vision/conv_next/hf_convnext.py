@@ -16,6 +16,11 @@ from txjax.nn import MLP, DepthwiseConv, LayerNorm, NormedPatches, NormedPool, P
 class ConvNeXt(Stages):
     model_type = "convnext"
     architectures = ("ConvNextForImageClassification", "ConvNextModel")
+    txjax_model = "`ConvNeXt`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
 
     def matches(self, model: Any) -> bool:
         usual = isinstance(model, Model) and isinstance(model.stem, PatchEmbedding)

@@ -31,6 +31,8 @@ _EMBEDDING = ("patch_sizes", "patch_stride", "patch_padding")  # side, stride, p
 class CvT(Stages):
     model_type = "cvt"
     architectures = ("CvtForImageClassification",)
+    txjax_model = "`CvT`"
+    outputs = ("logits",)
     state = (STATISTICS,)
     not_written = ("attention.norm.group", "attention.norm.momentum")
 

@@ -43,6 +43,11 @@ _CENTRES = (1, 0, 3, 2)  # column, row, width, height of a box there, of row, co
 class DETR(Family):
     model_type = "detr"
     architectures = ("DetrForObjectDetection",)
+    txjax_model = "`DETR` on a `ResNet` with `FrozenBatchNorm()`"
+    outputs = (
+        "logits",
+        "pred_boxes",
+    )
     inputs = ("pixel_values", "pixel_mask")
     state = (STATISTICS,)
 

@@ -25,6 +25,14 @@ _TABLE = "decoder.decoder_pos_embed"
 class MAE(Family):
     model_type = "vit_mae"
     architectures = ("ViTMAEForPreTraining", "ViTMAEModel")
+    txjax_model = "`MAE`, `ViT`"
+    outputs = (
+        "logits",
+        "loss",
+        "mask",
+        "ids_restore",
+        "last_hidden_state",
+    )
     inputs = ("pixel_values", "noise", "mask_ratio", "norm_pix_loss")
 
     def matches(self, model: Any) -> bool:

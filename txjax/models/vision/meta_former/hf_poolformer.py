@@ -28,6 +28,8 @@ _EMBEDDING = ("patch_sizes", "strides", "padding")
 class PoolFormer(Stages):
     model_type = "poolformer"
     architectures = ("PoolFormerForImageClassification",)
+    txjax_model = "`MetaFormer`"
+    outputs = ("logits",)
 
     def matches(self, model: Any) -> bool:
         return isinstance(model, Model) and isinstance(model.attention, Pooling) and embedded_by(model, ConvEmbedding)

@@ -40,7 +40,7 @@ CARD = Card(
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",
             config="configs/vision/replknet_fashion.py",
-            limits="batch normalization needs `group` where there are microbatches",
+            limits="microbatches without a `group` of its batch normalization",
         ),
     ),
     presets=(

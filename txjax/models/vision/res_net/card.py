@@ -65,7 +65,7 @@ CARD = Card(
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",
             config="configs/vision/resnet_imagenet.py",
-            limits="batch normalization needs `group` where there are microbatches",
+            limits="microbatches without a `group` of its batch normalization",
         ),
     ),
     presets=(

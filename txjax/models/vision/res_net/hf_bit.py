@@ -24,6 +24,11 @@ _MULTIPLE = 32  # a quarter of a width is rounded to a multiple of 8
 class BiT(Stages):
     model_type = "bit"
     architectures = ("BitForImageClassification", "BitModel")
+    txjax_model = "`BiT` with `attention=BottleneckConvs(eps=1e-8)`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
     linear = "classifier.1"
 
     def matches(self, model: Any) -> bool:

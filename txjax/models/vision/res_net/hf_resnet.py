@@ -26,6 +26,11 @@ _NORMS = ("norm_1", "norm_2", "norm_3")
 class ResNet(Stages):
     model_type = "resnet"
     architectures = ("ResNetForImageClassification", "ResNetModel")
+    txjax_model = "`ResNet`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
     linear = "classifier.1"
     state = (STATISTICS,)
     not_written = ("norm.group", "norm.momentum")

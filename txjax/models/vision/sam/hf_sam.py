@@ -39,6 +39,11 @@ _FOURIER = "shared_image_embedding.positional_embedding"
 class SAM(Family):
     model_type = "sam"
     architectures = ("SamModel",)
+    txjax_model = "`SAM` with a `ViT` of `stack=Periods()`"
+    outputs = (
+        "pred_masks",
+        "iou_scores",
+    )
     inputs = ("pixel_values", "input_points", "input_labels", "input_boxes", "input_masks", "multimask_output")
     not_written = ("fourier.seed", "fourier.deviation", "fourier.frequencies")
 

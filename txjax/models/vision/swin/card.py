@@ -37,7 +37,7 @@ CARD = Card(
             objectives=EXAMPLE_TASKS,
             returns="what its `head` gives",
             config="configs/vision/swin_digits.py",
-            limits="odd depths other than 1 in files of Hugging Face: every second layer of a stage shifts its windows",
+            limits="odd depths other than 1 in Hugging Face's files: every second layer shifts its windows",
         ),
     ),
     presets=(

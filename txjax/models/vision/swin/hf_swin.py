@@ -19,6 +19,11 @@ from txjax.nn.attention.attention import PROJECTIONS
 class Swin(Stages):
     model_type = "swin"
     architectures = ("SwinForImageClassification", "SwinModel")
+    txjax_model = "`Swin`"
+    outputs = (
+        "logits",
+        "pooler_output",
+    )
 
     def matches(self, model: Any) -> bool:
         if not isinstance(model, Model) or not isinstance(model.stem, PatchEmbedding):

@@ -22,6 +22,12 @@ class ViT(Family):
     model_type = "vit"
     general = True
     architectures = ("ViTForImageClassification", "ViTModel")
+    txjax_model = "`ViT`"
+    outputs = (
+        "logits",
+        "last_hidden_state",
+        "pooler_output",
+    )
     inputs = ("pixel_values", "noise", "mask_ratio")
 
     def matches(self, model: Any) -> bool:
