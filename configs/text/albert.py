@@ -25,6 +25,7 @@ from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large", "xlarge", "xxlarge")
+PLANS = (("albert-xxlarge", "xxlarge", "v5p:4x4x4", ("microbatches=8",)),)
 WIKIPEDIA = "wikipedia/20230601.en"
 
 

@@ -26,6 +26,11 @@ from txjax.sharding import Mesh
 from txjax.types import UserError, near_misses
 
 VARIANTS = ("base", "large", "base-512", "large-512")
+# Dropout of the attention weights rules out the kernel; later recipes do without (Portes et al. 2023).
+PLANS = (
+    ("bert-large", "large-512", "v5e:16x16", ("model.attention.dropout=0", "batch_size=4096", "mesh.data=-1")),
+    ("bert-large", "large-512", "v5p:4x4x4", ("model.attention.dropout=0", "batch_size=4096", "mesh.data=-1")),
+)
 WIKIPEDIA = "wikipedia/20230601.en"
 
 

@@ -27,6 +27,9 @@ from txjax.transfer import Every, From
 
 WIKIPEDIA = "wikipedia/20230601.en"
 
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("distilbert", "", "v5e:4x4", ("model.attention.dropout=0", "microbatches=16")),)
+
 
 def get_config() -> Experiment:
     tokenizer = Trained(algorithm=WordPiece(), size=30522, name=WIKIPEDIA, split="train[:1000000]")

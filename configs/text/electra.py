@@ -25,6 +25,15 @@ from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("small", "base", "large")
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (
+    (
+        "electra-large",
+        "large",
+        "v5p:4x4x4",
+        ("model.generator.attention.dropout=0", "model.discriminator.attention.dropout=0"),
+    ),
+)
 # Length of a window, windows of an update, updates, the peak of the learning rate.
 RECIPES = {
     "small": (128, 128, 1_000_000, 5e-4),

@@ -37,6 +37,15 @@ RECIPES = {
     "175B": (0.6e-4, 1600),
 }
 VARIANTS = ("125M", "350M", "760M", "1.3B", "2.7B", "6.7B", "13B", "175B")
+# 1,600 windows are 64 times 25, so tensor parallelism takes the other factor of 8, which the vocabulary lacks.
+PLANS = (
+    (
+        "gpt3-175b",
+        "175B",
+        "v5p:8x8x8",
+        ("mesh.fsdp=64", "mesh.tensor=8", "mesh.rules={'vocab': ()}", "microbatches=25"),
+    ),
+)
 
 
 def get_config(size: str = "125M") -> Experiment:

@@ -36,6 +36,12 @@ RECIPES = {
     "65B": (1.5e-4, 2048, 334_000),
 }
 VARIANTS = tuple(RECIPES)
+# FSDP over a part of the devices of v5p:4x4x4: over all of them XLA gathers by sums (2.0 of the least).
+PLANS = (
+    ("llama-7b", "7B", "v5e:16x16", ("mesh.data=8", "mesh.fsdp=32", "microbatches=8", "model.stack.remat=full")),
+    ("llama-7b", "7B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4", "model.stack.remat=full")),
+    ("llama-65b", "65B", "v5p:4x4x4", ("mesh.fsdp=32", "mesh.tensor=2", "microbatches=64")),
+)
 
 
 def get_config(size: str = "125M") -> Experiment:

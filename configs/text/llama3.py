@@ -25,6 +25,7 @@ from txjax.sharding import Mesh
 
 RATES = {"8B": 3e-4, "70B": 1.5e-4, "405B": 8e-5}
 VARIANTS = ("8B", "70B", "405B")
+PLANS = (("llama3-405b", "405B", "v5p:8x8x8", ("mesh.fsdp=64", "mesh.tensor=8", "microbatches=32")),)
 
 
 def get_config(size: str = "8B") -> Experiment:

@@ -24,6 +24,8 @@ from txjax.optim import AdamW, Linear
 from txjax.sharding import Mesh
 
 VARIANTS = ("base", "large")
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("roberta-large", "large", "v5p:4x4x4", ("model.attention.dropout=0", "microbatches=4")),)
 WIKIPEDIA = "wikipedia/20230601.en"
 # Peak learning rates and updates of warm-up (table 9).
 RATES = {"base": (6e-4, 24_000), "large": (4e-4, 30_000)}

@@ -24,6 +24,11 @@ from txjax.sharding import Mesh
 
 V1_1 = "v1_1-"
 VARIANTS = ("small", "base", "large", "3B", "11B", "v1_1-small", "v1_1-base", "v1_1-large", "v1_1-xl", "v1_1-xxl")
+# A bias of the scores rules out the kernel.
+PLANS = (
+    ("t5-11B", "11B", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
+    ("t5-v1_1-xxl", "v1_1-xxl", "v5p:4x4x4", ("mesh.data=2", "mesh.fsdp=32", "microbatches=4")),
+)
 SENTINELS = 100
 
 

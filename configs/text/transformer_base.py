@@ -24,6 +24,10 @@ from txjax.sharding import Mesh
 # updates, updates between checkpoints (ten minutes of the authors' machine), checkpoints in the average
 RECIPES = {"base": (100_000, 1500, 5), "big": (300_000, 600, 20)}
 VARIANTS = ("base", "big")
+PLANS = (
+    ("transformer-base", "", "v5e:2x4", ()),
+    ("transformer-big", "big", "v5e:2x4", ()),
+)
 WARMUP = 4000
 
 

@@ -30,6 +30,7 @@ from txjax.objectives.losses import CrossEntropy
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("bahdanau", "luong", "rnnsearch")
+PLANS = (("rnnsearch", "rnnsearch", "v5e:2x4", ("data.buckets=()",)),)
 
 
 def get_config(style: str = "bahdanau") -> Experiment:

@@ -30,6 +30,9 @@ LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "
 TRANSLATED = ("bg", "de", "el", "es", "fr")
 LENGTH = 256
 
+# Dropout of the attention weights is left out, as for BERT.
+PLANS = (("xlm", "", "v5p:4x4x4", ("model.attention.dropout=0",)),)
+
 
 def get_config() -> Experiment:
     wikipedia = "wikipedia/20230601.en"

@@ -126,6 +126,15 @@ RECIPES = {
     ),
 }
 VARIANTS = tuple(f"{family}-{size}" for family, recipe in RECIPES.items() for size in recipe.drop_path)
+# Batch normalization takes its statistics of the whole batch, over all devices.
+PLANS = (
+    ("swin-L", "swin-L", "v5e:16x16", ("mesh.data=-1",)),
+    ("convnext-XL", "convnext-XL", "v5e:16x16", ("mesh.data=-1",)),
+    ("poolformer-M48", "poolformer-M48", "v5e:16x16", ("mesh.data=-1",)),
+    ("cvt-W24", "cvt-W24", "v5e:16x16", ("mesh.data=-1",)),
+    ("replknet-XL", "replknet-XL", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),
+    ("maxvit-XL", "maxvit-XL", "v5p:4x4x4", ("mesh.data=-1", "microbatches=2")),
+)
 
 
 def get_config(variant: str = "swin-T") -> Experiment:

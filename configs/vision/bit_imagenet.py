@@ -20,6 +20,7 @@ from txjax.objectives import Classification
 from txjax.optim import SGD, StepDecay
 
 VARIANTS = tuple(BIT)
+PLANS = (("bit-R152x4", "R152x4", "v5p:4x4x4", ("mesh.data=-1", "microbatches=4")),)
 
 
 def get_config(size: str = "R50x1") -> Experiment:

@@ -23,6 +23,7 @@ from txjax.optim import AdamW, Group, StepDecay
 from txjax.transfer import From
 
 VARIANTS = ("R50", "R101")
+PLANS = (("detr-R101", "R101", "v5e:8x8", ("mesh.data=-1",)),)
 TRAIN_IMAGES = 118_287
 SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
 FIRST = r"backbone/(downsample|stages)_0/.*"

@@ -21,6 +21,7 @@ from txjax.objectives import MaskedPatch
 from txjax.optim import AdamW, Cosine
 
 VARIANTS = ("large", "huge")
+PLANS = (("mae-h/14", "huge", "v5e:16x16", ("mesh.data=64", "mesh.fsdp=4")),)
 BATCH = 4096
 STEPS_PER_EPOCH = TRAIN_IMAGES / BATCH
 
