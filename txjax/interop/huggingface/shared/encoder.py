@@ -57,6 +57,11 @@ class Encoder(Family):
         return tuple(self.names_of_inputs)
 
     @property
+    def outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        names = [name for head in self.heads for name in head.output_names]
+        return tuple(dict.fromkeys(["last_hidden_state", *names]))
+
+    @property
     def architectures(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.named + each.ending for each in self.heads)
 
