@@ -142,8 +142,8 @@ FAULTS = (
     ),
     Fault(
         "digests of a checkpoint are not compared",
-        "if name in found and found[name] != recorded[name]",
-        "if name in found and found[name] is None",
+        "if name in digests and digests[name] != recorded[name]",
+        "if name in digests and found[name] is None",
         "tests/test_checkpoint.py -k flipped",
     ),
     Fault(

@@ -90,15 +90,15 @@ def _taken(path: Path) -> bool:
     """Whether another module has the name of this file."""
     name = path.stem
     if name in sys.modules:
-        found = getattr(sys.modules[name], "__file__", None)
-        return sys.modules[name] is not _ours.get(name) and not _lies_at(found, path)
+        loaded_from = getattr(sys.modules[name], "__file__", None)
+        return sys.modules[name] is not _ours.get(name) and not _lies_at(loaded_from, path)
     spec = None if "." in name else importlib.util.find_spec(name)
     return "." in name or (spec is not None and not _lies_at(spec.origin, path))
 
 
-def _lies_at(found: str | None, path: Path) -> bool:
+def _lies_at(loaded_from: str | None, path: Path) -> bool:
     """Whether a module's file is this one, or in a folder of another file that was run."""
-    file = Path(found or "").resolve()
+    file = Path(loaded_from or "").resolve()
     return file == path.resolve() or file.parent in _folders
 
 

@@ -175,7 +175,7 @@ class Steps:
     def newest_good(self) -> int | None:
         """The newest undamaged step, or None. Removes remains of killed saves; renames damaged steps to `STEP.bad`."""
         self.clean()
-        step = self._newest(self.sound)
+        step = self._newest(self.verify_step)
         if step is None:
             if damaged := sorted(path.name for path in self.folder.glob("*.bad")):
                 hint = "remove the folder to start from scratch"
@@ -213,7 +213,7 @@ class Steps:
             raise Unavailable(f"no checkpoint can be read: {outage}; start the same command again later")
         return None
 
-    def sound(self, step: int) -> bool:
+    def verify_step(self, step: int) -> bool:
         """Whether all digests of a step match; if not, warns and renames it to `STEP.bad`.
 
         Raises:

@@ -34,7 +34,7 @@ def add_adapters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(FIELD, nargs="+", type=Path, default=[], metavar="RUN", help=meaning)
 
 
-def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) -> Iterator[Side]:
+def sides(flags: argparse.Namespace, experiment: "Experiment", opened: Opened) -> Iterator[Side]:
     """The run that is open, then those of the flag, each at its step that the flags name.
 
     Arrays that all have are the same ones on the devices.
@@ -51,17 +51,17 @@ def sides(flags: argparse.Namespace, experiment: "Experiment", found: Opened) ->
 
     others = getattr(flags, "adapters", [])
     steps = [open_other(flags, experiment, workdir) for workdir in others]  # before anything is compiled
-    yield Side(flags.workdir, found.variables, found.step)
+    yield Side(flags.workdir, opened.variables, opened.step)
     if not others:
         return
     first = Store(flags.workdir, read_checkpoints(flags.workdir))
-    weights = split(found.layout.abstract)["weights"]
+    weights = split(opened.layout.abstract)["weights"]
     paths = flat_paths(weights["frozen"]).keys()
-    frozen = pick(found.variables["params"], lambda path: path in paths)
+    frozen = pick(opened.variables["params"], lambda path: path in paths)
     for workdir, (store, step) in zip(others, steps, strict=True):
-        check_frozen((first, found.step), (store, step), frozen, weights["frozen"])
-        own = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
-        state = TrainState(**{**own, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
+        check_frozen((first, opened.step), (store, step), frozen, weights["frozen"])
+        adapter_weights = store.load_some(step, {"weights": {**weights, "frozen": {}}})["weights"]
+        state = TrainState(**{**adapter_weights, "frozen": {}}, step=None, opt_state=None, skipped=None)  # type: ignore[arg-type]
         whole = variables(state)
         check_finite(workdir, step, flat_paths(whole))
         yield Side(workdir, {**whole, "params": merge(whole["params"], frozen)}, step)

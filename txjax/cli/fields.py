@@ -47,10 +47,10 @@ def _type(parent: Slot, name: str, slot: Slot) -> str:
 
 
 def _limits(node: Any, name: str) -> dict[str, Any]:
-    found = (
+    matches = (
         [field for field in config_fields(node) if field.name == name] if hasattr(node, "__dataclass_fields__") else []
     )
-    return found[0].metadata.get("limits", {}) if found else {}
+    return matches[0].metadata.get("limits", {}) if matches else {}
 
 
 def _about(node: Any, name: str, child: Any) -> str:
@@ -62,9 +62,9 @@ def _about(node: Any, name: str, child: Any) -> str:
 
 def _attributes(cls: type) -> dict[str, str]:
     """The entries under "Attributes:" in the docstrings of a class and its bases, by name."""
-    found: dict[str, str] = {}
+    entries_by_name: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         section = inspect.cleandoc(base.__doc__ or "").partition("Attributes:\n")[2]
         entries = re.finditer(r"^  (\w[\w, ]*): (.*(?:\n   +.*)*)", re.split(r"\n(?=\S)", section)[0], re.MULTILINE)
-        found |= {name: entry[2] for entry in entries for name in entry[1].split(", ")}
-    return found
+        entries_by_name |= {name: entry[2] for entry in entries for name in entry[1].split(", ")}
+    return entries_by_name

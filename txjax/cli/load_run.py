@@ -35,12 +35,12 @@ class Opened(NamedTuple):
 
 def parser(command: str, summary: str) -> Parser:
     """Returns a parser with the flags for a run and a step."""
-    made = Parser(command, summary)
-    made.add_argument("--workdir", required=True, type=Path, help="the run's folder")
-    made.add_argument("--step", default="last", help=STEP)
-    made.add_trust()
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    run_parser = Parser(command, summary)
+    run_parser.add_argument("--workdir", required=True, type=Path, help="the run's folder")
+    run_parser.add_argument("--step", default="last", help=STEP)
+    run_parser.add_trust()
+    run_parser.add_argument("--json", action="store_true", help="print JSON")
+    return run_parser
 
 
 def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experiment":
@@ -53,13 +53,13 @@ def read(flags: argparse.Namespace, overrides: Sequence[str] = ()) -> "Experimen
     from txjax.types import UserError
 
     prepare()
-    found = read_config(flags.workdir, trusted(flags.trust))
-    if not isinstance(found, Experiment):
+    config = read_config(flags.workdir, trusted(flags.trust))
+    if not isinstance(config, Experiment):
         hint = f"start a run with --config.init_from={flags.workdir}"
-        if hasattr(found, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
+        if hasattr(config, "vocab") and not (flags.workdir / "huggingface" / "tokenizer.json").exists():
             hint = f"it came without a tokenizer.json: import a folder that has one, or {hint}"
         raise UserError("--workdir", "the folder of a run", f"a model alone in {flags.workdir}", hint=hint)
-    return resolved(override_all(found, overrides, {}))
+    return resolved(override_all(config, overrides, {}))
 
 
 @contextlib.contextmanager

@@ -19,8 +19,8 @@ def weights(store: Any, step: int) -> PyTree:
     """`saved_weights` with every kernel as float32."""
     from txjax.nn import dequantized
 
-    found = saved_weights(store, step)
-    return found | {"params": dequantized(found["params"])}
+    stored = saved_weights(store, step)
+    return stored | {"params": dequantized(stored["params"])}
 
 
 def trained_paths(store: Any, step: int) -> list[str]:

@@ -40,15 +40,15 @@ class Interruption:
 
 def parser(command: str, summary: str, kills: int, ways: str) -> Parser:
     """Returns a parser with the flags of a resume trial."""
-    made = Parser(command, summary)
-    made.add_config()
-    made.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
-    made.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
-    made.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
-    made.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
-    made.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    trial_parser = Parser(command, summary)
+    trial_parser.add_config()
+    trial_parser.add_argument("--steps", type=int, default=12, help="steps to run, of the config's own num_steps")
+    trial_parser.add_argument("--kills", type=int, default=kills, help=f"interruptions: {ways}")
+    trial_parser.add_argument("--devices", type=int, help="that many devices of a CPU instead of this machine's own")
+    trial_parser.add_argument("--seed", type=int, default=0, help="seed of the moments of the interruptions")
+    trial_parser.add_argument("--workdir", type=Path, help="keep the runs here (default: a folder that is removed)")
+    trial_parser.add_argument("--json", action="store_true", help="print JSON")
+    return trial_parser
 
 
 def run_and_compare(flags: argparse.Namespace, overrides: list[str], ways: Sequence[Interruption]) -> int:

@@ -65,13 +65,13 @@ def fitted(flags: argparse.Namespace, points: Sequence[Mapping[str, float]] = ()
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    found = []
+    pairs = []
     for part in filter(None, text.split(",")):
         a, equals, b = (word.strip() for word in part.partition("="))
         if not equals or not b or a == b:
             raise UserError("--tie", "NAME=NAME", part)
-        found.append((a, b))
-    return tuple(found)
+        pairs.append((a, b))
+    return tuple(pairs)
 
 
 def plain(value: Any) -> Any:

@@ -33,8 +33,8 @@ class Scored(NamedTuple):
 
     def files(self) -> list[str]:
         """The paths of what the evaluations wrote."""
-        found = self.workdir.glob(f"*/*/{self.step}.*")
-        return sorted(str(path) for path in found if path.parent.name in self.scores)
+        paths = self.workdir.glob(f"*/*/{self.step}.*")
+        return sorted(str(path) for path in paths if path.parent.name in self.scores)
 
     def intervals(self, experiment: "Experiment") -> dict[str, dict[str, tuple[float, float]]]:
         """95% intervals of the scores that have some, by the evaluation's name, and the score's."""
@@ -58,11 +58,11 @@ def scored(
     run = dataclasses.replace(experiment, evals={name: experiment.evals[name] for name in names})
     programs: Programs = {}
     every = []
-    with opened(flags, experiment) as found:
-        for side in sides(flags, experiment, found):
+    with opened(flags, experiment) as run_and_layout:
+        for side in sides(flags, experiment, run_and_layout):
             results: dict[str, Rows] = {}
             folder = None if overrides else side.workdir
-            evaluate = evaluator(run, found.layout.batch, folder=folder, programs=programs, results=results)
+            evaluate = evaluator(run, run_and_layout.layout.batch, folder=folder, programs=programs, results=results)
             scores = {name: evaluate(name, side.variables, side.step) for name in run.evals}
             for name, rows in results.items() if folder else ():
                 write_made(side.workdir, str(path_of(Path(), name, side.step)), packed(rows))

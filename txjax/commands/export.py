@@ -35,28 +35,28 @@ def run(argv: list[str]) -> int:
 
     prepare()
     check_new("--to", flags.to)
-    found = read_config(flags.workdir, trusted(flags.trust))
+    loaded = read_config(flags.workdir, trusted(flags.trust))
     store = Store(flags.workdir, read_checkpoints(flags.workdir))
     step = store.choose(flags.step)
     kept = flags.workdir / KEPT  # of the import that this run, or one that it starts from, is of
     facts = read_json(kept / "config.json") if (kept / "config.json").is_file() else {}
-    model, facts = described(found, facts) if isinstance(found, Experiment) else (found, facts)
+    model, facts = described(loaded, facts) if isinstance(loaded, Experiment) else (loaded, facts)
     model, kernels = without_storage(model), weights(store, step)
     if flags.adapter:
         trained = trained_paths(store, step)
         with new_folder("--to", flags.to) as folder:
-            export_adapter(found, kernels, trained, folder, flags.family, facts.get("model_type"))
+            export_adapter(loaded, kernels, trained, folder, flags.family, facts.get("model_type"))
         print(f"the adapter of step {step} of {flags.workdir} in {flags.to}")
         return 0
     if getattr(model, "adapter", None) is not None:
-        model, kernels = without_adapter(found, model, kernels)
+        model, kernels = without_adapter(loaded, model, kernels)
         if model.adapter is not None:
             expected = "an adapter that can be merged into kernels, such as LoRA"
-            raise UserError("--workdir", expected, type(found.model.adapter).__name__)
+            raise UserError("--workdir", expected, type(loaded.model.adapter).__name__)
     model, kernels = chosen(model, kernels, flags.part)
     with new_folder("--to", flags.to) as folder:
         huggingface.save(model, kernels, folder, facts, family=flags.family)
-        write_companions(found, kept, folder, facts)
+        write_companions(loaded, kept, folder, facts)
     print(f"step {step} of {flags.workdir} in {flags.to}")
     return 0
 

@@ -37,20 +37,20 @@ def run(argv: list[str]) -> int:
     def text(prompt: str, row: Any) -> str:
         return form.text(prompt, until(np.asarray(row), search.end))
 
-    with opened(flags, experiment) as found:
+    with opened(flags, experiment) as loaded:
         (window,) = experiment.data.spec()["tokens"].shape
-        generator = generator_for(experiment.model, found.variables, inputs, window)
+        generator = generator_for(experiment.model, loaded.variables, inputs, window)
         if isinstance(generator, Recomputed):
             name = type(experiment.model).__name__
             print(f"{name} has no cache: each token is computed from the last {window} anew", file=sys.stderr)
         key = jax.random.key(flags.seed)
         several = len(prompts) > 1 or flags.samples > 1 or flags.adapters
         if isinstance(search, Sampling) and not several and not flags.json:
-            parts = stream(generator, found.variables, inputs, flags.length, key, search)
+            parts = stream(generator, loaded.variables, inputs, flags.length, key, search)
             show(form.before(prompts[0]), functools.partial(text, prompts[0]), parts)
             return 0
         program = backend.jit(written(generator, search, flags.length))
-        for side in sides(flags, experiment, found):
+        for side in sides(flags, experiment, loaded):
             answers = jax.device_get(program(side.variables, inputs, key))
             if flags.adapters and not flags.json:
                 print(f"== {side.workdir}, step {side.step}")

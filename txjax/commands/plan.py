@@ -116,9 +116,9 @@ def show(config: str, plan: Any, rows: list[dict[str, Any]], facts: Sequence[tup
     parts = [*known.parameters, *(name for name in known.flops if name not in known.parameters)]
     lines = []
     for name in parts:
-        own = known.parameters.get(name, {})
+        parameters = known.parameters.get(name, {})
         flops = known.flops.get(name, 0) / known.units
-        lines.append([name, f"{own.get('trainable', 0):,}", f"{own.get('frozen', 0):,}", f"{flops:,.0f}"])
+        lines.append([name, f"{parameters.get('trainable', 0):,}", f"{parameters.get('frozen', 0):,}", f"{flops:,.0f}"])
     lines.append(["all", f"{total:,}", "", f"{sum(known.flops.values()) / known.units:,.0f}"])
     columns = ["component", "trainable", "frozen", f"forward FLOPs a {known.unit}"]
     table(f"{config} on {plan.target.name}", columns, lines)

@@ -44,8 +44,8 @@ def run(argv: list[str]) -> int:
     check_new("--to", flags.to)
     storage = Slot("--storage", QuantizedKernels).read(flags.storage)
     check_fields(storage, "--storage")
-    found = read_config(flags.workdir, trusted(flags.trust))
-    model = found.model if isinstance(found, Experiment) else found
+    loaded = read_config(flags.workdir, trusted(flags.trust))
+    model = loaded.model if isinstance(loaded, Experiment) else loaded
     for field, hint in {"adapter": "`txjax merge` makes one", "storage": "its kernels are quantized"}.items():
         if (value := getattr(model, field, None)) is not None:
             raise UserError("--workdir", f"a run without model.{field}", type(value).__name__, hint=hint)
@@ -55,16 +55,16 @@ def run(argv: list[str]) -> int:
     variables = weights(store, step)
     params = flat_paths(variables["params"])
     before = sum(x.nbytes for x in params.values())
-    axes = model_axes(found, model, params)
+    axes = model_axes(loaded, model, params)
     for kernel in sorted({*stored_parts(axes).values()}):
         parts = storage.quantized(jnp.asarray(params.pop(kernel)), axes[f"{kernel}/{storage.format}"])
         params |= {f"{kernel}/{name}": x for name, x in parts.items()}
     after = sum(x.nbytes for x in params.values())
     variables["params"] = traverse_util.unflatten_dict(params, sep="/")
-    if isinstance(found, Experiment):
-        found.model, found.ema, found.init_from = model, None, None
-        found.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
-    write_run(flags.to, found if isinstance(found, Experiment) else model, variables, store, step, "quantized")
+    if isinstance(loaded, Experiment):
+        loaded.model, loaded.ema, loaded.init_from = model, None, None
+        loaded.optimizer.groups = train_all_but(rf".*/kernel/({storage.format}|scale)")
+    write_run(flags.to, loaded if isinstance(loaded, Experiment) else model, variables, store, step, "quantized")
     print(f"step {step} of {flags.workdir} in {flags.to}: {before:,} bytes of parameters are {after:,}; for a run that")
     print(f"starts there: --config.model.storage='{flags.storage}' --config.init_from={flags.to}")
     return 0

@@ -51,19 +51,19 @@ def run(argv: list[str]) -> int:
     from txjax.sweep.job import SweepJob
     from txjax.sweep.sweep_folder import Folder, SweepPoint
 
-    found = _plan_in_subprocess(flags, overrides)
-    if isinstance(found, int):
-        return found
-    points = [SweepPoint(**point) for point in found["points"]]
+    sweep_plan = _plan_in_subprocess(flags, overrides)
+    if isinstance(sweep_plan, int):
+        return sweep_plan
+    points = [SweepPoint(**point) for point in sweep_plan["points"]]
     work = SweepJob(Folder(flags.workdir), flags.config, overrides, points)
-    _print_notes(found["same"], found["one_program"])
+    _print_notes(sweep_plan["same"], sweep_plan["one_program"])
     _price(work, flags)
     if flags.executor == "slurm" and flags.dry_run:
         from txjax.sweep.slurm import submit
 
         return submit(work, flags.jobs, flags.slurm, dry_run=True)
     work.folder.write([] if flags.trials else points, {"config": flags.config, "overrides": overrides})
-    return _run(work, found, flags)
+    return _run(work, sweep_plan, flags)
 
 
 def _check(flags: argparse.Namespace) -> None:
@@ -163,7 +163,7 @@ def _price(work: Any, flags: argparse.Namespace) -> None:
         raise UserError("--max_hours", f"at least {hours:.3g}, which {left} points take", flags.max_hours)
 
 
-def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
+def _run(work: Any, sweep_plan: dict[str, Any], flags: argparse.Namespace) -> int:
     """Runs the remaining points, prints the results and returns the exit code."""
     from txjax.report.sweep_results import print_best
     from txjax.sweep.local import Local
@@ -179,7 +179,7 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
         from txjax.sweep.search import Search
 
         prune, seed = not flags.no_prune, flags.search_seed
-        aim = Aim(found["metric"], found["every_steps"], flags.trials, seed, prune, flags.heartbeat)
+        aim = Aim(sweep_plan["metric"], sweep_plan["every_steps"], flags.trials, seed, prune, flags.heartbeat)
         storage = flags.storage or f"sqlite:///{flags.workdir.resolve() / 'search.db'}"
         cost = work.points[0].flops_per_step
         work = dataclasses.replace(work, points=[])
@@ -189,11 +189,11 @@ def _run(work: Any, found: dict[str, Any], flags: argparse.Namespace) -> int:
             print(f"best: {best[0]} with {aim.metric} {best[1]:.6g}")
     else:
         groups = [[point] for point in work.left()]
-        if "groups" in found:
+        if "groups" in sweep_plan:
             known = {point.name: point for point in work.points}
-            groups = [[known[name] for name in group] for group in found["groups"]]
+            groups = [[known[name] for name in group] for group in sweep_plan["groups"]]
         ended = Local(work, groups, jobs, seconds).run()
-    print_best(flags.workdir, found.get("metric"))
+    print_best(flags.workdir, sweep_plan.get("metric"))
     for name, end in ended.items():
         if end.state == "failed":
             print(visible(f"failed: {name}: {end.cause}"), file=sys.stderr)

@@ -72,7 +72,7 @@ class Cached(Generator):
 
     def prepare(self, variables: PyTree, inputs: Inputs) -> PyTree:
         with record_stacks() as stacks:
-            jax.eval_shape(lambda v, given: self.model.apply(v, **given, train=False), variables, dict(inputs))
+            jax.eval_shape(lambda v, arguments: self.model.apply(v, **arguments, train=False), variables, dict(inputs))
         apart = (stack.path for stack in stacks if backend.unstacks(stack.depth) and num_shards("layers") == 1)
         return unstacked(variables, apart)
 
@@ -121,11 +121,11 @@ class Recomputed(Generator):
 
     def start(self, variables: PyTree, inputs: Inputs, length: int) -> Step:
         tokens, others = inputs["tokens"], {name: x for name, x in inputs.items() if name not in TEXT}
-        rows, given = tokens.shape
-        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), given)
+        rows, length_of_prompt = tokens.shape
+        count = (inputs["segments"] > 0).sum(1) if "segments" in inputs else jnp.full((rows,), length_of_prompt)
         count = jnp.minimum(count, self.window).astype(jnp.int32)
         column = jnp.arange(self.window)[None]
-        index = jnp.minimum(column + (given - count)[:, None], given - 1)
+        index = jnp.minimum(column + (length_of_prompt - count)[:, None], length_of_prompt - 1)
         text = jnp.where(column < count[:, None], jnp.take_along_axis(tokens, index, axis=1), 0)
         return self._call(variables, {"text": text, "count": count, "others": others})
 

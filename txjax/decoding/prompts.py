@@ -98,10 +98,10 @@ class Sources(Prompts):
         limit = f"at most {most} tokens, data.source_length without the end token"
         if longest > most and pairs.too_long != "cut":
             raise UserError(field, limit, longest, hint=f"data.too_long is {pairs.too_long}")
-        if long := sum(len(each) > most for each in ids):
+        if long := sum(len(tokens) > most for tokens in ids):
             log.warning("%s: %d of %d sources lose their last tokens: %s are read", field, long, len(ids), limit)
         end = tokenizer.special(pairs.end)
-        source, segments = _filled([np.append(each[:most], end) for each in ids], [0] * len(ids))
+        source, segments = _filled([np.append(tokens[:most], end) for tokens in ids], [0] * len(ids))
         start = np.full((len(ids), 1), self.tokenizer.special(pairs.start), np.int32)
         inputs: Inputs = {"tokens": start, "source_tokens": source}
         return inputs if segments.all() else {**inputs, "source_segments": segments}
@@ -179,8 +179,8 @@ def until(tokens: Int[np.ndarray, "L"], end: tuple[int, ...]) -> Int[np.ndarray,
 
 def _checked(prompts: Sequence[str], ids: list[Ids], field: str, hint: str) -> list[Ids]:
     """The tokens of each prompt. Raises UserError, with the hint, if one has none."""
-    for prompt, each in zip(prompts, ids, strict=True):
-        if not len(each):
+    for prompt, tokens in zip(prompts, ids, strict=True):
+        if not len(tokens):
             raise UserError(field, "at least one token", prompt, hint=hint)
     return ids
 

@@ -5,7 +5,14 @@ In a run of one process everything here does nothing and costs nothing. See `doc
 
 from txjax.distributed.agreement import Elsewhere, barrier, gather, local_rows, on_primary
 from txjax.distributed.failing import exit_process, failed, report_failure, watch_peers
-from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
+from txjax.distributed.identity import (
+    error_message,
+    exit_code,
+    is_multiprocess,
+    is_primary,
+    process_index,
+    process_name,
+)
 from txjax.distributed.joining import start
 
 __all__ = [
@@ -21,7 +28,7 @@ __all__ = [
     "exit_process",
     "process_name",
     "local_rows",
-    "said",
+    "error_message",
     "is_multiprocess",
     "start",
     "watch_peers",

@@ -12,7 +12,14 @@ from typing import Any, NoReturn
 
 from txjax.checks import error_lines
 from txjax.distributed.agreement import barrier
-from txjax.distributed.identity import exit_code, is_multiprocess, is_primary, process_index, process_name, said
+from txjax.distributed.identity import (
+    error_message,
+    exit_code,
+    is_multiprocess,
+    is_primary,
+    process_index,
+    process_name,
+)
 from txjax.terminal_escape import LAYOUT, visible
 from txjax.types import RunError, UserError
 
@@ -69,7 +76,7 @@ def report_failure(error: BaseException) -> None:
         print(error_lines(error), file=sys.stderr)
     else:
         traceback.print_exception(error)
-    exit_process(exit_code(error), said(error))
+    exit_process(exit_code(error), error_message(error))
 
 
 def _exit_like(failure: dict[str, Any]) -> NoReturn:

@@ -59,9 +59,9 @@ class Evaluation(Evaluator):
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
             if context.results is None:
                 return context.warned(means(over(summed, variables)))
-            found = list(over(parted, variables))
-            context.keep(rows_of(found, TERM))
-            whole = add(sums for sums, *_ in found)
+            batches = list(over(parted, variables))
+            context.keep(rows_of(batches, TERM))
+            whole = add(sums for sums, *_ in batches)
             return context.warned(scores({name: mean_of(mean) for name, mean in whole.items()}))
 
         return evaluate
@@ -90,8 +90,8 @@ def sums_of(model: Any, objective: Objective, seed: int) -> Callable[[PyTree, Ba
     """Returns a pure function for a batch's sums. Its randomness depends only on the example, not on the step."""
 
     def sums(variables: PyTree, batch: Batch) -> Sums:
-        seen = objective(model, variables, batch, jax.random.key(seed), train=False)
-        return seen.losses, seen.metrics
+        output = objective(model, variables, batch, jax.random.key(seed), train=False)
+        return output.losses, output.metrics
 
     return sums
 

@@ -22,7 +22,9 @@ def resolve(experiment: Any, checks: Checks) -> Any:
         where = f"config.evals.{name}"
         if not checks.has_error(where):
             evals[name] = checks.run(_with_data, where, evaluator, experiment)
-    return dataclasses.replace(experiment, evals={name: each for name, each in evals.items() if each is not None})
+    return dataclasses.replace(
+        experiment, evals={name: evaluator for name, evaluator in evals.items() if evaluator is not None}
+    )
 
 
 def _with_classes(model: Any, data: Dataset) -> Any:

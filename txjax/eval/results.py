@@ -24,19 +24,19 @@ def real_rows(parts: Iterable[Mapping[str, Any]]) -> Rows:
       parts: columns [B ...] of each batch; `weights` [B] is one of them and isn't in the table.
     """
     whole = jax.tree.map(lambda *column: np.concatenate(column), *parts)
-    real = whole["weights"] > 0
-    return {ID: np.flatnonzero(real)} | {name: x[real] for name, x in whole.items() if name != "weights"}
+    weighted = whole["weights"] > 0
+    return {ID: np.flatnonzero(weighted)} | {name: x[weighted] for name, x in whole.items() if name != "weights"}
 
 
 def means(rows: Rows) -> dict[str, float]:
     """The mean of each column with the name of a score, in float64; none where nothing is counted."""
-    found = {}
+    scores = {}
     for name in rows:
         if name not in (ID, GIVEN) and not name.endswith(COUNT):
             count = rows[name + COUNT].sum(dtype=np.float64) if name + COUNT in rows else len(rows[name])
             if count:
-                found[name] = float(rows[name].sum(dtype=np.float64) / count)
-    return found
+                scores[name] = float(rows[name].sum(dtype=np.float64) / count)
+    return scores
 
 
 def digests(contents: Iterable[Any]) -> Int[np.ndarray, "N"]:

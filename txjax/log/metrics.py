@@ -183,7 +183,7 @@ def _row(line: str) -> Row | None:
     return {name: _NON_FINITE.get(value, value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def spare(workdir: Path, step: int) -> None:
+def backup_log(workdir: Path, step: int) -> None:
     """Copies a log that has reached this step, for the checkpoint of the step, which can't be read for now."""
     spare_log(Path(workdir) / METRICS, step, _step)
 

@@ -109,26 +109,26 @@ def _proved(path: Path, lines: Sequence[bytes], step: int, extent: Mapping[str, 
 
 def _good(lines: Sequence[bytes], step: int, step_of: StepOf) -> list[bytes]:
     """The rows up to a step; if some are out of order, the longest subsequence in order."""
-    found = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
+    rows = [(at, line) for line in lines if (at := step_of(line)) is not None and at <= step]
     # The longest increasing subsequence: `ends[n]` is the index of the smallest step that ends one of n + 1 rows.
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
-    for i, (at, _) in enumerate(found):
+    for i, (at, _) in enumerate(rows):
         n = bisect.bisect_left(tails, at)
         before.append(ends[n - 1] if n else -1)
         tails[n : n + 1], ends[n : n + 1] = [at], [i]
     kept: list[bytes] = []
     index = ends[-1] if ends else -1
     while index >= 0:
-        kept.append(found[index][1])
+        kept.append(rows[index][1])
         index = before[index]
     return kept[::-1]
 
 
 def _last(lines: Sequence[bytes], step_of: StepOf, default: int) -> int:
     """The step of the last row."""
-    return next((found for line in reversed(lines) if (found := step_of(line)) is not None), default)
+    return next((step for line in reversed(lines) if (step := step_of(line)) is not None), default)
 
 
 def _warn(path: Path, text: bytes, message: str) -> None:

@@ -66,14 +66,14 @@ class Transfer:
 
 def averaged(points: Sequence[Point]) -> tuple[list[Point], list[str]]:
     """One point for each width and rate, the mean over seeds, sorted; and a warning for each that diverged."""
-    warnings, found = [], []
+    warnings, means = [], []
     for width, lr in sorted({(p.width, p.lr) for p in points}):
         losses = [p.loss for p in points if (p.width, p.lr) == (width, lr)]
         if all(math.isfinite(loss) for loss in losses):
-            found.append(Point(width, lr, float(np.mean(losses))))
+            means.append(Point(width, lr, float(np.mean(losses))))
         else:
             warnings.append(f"width {width}, lr {lr:g}: no finite last loss (it diverged, or did not end), dropped")
-    return found, warnings
+    return means, warnings
 
 
 def transfer(points: Sequence[Point], limit: float = LIMIT) -> Transfer:

@@ -109,31 +109,33 @@ class Distillation(Objective):
             raise error.inside("config.objective.teacher", "config.model") from None
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
-        own, others = split(variables, PREFIX)
+        student_variables, others = split(variables, PREFIX)
         student = _Recorded(model) if train else model
-        seen = with_state(self.objective(student, own, batch, key, train), others)
+        output_of_student = with_state(self.objective(student, student_variables, batch, key, train), others)
         if not isinstance(student, _Recorded):
-            return seen
-        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in seen.losses.items()}
+            return output_of_student
+        losses = {name: Mean(self.labels * mean.total, mean.count) for name, mean in output_of_student.losses.items()}
         teacher = Teacher(teacher=_with_encoded(self.teacher))
-        found: Any = teacher.apply(others, **student.inputs, train=False)
-        output, encoded = found
+        teacher_output: Any = teacher.apply(others, **student.inputs, train=False)
+        output, encoded = teacher_output
         if is_on(self.soft_targets):
-            ours, theirs = (_logits(each) for each in (student.output, output))
+            ours, theirs = (_logits(output_of_model) for output_of_model in (student.output, output))
             values = self.soft_targets * self._divergence(ours, theirs)
             losses["soft_targets"] = Mean.of(values, _weights(batch, values))
         if is_on(self.hidden_states):
             values = self.hidden_states * (1 - cosine(student.encoded.features, encoded.features))
             losses["hidden_states"] = Mean.of(values, _weights(batch, values, student.encoded))
-        return ObjectiveOutput(losses, seen.metrics, seen.model_state)
+        return ObjectiveOutput(losses, output_of_student.metrics, output_of_student.model_state)
 
     def _divergence(self, student: Logits, teacher: Logits) -> Float[Array, "*batch"]:
         """T^2 KL(teacher, student) at each position, in nats."""
 
         def divergence(logits: jax.Array, features: jax.Array) -> jax.Array:
             targets = dataclasses.replace(teacher, features=features).dense()
-            targets, found = (jax.nn.log_softmax(x.astype(jnp.float32) / self.temperature) for x in (targets, logits))
-            return self.temperature**2 * jnp.sum(jnp.exp(targets) * (targets - found), -1)
+            targets, log_probs = (
+                jax.nn.log_softmax(x.astype(jnp.float32) / self.temperature) for x in (targets, logits)
+            )
+            return self.temperature**2 * jnp.sum(jnp.exp(targets) * (targets - log_probs), -1)
 
         return student.reduce(divergence, teacher.features, chunk=self.chunk)
 
@@ -165,8 +167,8 @@ class _Recorded:
         return getattr(self._model, name)
 
     def apply(self, variables: PyTree, *, train: bool, rngs: Any, mutable: Any, **inputs: Any) -> tuple[Any, PyTree]:
-        found, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
-        self.inputs, (self.output, self.encoded) = inputs, found
+        output_and_encoded, changed = self._model.apply(variables, **inputs, train=train, rngs=rngs, mutable=mutable)
+        self.inputs, (self.output, self.encoded) = inputs, output_and_encoded
         return self.output, changed
 
 

@@ -79,5 +79,5 @@ class BlockMask(PatchMask):
 
 def _between(index: jax.Array, start: jax.Array, length: jax.Array) -> jax.Array:
     """bool [blocks I]: whether each of the indices [I] is one of `length` [blocks] from `start` [blocks] on."""
-    found: jax.Array = (index[None] >= start[:, None]) & (index[None] < (start + length)[:, None])
-    return found
+    is_between: jax.Array = (index[None] >= start[:, None]) & (index[None] < (start + length)[:, None])
+    return is_between

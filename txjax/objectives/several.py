@@ -39,7 +39,11 @@ class Several(Objective):
         needs = {task: [need.split(" | ") for need in part.required_keys] for task, part in self.tasks.items()}
         return (
             "id",
-            *(" | ".join(f"{task}/{key}" for key in keys) for task, own in needs.items() for keys in own),
+            *(
+                " | ".join(f"{task}/{key}" for key in keys)
+                for task, keys_of_task in needs.items()
+                for keys in keys_of_task
+            ),
         )
 
     def check(self, model: Any, data: Dataset) -> None:
@@ -65,32 +69,32 @@ class Several(Objective):
 
     def init(self, model: Any, rngs: dict[str, jax.Array], batch: Batch) -> PyTree:
         """The variables of all tasks: those that several have are the first one's."""
-        drawn: dict[Any, Any] = {}
+        flat_variables: dict[Any, Any] = {}
         with checked_together():
             for number, (name, part) in enumerate(self.tasks.items()):
-                own = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
+                rngs_of_task = {kind: _key(key, name) if number else key for kind, key in rngs.items()}
                 with _inside(name):
-                    made = part.init(for_task(model, name), own, part_of_batch(batch, name))
-                drawn = traverse_util.flatten_dict(made) | drawn
-        return traverse_util.unflatten_dict(drawn)
+                    variables_of_task = part.init(for_task(model, name), rngs_of_task, part_of_batch(batch, name))
+                flat_variables = traverse_util.flatten_dict(variables_of_task) | flat_variables
+        return traverse_util.unflatten_dict(flat_variables)
 
     def __call__(self, model: Any, variables: PyTree, batch: Batch, key: jax.Array, train: bool) -> ObjectiveOutput:
         losses: dict[str, Mean] = {}
         metrics: dict[str, Mean] = {}
         state = {name: value for name, value in variables.items() if name != "params"}
         for name, part in self.tasks.items():
-            own = {"params": variables["params"], **state}
-            seen = part(for_task(model, name), own, part_of_batch(batch, name), _key(key, name), train)
-            weight, state = self.weights.get(name, 1.0), seen.model_state
-            losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in seen.losses.items()}
-            metrics |= {f"{name}/{metric}": mean for metric, mean in seen.metrics.items()}
+            variables_of_task = {"params": variables["params"], **state}
+            output = part(for_task(model, name), variables_of_task, part_of_batch(batch, name), _key(key, name), train)
+            weight, state = self.weights.get(name, 1.0), output.model_state
+            losses |= {f"{name}/{term}": Mean(weight * mean.total, mean.count) for term, mean in output.losses.items()}
+            metrics |= {f"{name}/{metric}": mean for metric, mean in output.metrics.items()}
         return ObjectiveOutput(losses, metrics, state)
 
 
 def part_of_batch(batch: Batch, task: str) -> Batch:
     """The rows of a task in a batch, [B R ...] -> [B*R ...], by their keys without its name."""
-    own = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
-    return {key: x.reshape(-1, *x.shape[2:]) for key, x in own.items()}
+    rows_of_task = {key.removeprefix(f"{task}/"): x for key, x in batch.items() if key.startswith(f"{task}/")}
+    return {key: x.reshape(-1, *x.shape[2:]) for key, x in rows_of_task.items()}
 
 
 @contextlib.contextmanager

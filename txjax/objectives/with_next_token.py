@@ -64,13 +64,13 @@ class WithNextToken(Objective):
         outputs, aux = apply_model(model, variables, self.inputs(batch), batch, key, train)
         self.check_output(model, outputs, batch)
         batches = {TASK: batch, TEXT: batch | _shifted(batch)}
-        seen = {
+        by_part = {
             name: part(_Called(outputs[name]), variables, batches[name], key, train)
             for name, part in self.tasks.items()
         }
-        text = {name: Mean(self.weight * mean.total, mean.count) for name, mean in seen[TEXT].losses.items()}
-        metrics = seen[TASK].metrics | {f"text_{name}": mean for name, mean in seen[TEXT].metrics.items()}
-        return aux.outcome(seen[TASK].losses | text, metrics)
+        text = {name: Mean(self.weight * mean.total, mean.count) for name, mean in by_part[TEXT].losses.items()}
+        metrics = by_part[TASK].metrics | {f"text_{name}": mean for name, mean in by_part[TEXT].metrics.items()}
+        return aux.outcome(by_part[TASK].losses | text, metrics)
 
 
 class _Called:

@@ -116,7 +116,7 @@ class Optimizer:
             )
 
         def factors(path: str, names: Axes) -> Factors:
-            if (own := scaling(path)) is None:
+            if (sizes := scaling(path)) is None:
                 return Factors()
             if self.rule is None:
                 raise refuse(type(self).__name__, [kind.__name__ for kind in (AdamW, Lion, SGD)])
@@ -124,7 +124,7 @@ class Optimizer:
                 expected = f"names of the axes of {path}, from which its factors follow"
                 hint = "nn.Linear, nn.Conv, nn.Embed and nn.parameter state them"
                 raise UserError("config.model.parametrization", expected, tuple(names), hint=hint)
-            return own.factors(names, RULES[self.rule])
+            return sizes.factors(names, RULES[self.rule])
 
         def rate(path: str, names: Axes) -> Any:
             factor = find(self.groups, path).lr * factors(path, names).lr

@@ -78,20 +78,20 @@ def _arguments(experiment: Experiment, variables: PyTree, batch_size: int) -> tu
 
 
 def _parameters(experiment: Experiment, params: PyTree) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     optimizer, stored = experiment.optimizer.tuning(experiment.model), {*stored_parts(flat_paths(params)).values()}
     for path, size in parameter_sizes(params).items():
-        part = found.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
+        part = counts.setdefault(component(tuple(path.split("/")[:-1])), {"trainable": 0, "frozen": 0})
         part["frozen" if path in stored or optimizer.frozen(path) else "trainable"] += size
-    return found
+    return counts
 
 
 def _flops(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> dict[str, int]:
-    found: collections.Counter[str] = collections.Counter()
+    flops_by_component: collections.Counter[str] = collections.Counter()
     model = type(experiment.model).__name__
     for scope, flops in by_scope(forward_of(experiment), *arguments).items():
-        found[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
-    return dict(found)
+        flops_by_component[component(scope[1:] if scope[:1] == (model,) else scope)] += flops
+    return dict(flops_by_component)
 
 
 def _flops_done(experiment: Experiment, arguments: tuple[PyTree, PyTree, PyTree]) -> int:

@@ -80,8 +80,8 @@ class Program:
             if header := _HEADER.match(line):
                 current = self.computations.setdefault(header[2], {})
                 entry = header[2] if header[1] else entry
-            elif found := _INSTRUCTION.match(line):
-                instruction = _instruction(found[2], found[3], bool(found[1]))
+            elif line_match := _INSTRUCTION.match(line):
+                instruction = _instruction(line_match[2], line_match[3], bool(line_match[1]))
                 current[instruction.name] = instruction
         self.runs: dict[str, int] = {}  # executions of each computation in one step
         self.home: dict[str, str] = {}  # the computation that contains a fused one
@@ -121,7 +121,7 @@ class Program:
         A collective split into a chain, to overlap with compute, counts once. Copies of one before and in a loop share
         a channel, and both count.
         """
-        found: dict[tuple[str, ...], Collective] = {}
+        by_key: dict[tuple[str, ...], Collective] = {}
         for computation, instruction in self._all():
             kind = instruction.opcode.removesuffix("-start")
             if kind not in _COLLECTIVES:
@@ -135,10 +135,10 @@ class Program:
             key = (channel[1], "chain", chain[1]) if channel and chain else (instruction.name, self.home[computation])
             where = re.search(r'op_name="([^"]*)"', instruction.text)
             times = self.runs[computation]
-            if key in found:  # parts of a chain outside a loop run once, those in it in every iteration
-                times = min(times, found[key].times)
-            found[key] = Collective(kind, devices, sent, times, where[1] if where else "")
-        return list(found.values())
+            if key in by_key:  # parts of a chain outside a loop run once, those in it in every iteration
+                times = min(times, by_key[key].times)
+            by_key[key] = Collective(kind, devices, sent, times, where[1] if where else "")
+        return list(by_key.values())
 
     def _sent(self, kind: str, computation: str, instruction: Instruction) -> tuple[int, int]:
         """The group size of a collective, and the bytes that each device sends."""

@@ -146,11 +146,11 @@ def _keys(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: 
 def _experts(experiment: Experiment, layout: Layout, sizes: dict[str, int], stack: StackRecord, width: int) -> float:
     """Bytes sent by expert parallelism: tokens to experts and back, and the same for gradients."""
     ways = _ways(experiment, sizes, "experts")
-    own = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
-    if ways == 1 or not own:
+    experts = [m for _, m in walk(experiment.model) if isinstance(m, Experts)]
+    if ways == 1 or not experts:
         return 0.0
     layers = sum(x.shape[0] for names, x in _named(layout, stack) if "scores" in names) * stack.depth / stack.groups
-    token = own[0].top * stack.width * width
+    token = experts[0].top * stack.width * width
     return 4 * layers * _local(experiment, sizes, stack, "batch", "length") * token * (ways - 1) / ways
 
 

@@ -103,26 +103,26 @@ def draw(runs: Sequence[Run], theme: Theme) -> Figure:
 
 def _scores(runs: Sequence[Run]) -> list[str]:
     """Names of eval metrics other than the loss and its duplicates."""
-    found = {}
+    names = {}
     for run in runs:
         for key in run.metrics():
             room, _, name = key.rpartition("/")
             if room.startswith("eval/") and name != "loss" and run.series(key) != run.series(f"{room}/loss"):
-                found[name] = True
-    return list(found)
+                names[name] = True
+    return list(names)
 
 
 def _lines(runs: Sequence[Run], theme: Theme, key: str, evals: str | None = None) -> list[Line]:
     """The lines of a metric and of the eval metrics that end in `evals`; colours are runs, or metrics of one run."""
-    found = []
+    lines = []
     for i, run in enumerate(runs):
         measured = [k for k in run.metrics() if evals and k.startswith("eval/") and k.endswith(evals)]
         for j, name in enumerate(k for k in (key, *measured) if run.series(k)[0]):
             source = name.split("/")[1 if name in measured else 0] if evals else ""
             label = f"{run.name} {source}" if len(runs) > 1 else source
             color = theme.lines[(i if len(runs) > 1 else j) % len(theme.lines)]
-            found.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
-    return found
+            lines.append(Line(*run.series(name), label.strip(), color, measured=name in measured))
+    return lines
 
 
 @dataclasses.dataclass(frozen=True)

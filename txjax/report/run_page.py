@@ -22,7 +22,7 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
     tables = {"Differences of the configs": _differing(configs)} if len(runs) > 1 else {}
     tables |= {"Code, versions and devices": made_by}
     tables |= {"Config": configs} if len(runs) == 1 else {}
-    found = [scores(run) for run in runs]
+    scores_by_run = [scores(run) for run in runs]
     return render(
         "run.html",
         " · ".join(run.name for run in runs),
@@ -31,8 +31,10 @@ def page(runs: Sequence[Run], light: bytes, dark: bytes) -> str:
         light=light,
         dark=dark,
         gallery=gallery(runs),
-        scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in found],
-        folded=[{name: rounded(x) for name, x in column.items() if name.startswith(_FOLDED)} for column in found],
+        scores=[{name: x for name, x in column.items() if not name.startswith(_FOLDED)} for column in scores_by_run],
+        folded=[
+            {name: rounded(x) for name, x in column.items() if name.startswith(_FOLDED)} for column in scores_by_run
+        ],
         tables=tables,
     )
 

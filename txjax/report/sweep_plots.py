@@ -94,13 +94,13 @@ def curves(rows: Sequence[Row], metrics: Sequence[str], theme: Theme) -> Figure:
     for i, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), i + 1)
         dress(axes, theme, metric)
-        drawn: list[float] = []
+        plotted: list[float] = []
         for rank, row in reversed(list(enumerate(rows))):
             steps, values = row.run.series(metric)
             marker = "o" if len(steps) == 1 else ""
             axes.plot(steps, values, color=shade(theme, rank, len(rows)), lw=1.4, marker=marker, ms=4)
-            drawn += values
-        low, high = np.percentile(drawn, [0, 98])  # so that a diverged run does not flatten the others
+            plotted += values
+        low, high = np.percentile(plotted, [0, 98])  # so that a diverged run does not flatten the others
         margin = 0.04 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + margin)
         axes.set_xlabel("step", fontsize=9, color=theme.faint)

@@ -104,8 +104,8 @@ def texts(values: Sequence[Any]) -> list[Any]:
     def text(value: Any) -> Any:
         if not isinstance(value, dict):
             return json.dumps(value) if isinstance(value, list) else value
-        same, own = by_class[str(value.get("class"))], flatten(value)
-        settings = [f"{k}={v}" for k, v in own.items() if any(other.get(k, ...) != v for other in same)]
+        same, settings_of_value = by_class[str(value.get("class"))], flatten(value)
+        settings = [f"{k}={v}" for k, v in settings_of_value.items() if any(other.get(k, ...) != v for other in same)]
         name = str(value.get("class", "")).rpartition(".")[2]
         return f"{name}({', '.join(settings)})" if settings else name
 
@@ -131,11 +131,11 @@ def grouped(rows: Sequence[Row], metric: str, most: bool = False) -> list[Group]
     Args:
       most: whether larger is better.
     """
-    found: dict[str, list[Row]] = {}
+    by_values: dict[str, list[Row]] = {}
     for row in rows:
         rest = {path: value for path, value in row.values.items() if path != SEED}
-        found.setdefault(json.dumps(rest, sort_keys=True), []).append(row)
-    groups = [_group(same, metric) for same in found.values()]
+        by_values.setdefault(json.dumps(rest, sort_keys=True), []).append(row)
+    groups = [_group(same, metric) for same in by_values.values()]
     return sorted(groups, key=lambda g: math.inf if math.isnan(g.mean) else -g.mean if most else g.mean)
 
 

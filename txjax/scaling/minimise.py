@@ -105,8 +105,8 @@ def _descend(
             return total, base.T @ (slopes.T @ gradients) / scale
 
         options = {"gtol": max(np.sqrt(tolerance) / 100, 1e-11), "maxiter": steps}
-        found = minimize(scaled, np.zeros_like(theta), jac=True, method="BFGS", options=options)
-        new = theta + base @ found.x
+        minimum = minimize(scaled, np.zeros_like(theta), jac=True, method="BFGS", options=options)
+        new = theta + base @ minimum.x
         total = _total(residuals, criterion, new)
         if not total < best:
             break
@@ -131,16 +131,16 @@ def _to_corner(residuals: Residuals, theta: np.ndarray) -> np.ndarray:
         slopes = slopes @ base
         n, p = slopes.shape
         # r + slopes z = up - down with up, down >= 0: their sum is minimised.
-        found = linprog(
+        solution = linprog(
             np.concatenate([np.zeros(p), np.ones(2 * n)]),
             A_eq=np.hstack([slopes, -np.eye(n), np.eye(n)]),
             b_eq=-r,
             bounds=[(-radius, radius)] * p + [(0, None)] * (2 * n),
             method="highs",
         )
-        if found.x is None:
+        if solution.x is None:
             break
-        new = theta + base @ found.x[:p]
+        new = theta + base @ solution.x[:p]
         total = _total(residuals, Criterion("lad"), new)
         if total < best:
             gained = best - total

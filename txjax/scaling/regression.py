@@ -64,13 +64,13 @@ class Regression(Form):
         if start is not None:
             starts.append(free(self.curve.theta(start)))
         many = dict(follow=12) if start is None else dict(follow=3, tolerance=1e-9)
-        found = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
-        theta = offset + base @ found.theta
-        warnings = () if start is not None else self._identified(residuals(found.theta)[1], base, theta)
+        minimum = minimise(residuals, self.criterion, starts, **many)  # type: ignore[arg-type]
+        theta = offset + base @ minimum.theta
+        warnings = () if start is not None else self._identified(residuals(minimum.theta)[1], base, theta)
         exact = len(points) == base.shape[1]
         no_intervals = "there are as many rows as parameters: the residuals give no error" if exact else ""
-        details = {"starts": {"followed": found.starts, "agree": found.agree}}
-        return FitResult(self.curve.values(theta), found.objective, details, warnings, no_intervals)
+        details = {"starts": {"followed": minimum.starts, "agree": minimum.agree}}
+        return FitResult(self.curve.values(theta), minimum.objective, details, warnings, no_intervals)
 
     def loss(self, parameters: Parameters, points: Points) -> np.ndarray:
         for role in self.needs:
@@ -95,9 +95,9 @@ class Regression(Form):
             tokens = flops / 6 / params
             return float(self.loss(parameters, {"params": params, "tokens": tokens, "unique_tokens": tokens})[0])
 
-        tried = np.linspace(0, np.log(flops / 6), 200)
-        best = int(np.argmin([loss(x) for x in tried]))
-        low, high = tried[max(best - 1, 0)], tried[min(best + 1, 199)]
+        log_params_grid = np.linspace(0, np.log(flops / 6), 200)
+        best = int(np.argmin([loss(x) for x in log_params_grid]))
+        low, high = log_params_grid[max(best - 1, 0)], log_params_grid[min(best + 1, 199)]
         return best_run(minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9}).x, flops)
 
     def _residuals(self, table: Table, offset: np.ndarray, base: np.ndarray) -> Residuals:

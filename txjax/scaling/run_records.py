@@ -91,7 +91,7 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _runs(folder: Path, curves: bool) -> Records:
-    found = Records([], [], [], of_runs=True)
+    records = Records([], [], [], of_runs=True)
     workdirs = sorted(path.parent for path in folder.rglob("config.json") if (path.parent / "manifest.json").exists())
     if not workdirs:
         raise UserError("--data", "a folder of runs (with config.json and manifest.json)", str(folder))
@@ -100,11 +100,11 @@ def _runs(folder: Path, curves: bool) -> Records:
         try:
             rows = _run(workdir, name, curves)
         except UserError as error:
-            found.dropped.append({"row": name, "reason": str(error)})
+            records.dropped.append({"row": name, "reason": str(error)})
             continue
-        found.names.extend(name if not curves else f"{name} step {row['step']}" for row in rows)
-        found.rows.extend(rows)
-    return found
+        records.names.extend(name if not curves else f"{name} step {row['step']}" for row in rows)
+        records.rows.extend(rows)
+    return records
 
 
 def _run(workdir: Path, name: str, curves: bool) -> list[dict[str, Any]]:

@@ -57,14 +57,18 @@ class Study:
         """
         predicted: dict[str, Any] = dict(at)
         predicted |= self.form.predict(self.fitted.parameters, at)
-        drawn = [self.form.predict(law, at) for law in self.draws if law]
-        if drawn:
-            for name in drawn[0]:
-                predicted["interval" if name == "loss" else f"{name}_interval"] = interval([v[name] for v in drawn])
+        predictions = [self.form.predict(law, at) for law in self.draws if law]
+        if predictions:
+            for name in predictions[0]:
+                predicted["interval" if name == "loss" else f"{name}_interval"] = interval(
+                    [v[name] for v in predictions]
+                )
             if isinstance(self.form, Regression):
                 left = self.table["loss"] / self.form.loss(self.fitted.parameters, self.table.values)
-                noise = np.random.default_rng(0).choice(left, len(drawn))
-                predicted["interval_of_a_run"] = interval([v["loss"] * x for v, x in zip(drawn, noise, strict=True)])
+                noise = np.random.default_rng(0).choice(left, len(predictions))
+                predicted["interval_of_a_run"] = interval(
+                    [v["loss"] * x for v, x in zip(predictions, noise, strict=True)]
+                )
         times = self._times_the_largest(predicted)
         predicted["times_the_largest_run"] = times
         if times > FAR:
@@ -163,26 +167,26 @@ def backtest(form: Form, table: Table, start: Parameters) -> dict[str, Any]:
 
 def parse_point(text: str, field: str = "--predict") -> dict[str, float]:
     """Parses `params=1e9,tokens=2e10`. Raises UserError."""
-    found = parse_numbers(text, field, tuple(ROLES))
-    for role, value in found.items():
+    point = parse_numbers(text, field, tuple(ROLES))
+    for role, value in point.items():
         if value <= 0:
             raise UserError(field, f"{role} above 0", value)
-    return found
+    return point
 
 
 def parse_numbers(text: str, field: str, names: tuple[str, ...] = ()) -> dict[str, float]:
     """Parses `name=number,...`. Raises UserError if a value is not finite or a name is not in `names`."""
-    found = {}
+    numbers = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (word.strip() for word in part.partition("="))
         if names and name not in names:
             raise UserError(field, "one of " + ", ".join(names), name, near_misses(name, names))
         if not math.isfinite(number(value)):
             raise UserError(field, f"a number for {name}", value)
-        found[name] = number(value)
-    if not found:
+        numbers[name] = number(value)
+    if not numbers:
         raise UserError(field, "NAME=NUMBER,...", text)
-    return found
+    return numbers
 
 
 def interval(values: list[float]) -> list[float]:

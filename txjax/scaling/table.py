@@ -86,12 +86,12 @@ class Table:
 
     def digest(self) -> str:
         """A hash of all rows and columns."""
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         for role in sorted(self.values):
-            found.update(role.encode() + np.ascontiguousarray(self[role]).tobytes())
+            digest.update(role.encode() + np.ascontiguousarray(self[role]).tobytes())
         for group in self.groups if self.groups is not None else ():
-            found.update(str(group).encode() + b"\0")
-        return found.hexdigest()
+            digest.update(str(group).encode() + b"\0")
+        return digest.hexdigest()
 
     @staticmethod
     def of(**columns: Any) -> "Table":
@@ -182,11 +182,11 @@ def _columns(text: str, records: Records) -> dict[str, str]:
             near = near_misses(column, known)
             raise UserError(f"{field} {role}", "a column of the data", column, near, f"it has {join_names(known, 40)}")
         chosen[role] = column
-    own = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
+    defaults = OF_RUNS | {OTHER_PARAMS: WITHOUT_EMBEDDINGS} if records.of_runs else {role: role for role in ROLES}
     if records.of_runs and chosen.get("params") == WITHOUT_EMBEDDINGS:
-        own.pop(OTHER_PARAMS)
+        defaults.pop(OTHER_PARAMS)
     # Once --columns is given for a CSV, other roles get no default column: C is then 6 N D, not a column `flops`.
-    chosen |= {r: c for r, c in own.items() if r not in chosen and c in known and (records.of_runs or not parts)}
+    chosen |= {r: c for r, c in defaults.items() if r not in chosen and c in known and (records.of_runs or not parts)}
     if records.of_runs and "loss" not in chosen:
         losses = [name for name in known if name.startswith("eval/") and name.endswith("/loss")]
         if len(losses) != 1:
@@ -226,8 +226,8 @@ def _clauses(text: str, known: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _split(text: str, pattern: str) -> tuple[str, str, str]:
-    found = re.search(pattern, text)
-    return (text[: found.start()], ",", text[found.end() :]) if found else (text, "", "")
+    match = re.search(pattern, text)
+    return (text[: match.start()], ",", text[match.end() :]) if match else (text, "", "")
 
 
 def _holds(cell: Any, operator: str, value: str) -> bool:
@@ -270,10 +270,10 @@ def _completed(table: Table) -> Table:
     elif {"tokens", "flops"} <= has and "params" not in has:
         warnings.append("no column of parameters: N = C / (6 D) is used")
         table = table.adding(params=table["flops"] / (6 * table["tokens"]))
-    seen: dict[tuple[float, ...], str] = {}
+    names: dict[tuple[float, ...], str] = {}
     for i, row in enumerate(zip(*table.values.values(), strict=True)):
         name = str(table.names[i])
-        if row in seen:
-            warnings.append(f"{name} is the same as {seen[row]}; both are used")
-        seen.setdefault(row, name)
+        if row in names:
+            warnings.append(f"{name} is the same as {names[row]}; both are used")
+        names.setdefault(row, name)
     return dataclasses.replace(table, warnings=(*table.warnings, *warnings))

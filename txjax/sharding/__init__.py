@@ -5,7 +5,6 @@ from txjax.sharding.current import (
     active,
     axis_index,
     constrain,
-    each,
     no_mesh,
     num_shards,
     partition,
@@ -13,6 +12,7 @@ from txjax.sharding.current import (
     shard_map,
     unshard_param,
     use_mesh,
+    vmap_shards,
     within,
 )
 from txjax.sharding.mesh import AXES, RULES, Mesh, batch_sharding, is_axes, shardings, stacked
@@ -25,7 +25,7 @@ __all__ = [
     "active",
     "batch_sharding",
     "constrain",
-    "each",
+    "vmap_shards",
     "unshard_param",
     "is_axes",
     "shard_map",

@@ -56,8 +56,8 @@ class Running:
         with self.output.open("rb") as file:
             file.seek(self.offset)
             lines = file.read().decode(errors="replace").strip().splitlines()
-        own = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
-        message = (own or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
+        messages = [line.partition(f"{name}: ")[2] for line in lines if line.startswith(f"failed: {name}: ")]
+        message = (messages or [line.removeprefix("txjax: ") for line in lines] or [""])[-1]
         if code < 0:
             return f"killed by {signal.Signals(-code).name}" + (f"; last output: {message}" if message else "")
         return message or f"exit code {code}"

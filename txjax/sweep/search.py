@@ -56,12 +56,12 @@ def propose(source: str, overrides: Sequence[str], trial: Any, name: str) -> Res
 def of_params(source: str, overrides: Sequence[str], params: str) -> Any:
     """The experiment of a trial with these parameters (JSON). Raises UserError if they are invalid."""
     try:
-        found = json.loads(params)
-        if not isinstance(found, dict):
+        by_name = json.loads(params)
+        if not isinstance(by_name, dict):
             raise ValueError("not an object")
     except ValueError as error:
         raise UserError("--trial", "the parameters of a trial of search(), as JSON", params, hint=str(error)) from None
-    return propose(source, overrides, optuna().trial.FixedTrial(found), "trial").experiment
+    return propose(source, overrides, optuna().trial.FixedTrial(by_name), "trial").experiment
 
 
 @dataclasses.dataclass

@@ -49,8 +49,8 @@ def first_trial(source: str, overrides: Sequence[str], metric: str | None, seed:
 
     study = optuna().create_study(sampler=sampler(seed))
     run = propose(source, overrides, study.ask(), "the first trial")
-    found, every_steps = metric_of(run.experiment, metric)
-    return _planned(run, Path("/nowhere"), {}), found, every_steps
+    chosen_metric, every_steps = metric_of(run.experiment, metric)
+    return _planned(run, Path("/nowhere"), {}), chosen_metric, every_steps
 
 
 def groups_of(runs: Sequence[Resolved]) -> list[list[str]]:

@@ -69,7 +69,7 @@ def make_step(experiment: Experiment, layout: Layout) -> Step:
         loss_value = total(seen.losses)
         old_opt_state = backend.fetch(state.opt_state, shardings)
         good = jnp.isfinite(loss_value) & jnp.isfinite(grad_norm) & jnp.isfinite(optax.tree.norm(seen.model_state))
-        good &= True if spikes is None else ~spikes.found(old_opt_state, grad_norm)
+        good &= True if spikes is None else ~spikes.is_spike(old_opt_state, grad_norm)
         good &= jnp.stack([mean.count for mean in seen.losses.values()]).any()
         updates, opt_state = layout.tx.update(grads, old_opt_state, state.params)
         params = optax.apply_updates(state.params, updates)

@@ -37,7 +37,7 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
 
     Trained and frozen parameters are not distinguished; an average of one (`Experiment.ema`) replaces it.
     """
-    found: Variables = {"params": {}}
+    stored: Variables = {"params": {}}
     for kind in ("frozen", "params", "model_state", "ema"):
         start = f"weights/{kind}/"
         for at, (shape, dtype) in arrays.items():
@@ -45,8 +45,8 @@ def stored_variables(arrays: dict[str, tuple[tuple[int, ...], str]]) -> Variable
                 collection, path = "params", at.removeprefix(start)
                 if kind == "model_state":
                     collection, _, path = path.partition("/")
-                found.setdefault(collection, {})[path] = Stored(at, tuple(shape), dtype)
-    return found
+                stored.setdefault(collection, {})[path] = Stored(at, tuple(shape), dtype)
+    return stored
 
 
 class Source(NamedTuple):
@@ -122,18 +122,22 @@ def match(sources: Sequence[Source], here: Variables, axes: Mapping[str, tuple[s
     rows, taken = [], set()
     for collection, arrays in here.items():
         for path, array in arrays.items():
-            claims = [(i, found) for i, source in enumerate(sources) if (found := source.claim(collection, path))]
+            claims = [
+                (i, array_there) for i, source in enumerate(sources) if (array_there := source.claim(collection, path))
+            ]
             if len(claims) > 1:
-                both = " and ".join(f"{sources[i].field} ({found.at} of {sources[i].name})" for i, found in claims[:2])
+                both = " and ".join(
+                    f"{sources[i].field} ({array_there.at} of {sources[i].name})" for i, array_there in claims[:2]
+                )
                 hint = f"omit=({path.split('/')[0]!r},) of one leaves it to the other"
                 raise UserError(FIELD, f"one origin of {path}", both, hint=hint)
             if not claims:
                 rows.append(Row("new", path, array, None))
-            for i, found in claims:
+            for i, array_there in claims:
                 names = axes.get(path, ()) if collection == "params" else ()
-                resizes = _resizes(sources[i], path, array, found, names)
-                rows.append(Row("resized" if resizes else "loaded", path, array, found, i, resizes))
-                taken.add((sources[i].name, found.at))
+                resizes = _resizes(sources[i], path, array, array_there, names)
+                rows.append(Row("resized" if resizes else "loaded", path, array, array_there, i, resizes))
+                taken.add((sources[i].name, array_there.at))
     for i, source in enumerate(sources):
         if not any(row.source == i for row in rows):
             _nothing_taken(source, here)
@@ -151,7 +155,7 @@ def _resizes(
 ) -> tuple[tuple[int, ResizeAxis], ...]:
     """Which axes are resized, and how. Raises UserError if the result is not the array here."""
     ways = {way.axis: way for way in source.origin.resize}
-    found, same = [], here.dtype == there.dtype and len(here.shape) == len(there.shape)
+    resizes, same = [], here.dtype == there.dtype and len(here.shape) == len(there.shape)
     unnamed = (None,) * len(here.shape)
     for number, (rows, count, name) in enumerate(zip(here.shape, there.shape, names or unnamed, strict=False)):
         if same and name in ways:
@@ -160,11 +164,11 @@ def _resizes(
             except UserError as error:
                 raise error.inside(f"{source.field}.resize", "resize") from None
         if rows != count and name in ways:
-            found.append((number, ways[name]))
+            resizes.append((number, ways[name]))
         elif rows != count:
             same = False
     if same:
-        return tuple(found)
+        return tuple(resizes)
     different = [n for a, b, n in zip(here.shape, there.shape, names, strict=False) if a != b] or [None]
     fit = all(n in _EXAMPLES for n in different) and here.dtype == there.dtype
     ways_to_fit = " and ".join(_EXAMPLES[n] for n in different if n in _EXAMPLES)

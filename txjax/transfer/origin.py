@@ -41,18 +41,18 @@ def origins(init_from: Any) -> list[tuple[str, From]]:
       UserError: it is neither a text, nor a From, nor a tuple of these.
     """
     several = isinstance(init_from, tuple | list)
-    found = []
-    for i, each in enumerate(init_from) if several else [(0, init_from)]:
+    fields_and_origins = []
+    for i, value_of_origin in enumerate(init_from) if several else [(0, init_from)]:
         field = f"{FIELD}[{i}]" if several else FIELD
-        if not isinstance(each, str | From | None):
-            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(each).__name__)
-        origin = each if isinstance(each, From) else From(each)
+        if not isinstance(value_of_origin, str | From | None):
+            raise UserError(field, "a text such as WORKDIR@best, or a From(run=...)", type(value_of_origin).__name__)
+        origin = value_of_origin if isinstance(value_of_origin, From) else From(value_of_origin)
         for name, value in (("omit", origin.omit), ("resize", origin.resize)):
             if not isinstance(value, tuple | list):
                 raise UserError(f"{field}.{name}", f"a tuple, such as ({value!r},)", type(value).__name__)
         if origin.run is not None:
-            found.append((field, origin))
-    return found
+            fields_and_origins.append((field, origin))
+    return fields_and_origins
 
 
 def under(path: str, prefix: str) -> bool:

@@ -52,22 +52,22 @@ def run(argv: list[str]) -> int:
     if flags.beside_standard:
         plain = [dataclasses.replace(e, model=e.model.clone(parametrization=Standard())) for e in experiments]
         compared |= {"Standard": plain}
-    found = {}
+    checks = {}
     for name, group in compared.items():
         rows = [row for experiment in group for row in measure(experiment, flags.steps, range(flags.seeds))]
-        found[name] = rows, check(rows, OUTPUT)
+        checks[name] = rows, check(rows, OUTPUT)
     flags.out.mkdir(parents=True, exist_ok=True)
-    pictures = write_figure(draw_coordinates(found, OUTPUT, LIGHT), flags.out, "coordinates")
+    pictures = write_figure(draw_coordinates(checks, OUTPUT, LIGHT), flags.out, "coordinates")
     results = {
         name: dataclasses.asdict(checked) | {"rows": [dataclasses.asdict(row) for row in rows]}
-        for name, (rows, checked) in found.items()
+        for name, (rows, checked) in checks.items()
     }
     replace_text(flags.out / "coordinates.json", json.dumps(results) + "\n")
     if flags.json:
         short = {name: {"flat": one["flat"], "verdict": one["verdict"]} for name, one in results.items()}
         print(json.dumps({"checks": short, "pictures": [str(path) for path in pictures]}))
         return 0
-    for name, (_, checked) in found.items():
+    for name, (_, checked) in checks.items():
         print(f"{name}: {checked.verdict}")
     print("\n".join(map(str, pictures)))
     return 0

@@ -27,9 +27,9 @@ def run(argv: list[str]) -> int:
     from txjax.scaling.study import parse_point
 
     at = parse_point(flags.at, "--at")
-    found = fitted(flags, [at])
-    prediction = plain(found.predict(at))
-    law = plain(found.to_json([prediction]))
+    study = fitted(flags, [at])
+    prediction = plain(study.predict(at))
+    law = plain(study.to_json([prediction]))
     if flags.register:
         register(flags.register, prediction, law, flags.metric)
     if flags.json:

@@ -91,16 +91,18 @@ class Detections(TFDSDataset):
 
     def _objects(self, features: Any) -> Any:
         """The features of the objects."""
-        found = records.check_feature("data.boxes_feature", self.boxes_feature, features, ("Sequence",)).feature
+        objects = records.check_feature("data.boxes_feature", self.boxes_feature, features, ("Sequence",)).feature
         for name, kind in (("bbox", "BBoxFeature"), ("label", "ClassLabel")):
-            if name not in found or type(found[name]).__name__ != kind:
-                expected = f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(found)}"
+            if name not in objects or type(objects[name]).__name__ != kind:
+                expected = (
+                    f"a sequence with bbox (BBoxFeature) and label (ClassLabel), and this one has {list(objects)}"
+                )
                 raise UserError("data.boxes_feature", expected, self.boxes_feature)
         for name in ("area", "is_crowd"):
-            if name in found and (found[name].shape != () or np.dtype(found[name].np_dtype).kind not in "biuf"):
+            if name in objects and (objects[name].shape != () or np.dtype(objects[name].np_dtype).kind not in "biuf"):
                 expected = f"a sequence whose {name} is a number of each object"
-                raise UserError("data.boxes_feature", expected, f"{self.boxes_feature}: {name} is {found[name]}")
-        return found
+                raise UserError("data.boxes_feature", expected, f"{self.boxes_feature}: {name} is {objects[name]}")
+        return objects
 
     def class_names(self) -> tuple[str, ...]:
         return tuple(self._objects(records.check(self.name, self.split, self.data_dir))["label"].names)

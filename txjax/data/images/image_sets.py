@@ -40,7 +40,7 @@ def _splits(train: str, valid: str, test: str, valid200: str, trainval: str | No
     return {"train": train, "valid": valid, "trainval": trainval or f"{train}+{valid}", "test": test} | few
 
 
-def _own() -> dict[str, str]:
+def _three_splits() -> dict[str, str]:
     """Three splits of TFDS."""
     return _splits("train", "validation", "test", "validation[:200]")
 
@@ -78,21 +78,21 @@ def _norb(attribute: str, classes: int) -> ImageSet:
 VTAB = {
     "caltech101": ImageSet("caltech101", 102, _cut(3_060)),
     "cifar100": ImageSet("cifar100", 100, _cut(50_000)),
-    "dtd": ImageSet("dtd", 47, _own()),
-    "oxford_flowers102": ImageSet("oxford_flowers102", 102, _own()),
+    "dtd": ImageSet("dtd", 47, _three_splits()),
+    "oxford_flowers102": ImageSet("oxford_flowers102", 102, _three_splits()),
     "oxford_iiit_pet": ImageSet("oxford_iiit_pet", 37, _cut(3_680, percent=80)),
-    "sun397": ImageSet("sun397/tfds", 397, _own()),
+    "sun397": ImageSet("sun397/tfds", 397, _three_splits()),
     "svhn_cropped": ImageSet("svhn_cropped", 10, _cut(73_257)),
-    "patch_camelyon": ImageSet("patch_camelyon", 2, _own()),
+    "patch_camelyon": ImageSet("patch_camelyon", 2, _three_splits()),
     "eurosat": ImageSet("eurosat/rgb", 10, _only_train(27_000, 60, 20)),
     "resisc45": ImageSet("resisc45", 45, _only_train(31_500, 60, 20)),
-    "diabetic_retinopathy_detection": ImageSet("diabetic_retinopathy_detection/btgraham-300", 5, _own()),
+    "diabetic_retinopathy_detection": ImageSet("diabetic_retinopathy_detection/btgraham-300", 5, _three_splits()),
     "clevr/count_all": ImageSet("clevr", 8, _CLEVR, {"label": _CLEVR_COUNT}),
     "clevr/closest_object_distance": ImageSet("clevr", 6, _CLEVR, {"label": _CLEVR_DISTANCE}),
-    "dmlab": ImageSet("dmlab", 6, _own()),
+    "dmlab": ImageSet("dmlab", 6, _three_splits()),
     "dsprites/label_x_position": _sprites("label_x_position", 32),
     "dsprites/label_orientation": _sprites("label_orientation", 40),
-    "kitti/closest_vehicle_distance": ImageSet("kitti", 4, _own(), {"label": _VEHICLE}),
+    "kitti/closest_vehicle_distance": ImageSet("kitti", 4, _three_splits(), {"label": _VEHICLE}),
     "smallnorb/label_azimuth": _norb("label_azimuth", 18),
     "smallnorb/label_elevation": _norb("label_elevation", 9),
 }
@@ -120,9 +120,14 @@ def image_set(task: str, part: str, *transforms: Transform, size: int = 224, **f
     if part not in known.splits:
         expected = f"a part of {task}: {', '.join(known.splits)}"
         raise UserError("data.split", expected, part, near_misses(part, known.splits))
-    own: dict[str, Any] = {"name": known.name, "split": known.splits[part], "classes": known.classes, **known.fields}
+    fields_of_set: dict[str, Any] = {
+        "name": known.name,
+        "split": known.splits[part],
+        "classes": known.classes,
+        **known.fields,
+    }
     usual: dict[str, Any] = {"shape": (size, size, 3), "mean": (0.5,), "std": (0.5,)}
-    return Images(transforms=(*known.before, *transforms), **own | usual | fields)
+    return Images(transforms=(*known.before, *transforms), **fields_of_set | usual | fields)
 
 
 def _prepared(name: str, split: str, fields: Mapping[str, Any]) -> ImageSet:

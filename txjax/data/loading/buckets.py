@@ -66,13 +66,13 @@ class Bucketed(Cut):
 
     def cuts(self, shown: Shown) -> Cuts:
         examples = [example for example, _ in shown]
-        longest = [each.of[examples].max(initial=0) for each in self.lengths]
+        longest = [lengths.of[examples].max(initial=0) for lengths in self.lengths]
         fitting = [sizes for sizes in self.buckets if all(map(int.__ge__, sizes, map(int, longest)))]
         smallest = min(fitting, key=math.prod)
         return {
             key: (*[slice(None)] * axis, slice(size))
-            for each, size in zip(self.lengths, smallest, strict=True)
-            for key, axis in each.axes.items()
+            for lengths, size in zip(self.lengths, smallest, strict=True)
+            for key, axis in lengths.axes.items()
         }
 
 
@@ -128,6 +128,6 @@ def order(source: Source, seed: int, batch_size: int) -> Callable[[int], tuple[i
     """The index, position -> (example, epoch), for training on a source."""
     index = GlobalIndex(len(source), seed)
     if isinstance(source, Bucketed) and source.sort_batches > 1:
-        lengths = sum(each.of for each in source.lengths)
+        lengths = sum(lengths_of_key.of for lengths_of_key in source.lengths)
         return LengthSortedIndex(index, np.asarray(lengths), batch_size, source.sort_batches)
     return index

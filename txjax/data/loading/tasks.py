@@ -36,13 +36,13 @@ class Tasks(Dataset):
     rows: dict[str, int] = config_field(factory=dict)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {"id": spec((), "int32")}
+        specs = {"id": spec((), "int32")}
         for name, part in self.parts.items():
             rows = self.rows.get(name, 1)
-            found |= {
+            specs |= {
                 f"{name}/{key}": jax.ShapeDtypeStruct((rows, *x.shape), x.dtype) for key, x in part.spec().items()
             }
-        return found
+        return specs
 
     def keys(self) -> dict[str, Key]:
         return {key: meaning for part in self.parts.values() for key, meaning in part.keys().items()}
@@ -88,24 +88,24 @@ class TasksSource(Cut):
         return max(-(-len(source) // self._rows[name]) for name, source in self._sources.items())
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
-        found: Example = {}
+        example: Example = {}
         for name, source in self._sources.items():
             shown = self._shown(name, index, epoch)
             rows = [{"id": np.array(number, np.int32)} | source.example(number, turn, rng) for number, turn in shown]
-            found |= {f"{name}/{key}": np.stack([row[key] for row in rows]) for key in rows[0]}
-        return found
+            example |= {f"{name}/{key}": np.stack([row[key] for row in rows]) for key in rows[0]}
+        return example
 
     @property
     def whole(self) -> bool:
         return all(source.whole for source in self._sources.values() if isinstance(source, Cut))
 
     def cuts(self, shown: Shown) -> Cuts:
-        found: Cuts = {}
+        slices: Cuts = {}
         for name, source in self._sources.items():
             if isinstance(source, Cut):
-                own = [row for index, epoch in shown for row in self._shown(name, index, epoch)]
-                found |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(own).items()}
-        return found
+                rows = [row for index, epoch in shown for row in self._shown(name, index, epoch)]
+                slices |= {f"{name}/{key}": (ROWS, *kept) for key, kept in source.cuts(rows).items()}
+        return slices
 
     def _shown(self, name: str, index: int, epoch: int) -> list[tuple[int, int]]:
         """The (example, epoch) of a part's rows in an example."""

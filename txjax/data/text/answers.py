@@ -122,11 +122,11 @@ class AnswerSource(SentenceSource):
         answered = self._ends[record, 1] != ABSENT
         known = answered and start >= 0 and end < len(context)
         start, end = context[[start, end]].tolist() if known else (0, 0)
-        seen = known or not answered or self._answers.stride is not None
+        has_target = known or not answered or self._answers.stride is not None
         numbers = {"start": start, "end": end}
         return (
             example
-            | {"weights": np.asarray(seen, np.float32)}
+            | {"weights": np.asarray(has_target, np.float32)}
             | {key: np.asarray(value, np.int32) for key, value in numbers.items()}
         )
 
@@ -198,12 +198,14 @@ def open_ends(text: Answers) -> np.ndarray:
         return int(inside[0]), int(inside[-1])
 
     def build(folder: Path) -> None:
-        found = np.zeros((len(source), 2), np.int32)
+        first_and_last = np.zeros((len(source), 2), np.int32)
         with disk_cache.progress(f"answers of {source.name} {text.split}", len(source)) as advance:
             for start in range(0, len(source), BATCH):
                 read = source.read(start, min(start + BATCH, len(source)))
-                found[start : start + len(read)] = [ends(number, record) for number, record in enumerate(read, start)]
+                first_and_last[start : start + len(read)] = [
+                    ends(number, record) for number, record in enumerate(read, start)
+                ]
                 advance(len(read))
-        np.save(folder / "ends.npy", found)
+        np.save(folder / "ends.npy", first_and_last)
 
     return disk_cache.get_or_build("answers", made_from, build, lambda folder: np.load(folder / "ends.npy"))

@@ -48,8 +48,8 @@ class Completions(TFDSDataset):
     too_long: str = config_field("refuse", choices=("drop", "refuse"))
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
-        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | found
+        specs = {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
+        return {"id": spec((), "int32"), "weights": spec((self.length,), "float32")} | specs
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
@@ -73,8 +73,8 @@ class Completions(TFDSDataset):
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the prompt and of the answer. Raises UserError if the set has no such features."""
-        found = records.check(self.name, self.split, self.data_dir)
-        return Template(self.prompt, found, "data.prompt"), Template(self.answer, found, "data.answer")
+        features = records.check(self.name, self.split, self.data_dir)
+        return Template(self.prompt, features, "data.prompt"), Template(self.answer, features, "data.answer")
 
     def open(self) -> Source:
         self.check()
@@ -90,7 +90,7 @@ class CompletionSource:
             open_tokens(data.name, data.split, data.data_dir, template, data.tokenizer, before)
             for template, before in zip(data.templates(), (start, ()), strict=True)
         )
-        self._kept = _kept(data, *(np.diff(each.documents) for each in (self._prompts, self._answers)))
+        self._kept = _kept(data, *(np.diff(tokens.documents) for tokens in (self._prompts, self._answers)))
         made_from = (
             repr([self._prompts.fingerprint, self._answers.fingerprint, self._end]).encode() + self._kept.tobytes()
         )

@@ -66,13 +66,15 @@ class WrittenRecords:
         Raises:
           UserError: there are fewer records.
         """
-        own = query._records.place(number)
-        others = (i for i in self._shuffled(hash32("demonstrations", seed, number)) if self._records.place(i) != own)
-        drawn = list(itertools.islice(others, count))
-        if len(drawn) < count:
+        query_place = query._records.place(number)
+        others = (
+            i for i in self._shuffled(hash32("demonstrations", seed, number)) if self._records.place(i) != query_place
+        )
+        chosen = list(itertools.islice(others, count))
+        if len(chosen) < count:
             expected = f"a split with {count} labelled records, for {count} shots"
             raise UserError("data.demonstrations", expected, self._split)
-        return drawn[::-1]
+        return chosen[::-1]
 
     def _shuffled(self, key: int) -> Iterator[int]:
         """The numbers of all labelled records in a random order."""

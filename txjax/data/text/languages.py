@@ -66,8 +66,8 @@ class InLanguage(Dataset):
         return self.data.class_names()
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = self.data.spec()
-        return found | {KEY: found["tokens"]} if "tokens" in found else found
+        specs = self.data.spec()
+        return specs | {KEY: specs["tokens"]} if "tokens" in specs else specs
 
     def keys(self) -> dict[str, Key]:
         return self.data.keys()
@@ -118,8 +118,10 @@ class _BucketedInLanguage(_InLanguageSource, Bucketed):
         super().__init__(source, number)
         self.buckets, self.sort_batches = source.buckets, source.sort_batches
         self.lengths = tuple(
-            Lengths(each.of, {**each.axes, KEY: each.axes["tokens"]} if "tokens" in each.axes else each.axes)
-            for each in source.lengths
+            Lengths(
+                lengths.of, {**lengths.axes, KEY: lengths.axes["tokens"]} if "tokens" in lengths.axes else lengths.axes
+            )
+            for lengths in source.lengths
         )
 
 

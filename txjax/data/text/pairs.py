@@ -66,9 +66,9 @@ class Pairs(TFDSDataset):
     longer_than: int = config_field(0, at_least=0)
 
     def spec(self) -> dict[str, jax.ShapeDtypeStruct]:
-        found = {"id": spec((), "int32"), "weights": spec((self.length,), "float32")}
-        found |= {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
-        return found | {key: spec((self.source_length,), "int32") for key in ("source_tokens", "source_segments")}
+        specs = {"id": spec((), "int32"), "weights": spec((self.length,), "float32")}
+        specs |= {key: spec((self.length,), "int32") for key in ("tokens", "targets", "segments")}
+        return specs | {key: spec((self.source_length,), "int32") for key in ("source_tokens", "source_segments")}
 
     def vocab(self) -> int | None:
         return self.tokenizer.vocab()
@@ -101,8 +101,8 @@ class Pairs(TFDSDataset):
 
     def templates(self) -> tuple[Template, Template]:
         """The texts of the source and of the target. Raises UserError if the set has no such features."""
-        found = records.check(self.name, self.split, self.data_dir)
-        return Template(self.source, found, "data.source"), Template(self.target, found, "data.target")
+        features = records.check(self.name, self.split, self.data_dir)
+        return Template(self.source, features, "data.source"), Template(self.target, features, "data.target")
 
     def open(self) -> Source:
         self.check()
@@ -121,13 +121,13 @@ class PairSource(Bucketed):
         self._source, self._target = opened
         of_source, of_target = {"source_tokens", "source_segments"}, {"tokens", "targets", "segments", "weights"}
         most = pairs.source_length, pairs.length
-        sizes = [np.diff(each.documents) + 1 for each in (self._source, self._target)]  # with one special token
+        sizes = [np.diff(tokens.documents) + 1 for tokens in (self._source, self._target)]  # with one special token
         self._kept = _kept(pairs, sizes, most)
         made_from = repr([self._source.fingerprint, self._target.fingerprint]).encode() + self._kept.tobytes()
         self.fingerprint = hashlib.blake2b(made_from, digest_size=16).hexdigest()
         self.lengths = tuple(
-            Lengths(np.minimum(each[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
-            for each, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
+            Lengths(np.minimum(sizes_of_side[self._kept], size).astype(np.int32), dict.fromkeys(keys, 0))
+            for sizes_of_side, size, keys in zip(sizes, most, (of_source, of_target), strict=True)
         )
         self.buckets, self.sort_batches = (*pairs.buckets, most), pairs.sort_batches
         source_tokenizer, tokenizer = pairs.tokenizers()
@@ -141,9 +141,9 @@ class PairSource(Bucketed):
         """The whole source and target texts of some pairs."""
         pairs, names = self._pairs, {name for template in self._templates for name in template.names}
         read = records.Records(pairs.name, pairs.split, pairs.data_dir, sorted(names))
-        found = (read[int(self._kept[index])] for index in indices)
+        selected = (read[int(self._kept[index])] for index in indices)
         source, target = self._templates
-        return [(source(record), target(record)) for record in found]
+        return [(source(record), target(record)) for record in selected]
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         source, target, record = self._pairs.source_length, self._pairs.length, int(self._kept[index])
@@ -170,13 +170,13 @@ def _named(side: str) -> Iterator[None]:
 
 def _kept(pairs: Pairs, sizes: list[np.ndarray], most: tuple[int, int]) -> np.ndarray:
     """The numbers of the records whose pairs are examples. Says how many are cut or left out."""
-    empty = np.logical_or(*(each == 1 for each in sizes))
-    long = ~empty & np.logical_or(*(each > size for each, size in zip(sizes, most, strict=True)))
+    empty = np.logical_or(*(sizes_of_side == 1 for sizes_of_side in sizes))
+    long = ~empty & np.logical_or(*(sizes_of_side > size for sizes_of_side, size in zip(sizes, most, strict=True)))
     place, limits = f"{pairs.name} {pairs.split}", f"source_length, length = {most}"
     if empty.any():
         log.warning("%s: %d of %d pairs have an empty text and are left out", place, empty.sum(), len(empty))
     if long.any() and pairs.too_long == "refuse":
-        longest = tuple(int(each.max()) for each in sizes)
+        longest = tuple(int(sizes_of_side.max()) for sizes_of_side in sizes)
         got = f"{long.sum()} of {len(long)} pairs longer, up to {longest}"
         hint = 'or shorten them by too_long = "cut", leave them out by "drop"'
         raise UserError("data.too_long", f"pairs of at most {limits} tokens", got, hint=hint)

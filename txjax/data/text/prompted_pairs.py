@@ -99,10 +99,10 @@ class PairedPromptSource(PromptSource):
 
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         prompt, answer = self.row(index, 0)
-        found = {key: np.zeros(self._data.prompt_length(), np.int32) for key in self.cut}
-        found["source_tokens"][: answer - 1] = prompt[: answer - 1]
-        found["source_segments"][: answer - 1] = 1
-        return super().example(index, epoch, rng) | found
+        source = {key: np.zeros(self._data.prompt_length(), np.int32) for key in self.cut}
+        source["source_tokens"][: answer - 1] = prompt[: answer - 1]
+        source["source_segments"][: answer - 1] = 1
+        return super().example(index, epoch, rng) | source
 
 
 def _joined(*parts: np.ndarray) -> np.ndarray:

@@ -187,7 +187,7 @@ class LabelledSource(SentenceSource):
         self._numbers = np.arange(len(self._labels))
         if text.subset is not None and text.classes is not None:
             self._numbers = text.subset.choose(lambda n: int(self._labels[n]), len(self._labels), text.classes)
-            self.lengths = tuple(Lengths(each.of[self._numbers], each.axes) for each in self.lengths)
+            self.lengths = tuple(Lengths(lengths.of[self._numbers], lengths.axes) for lengths in self.lengths)
         parts = [self.fingerprint, text.label_feature]
         self.fingerprint = _hash(parts if text.subset is None else [*parts, self._numbers.tobytes().hex()])
 

@@ -62,10 +62,10 @@ class SlidingSource:
     def example(self, index: int, epoch: int, rng: np.random.Generator) -> Example:
         start, size = self._pieces[index].tolist()
         example = {key: np.zeros(s.shape, s.dtype) for key, s in self._text.spec().items() if key != "id"}
-        seen = 0 if start == self._tokens.document(start)[0] else self._text.length - self._text.stride
+        repeated = 0 if start == self._tokens.document(start)[0] else self._text.length - self._text.stride
         example["tokens"][:size] = self._tokens.read(start, size)
         example["targets"][:size] = self._tokens.read(start + 1, size)
         example["segments"][:size] = 1
         example["positions"][:size] = np.arange(size)
-        example["weights"][seen:size] = 1
+        example["weights"][repeated:size] = 1
         return example

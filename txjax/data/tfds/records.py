@@ -91,8 +91,8 @@ def find(name: str, data_dir: str | None) -> Any:
 def _files(prepared: Path) -> list[Path]:
     """The files that can name classes, of all prepared versions, in VERSION and CONFIG/VERSION."""
     patterns = [depth + name for depth in ("*/", "*/*/") for name in feature_classes.FILES]
-    found = [path for pattern in patterns for path in prepared.glob(pattern)]
-    return [path for path in found if ".incomplete" not in path.parent.name]  # another process may be writing there
+    paths = [path for pattern in patterns for path in prepared.glob(pattern)]
+    return [path for path in paths if ".incomplete" not in path.parent.name]  # another process may be writing there
 
 
 def check(name: str | None, split: str, data_dir: str | None) -> Any:

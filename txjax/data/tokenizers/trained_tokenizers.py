@@ -103,12 +103,12 @@ class WordPiece(Algorithm):
 
         tokenizer = self._untrained()
         train_tokenizer(tokenizer, counted, self._trainer(0))
-        found = tokenizer.get_vocab()
-        if not found:
+        vocab = tokenizer.get_vocab()
+        if not vocab:
             raise no_characters()
         ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
-        alphabet = sorted([c for c, _ in ranked if c in found][: self.alphabet])
-        pieces = [f"##{c}" for c in alphabet if f"##{c}" in found]
+        alphabet = sorted([c for c, _ in ranked if c in vocab][: self.alphabet])
+        pieces = [f"##{c}" for c in alphabet if f"##{c}" in vocab]
         tokenizer = self._untrained()
         trainer = self._trainer(
             size, special_tokens=specials + pieces, initial_alphabet=alphabet, limit_alphabet=len(alphabet)
@@ -256,7 +256,7 @@ def _open(settings: Trained) -> Library:
         "specials": list(settings.specials),
     }
     folder = disk_cache.get_or_build(
-        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda found: found
+        "tokenizers", made_from, lambda aside: _train(aside, settings, source), lambda path: path
     )
     import tokenizers
 

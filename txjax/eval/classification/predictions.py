@@ -44,8 +44,8 @@ def _f1(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _f1_macro(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:
-    found = actual + predicted > 0
-    return _ratio(2 * right, actual + predicted)[found].mean()
+    occurs = actual + predicted > 0
+    return _ratio(2 * right, actual + predicted)[occurs].mean()
 
 
 def _matthews(actual: np.ndarray, predicted: np.ndarray, right: np.ndarray) -> Any:

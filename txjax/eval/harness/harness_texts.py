@@ -123,11 +123,11 @@ class DecoderTexts(Texts):
         ids = (self.whole(context) or [self.prefix])[-(self.window - count) :]
         size = padded_size(len(ids), self.window - count)
         before = size - len(ids)
-        real = np.arange(size, dtype=np.int32) - before
+        positions = np.arange(size, dtype=np.int32) - before
         return {
             "tokens": np.roll(filled(ids, size), before),
-            "segments": (real >= 0).astype(np.int32),
-            "positions": np.maximum(real, 0),
+            "segments": (positions >= 0).astype(np.int32),
+            "positions": np.maximum(positions, 0),
             "weights": np.ones((), np.float32),
         }
 

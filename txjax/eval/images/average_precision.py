@@ -122,8 +122,8 @@ class AveragePrecision(Evaluator):
         program = context.program(predict)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(program, variables, context.source, self.max_batches))
-            return scores(Detected(*(np.concatenate(column) for column in zip(*found, strict=True))))
+            batches = list(context.over(program, variables, context.source, self.max_batches))
+            return scores(Detected(*(np.concatenate(column) for column in zip(*batches, strict=True))))
 
         return evaluate
 

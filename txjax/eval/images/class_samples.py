@@ -66,8 +66,8 @@ class ClassSamples(Evaluator):
             tokens = objective.inputs(shapes)["tokens"][:, 1:]
 
             def predict(tokens: jax.Array) -> jax.Array:
-                given = objective.sequence(tokens, batch["label"])
-                return objective.of_codes(model.apply(variables, **given, train=False)).dense()
+                inputs = objective.sequence(tokens, batch["label"])
+                return objective.of_codes(model.apply(variables, **inputs, train=False)).dense()
 
             keys = example_keys(jax.random.key(context.seed), batch)
             tokens = self.decoding(predict, tokens, objective.mask_id, keys)
@@ -77,12 +77,12 @@ class ClassSamples(Evaluator):
         classifier = functools.cache(lambda: self._fitted(context, objective.classes))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = np.concatenate(list(context.over(program, variables, asked)))[: len(asked)]
-            images = found.reshape(len(numbers), self.count, *found.shape[1:])[:, : self.shown]
+            painted = np.concatenate(list(context.over(program, variables, asked)))[: len(asked)]
+            images = painted.reshape(len(numbers), self.count, *painted.shape[1:])[:, : self.shown]
             rows = {names[number]: pixels(self.data, row) for number, row in zip(numbers, images, strict=True)}
             context.write("pictures", step, "png", grid(rows))
             recognise = classifier()
-            return {} if recognise is None else {"recognised": float((recognise(found) == asked.labels).mean())}
+            return {} if recognise is None else {"recognised": float((recognise(painted) == asked.labels).mean())}
 
         return evaluate
 

@@ -54,32 +54,32 @@ class ClickedMasks(Evaluator):
 
         def answered(variables: PyTree, batch: Batch) -> tuple[list[Bool[Array, "B N H W"]], Points]:
             """The masks after each click in the resolution of the image, and all clicks."""
-            found = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
+            rounds = model.apply(variables, batch["image"], batch["masks"], method=self.interact)
             size = batch["masks"].shape
-            return [jax.image.resize(mask, size, "linear") > 0 for mask in found.masks()], found.points
+            return [jax.image.resize(mask, size, "linear") > 0 for mask in rounds.masks()], rounds.points
 
         def measure(variables: PyTree, batch: Batch) -> PyTree:
-            real = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
-            weights = real * batch["weights"][:, None]
+            is_object = (batch["box_labels"] >= 0) & (batch["masks"] > 0).any((2, 3))
+            weights = is_object * batch["weights"][:, None]
             masks, _ = answered(variables, batch)
             ious = [mask_iou(mask, batch["masks"] > 0) for mask in masks]
-            found = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
-            counts = {name + COUNT: weights.sum(1) for name in found}
-            return {GIVEN: real.sum(1), "weights": batch["weights"], **found, **counts}
+            overlaps = {f"iou_{i}": (iou * weights).sum(1) for i, iou in enumerate(ious, 1)}
+            counts = {name + COUNT: weights.sum(1) for name in overlaps}
+            return {GIVEN: is_object.sum(1), "weights": batch["weights"], **overlaps, **counts}
 
         def paint(variables: PyTree, batch: Batch) -> PyTree:
             masks, clicks = answered(variables, batch)
-            real = (batch["box_labels"] >= 0)[:, :, None, None]
-            shown = masks[0] & real, masks[-1] & real, (batch["masks"] > 0) & real
+            is_object = (batch["box_labels"] >= 0)[:, :, None, None]
+            shown = masks[0] & is_object, masks[-1] & is_object, (batch["masks"] > 0) & is_object
             return batch["image"], shown, *clicks
 
         measured, painted = context.program(measure), context.program(paint)
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(painted, variables, context.source, batches))
+            pictures = list(context.over(painted, variables, context.source, batches))
             count = min(self.count, len(context.source))
-            self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *found))
+            self.draw(context, step, jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *pictures))
             rows = real_rows(context.over(measured, variables, context.source, self.max_batches))
             return self.keep_and_rescore(context, rows)
 
@@ -93,14 +93,14 @@ class ClickedMasks(Evaluator):
             padding = jnp.zeros_like(point), jnp.full_like(label, NO_POINT)
             return jnp.concatenate([point, padding[0]], 2), jnp.concatenate([label, padding[1]], 2)
 
-        def click(number: jax.Array, seen: jax.Array, target: jax.Array) -> Points:
-            return central_click(seen ^ target, target)
+        def click(number: jax.Array, mask: jax.Array, target: jax.Array) -> Points:
+            return central_click(mask ^ target, target)
 
         return interact(model, image, masks, first, click, jnp.ones((1, self.clicks - 1), bool), False)
 
-    def draw(self, context: Context, step: int, found: PyTree) -> None:
+    def draw(self, context: Context, step: int, pictures: PyTree) -> None:
         """Writes the picture: the masks after the first and after the last click, and the true ones."""
-        images, (once, last, true), points, labels = found
+        images, (once, last, true), points, labels = pictures
         mean, deviation = (np.asarray(getattr(self.data, name, ()), np.float32) for name in ("mean", "std"))
         if mean.size:
             images = images * deviation + mean

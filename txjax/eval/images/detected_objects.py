@@ -50,14 +50,19 @@ class DetectedObjects(Evaluator):
             parts = list(context.over(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
             images, *columns = (np.concatenate(column)[:count] for column in zip(*parts, strict=True))
-            found, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
+            detections, sides = Detected(*columns), np.tile(images.shape[1:3], 2)
             outlines: dict[str, list[list[Outline]]] = {"objects": [], "predicted": []}
             for i in range(count):
-                rows = found.labels[i] >= 0
-                objects = zip(found.objects[i][rows] / sides, found.labels[i][rows], strict=True)
+                rows = detections.labels[i] >= 0
+                objects = zip(detections.objects[i][rows] / sides, detections.labels[i][rows], strict=True)
                 outlines["objects"].append([Outline(box, label, named(label)) for box, label in objects])
-                rows = found.scores[i] >= self.threshold
-                boxes = zip(found.boxes[i][rows] / sides, found.classes[i][rows], found.scores[i][rows], strict=True)
+                rows = detections.scores[i] >= self.threshold
+                boxes = zip(
+                    detections.boxes[i][rows] / sides,
+                    detections.classes[i][rows],
+                    detections.scores[i][rows],
+                    strict=True,
+                )
                 outlines["predicted"].append([Outline(box, k, f"{named(k)} {score:.2f}") for box, k, score in boxes])
             shown = dict.fromkeys(outlines, pixels(self.data, images))
             context.write("pictures", step, "png", grid(shown, outlines))

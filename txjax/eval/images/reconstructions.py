@@ -47,11 +47,13 @@ class Reconstructions(Evaluator):
         batches = -(-self.count // context.batch_size)
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = list(context.over(program, variables, context.source, batches))
+            painted_batches = list(context.over(program, variables, context.source, batches))
             count = min(self.count, len(context.source))
-            *seen, painted, original = (np.concatenate(column)[:count] for column in zip(*found, strict=True))
+            *visible, painted, original = (
+                np.concatenate(column)[:count] for column in zip(*painted_batches, strict=True)
+            )
             painted, original = (pixels(self.data, x) for x in (painted, original))
-            rows = {"masked": np.where(seen[0] > 0, original, np.float32(GREY))} if seen else {}
+            rows = {"masked": np.where(visible[0] > 0, original, np.float32(GREY))} if visible else {}
             picture = grid({**rows, "reconstructed": painted, "original": original})
             context.write("pictures", step, "png", picture)
             return {}
@@ -80,9 +82,9 @@ def masked(context: Context) -> Program:
         painted = model.apply(variables, **objective.inputs(batch), keep=keep, train=False)
         if objective.target == "normalised":
             painted = unnormalised(painted, patches)
-        seen = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
-        shown = jnp.where(seen, patches, painted)
-        whole = (jnp.broadcast_to(seen, patches.shape).astype(jnp.float32), shown, patches)
+        visible = jnp.zeros(patches.shape[:2]).at[jnp.arange(len(keep))[:, None], keep].set(1.0)[:, :, None] > 0
+        shown = jnp.where(visible, patches, painted)
+        whole = (jnp.broadcast_to(visible, patches.shape).astype(jnp.float32), shown, patches)
         return tuple(unpatchify(x, model.patch, *image.shape[1:3]) for x in whole)
 
     return paint

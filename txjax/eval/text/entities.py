@@ -55,8 +55,8 @@ class Entities(Evaluator):
         program = context.program(predictions, len(names))
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found = context.over(program, variables, context.source, self.max_batches, ("targets",))
-            answers, predicted, weights = (np.concatenate(column) for column in zip(*found, strict=True))
+            batches = context.over(program, variables, context.source, self.max_batches, ("targets",))
+            answers, predicted, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
             ids = np.flatnonzero((weights > 0).any(1))
             tags = [[names[of[i][weights[i] > 0]].tolist() for of in (answers, predicted)] for i in ids]
             counts = np.array([counted(*pair) for pair in tags]).reshape(-1, 3).T

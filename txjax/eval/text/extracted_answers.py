@@ -57,8 +57,8 @@ class ExtractedAnswers(Evaluator):
 
         def spans(variables: PyTree, batch: Batch) -> PyTree:
             logits = model.apply(variables, **objective.inputs(batch), train=False).astype(jnp.float32)
-            found, score = best_in_context(logits, batch["context"] > 0, self.longest)
-            return batch["id"], batch["segments"].any(1), found, score, logits[:, :, 0].sum(1)
+            span, score = best_in_context(logits, batch["context"] > 0, self.longest)
+            return batch["id"], batch["segments"].any(1), span, score, logits[:, :, 0].sum(1)
 
         program = context.program(spans)
 
@@ -66,8 +66,8 @@ class ExtractedAnswers(Evaluator):
             best: dict[int, tuple[float, int, int]] = {}
             null: dict[int, float] = collections.defaultdict(lambda: np.inf)
             for rows in context.over(program, variables, source, self.max_batches):
-                for number, real, (first, last), score, absent in zip(*rows, strict=True):
-                    if real:
+                for number, has_text, (first, last), score, absent in zip(*rows, strict=True):
+                    if has_text:
                         record, begin = source.window(int(number))  # type: ignore[attr-defined]
                         span = (float(score), begin + first, begin + last) if score > _NEVER else _NOTHING
                         best[record] = max(best.get(record, _NOTHING), span)

@@ -47,9 +47,9 @@ class Prompted(Evaluator):
     def check(self, model: Any, objective: Objective, train: Dataset) -> None:
         data = self._data()
         for name in ("shots", "seeds"):
-            given = getattr(self, name)
-            if not given or min(given) < 0 or len({*given}) < len(given):
-                raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", given)
+            numbers = getattr(self, name)
+            if not numbers or min(numbers) < 0 or len({*numbers}) < len(numbers):
+                raise UserError(f"eval.{name}", "one or more numbers of at least 0, each once", numbers)
         if "targets" not in objective.required_keys:
             raise UserError("eval", "a run that predicts the next token", type(objective).__name__)
         sources = "source_tokens" in inspect.signature(type(model).__call__).parameters
@@ -75,7 +75,7 @@ class Prompted(Evaluator):
             ]
         except UserError as error:
             raise error.inside(f"config.evals.{context.name}.data", "data") from None
-        longest = max(source.longest_answer for _, each in sources for source in each)
+        longest = max(source.longest_answer for _, prompts in sources for source in prompts)
 
         def answers(variables: PyTree, batch: Batch) -> PyTree:
             return *answer_likelihoods(context.model, variables, batch, longest), batch["label"], batch["weights"]
@@ -90,13 +90,15 @@ class Prompted(Evaluator):
             return Likelihoods(nats[known].astype(np.float64), tokens[known], sizes), labels[known]
 
         def evaluate(variables: PyTree, step: int) -> dict[str, float]:
-            found: dict[int, list[float]] = {shots: [] for shots in self.shots}
+            accuracies: dict[int, list[float]] = {shots: [] for shots in self.shots}
             for shots, (prompts, *others) in sources:
-                seen, labels = read(variables, prompts)
-                guesses = self.rule.scores(seen, [read(variables, other)[0] for other in others]).argmax(-1)
-                found[shots].append(float((guesses == labels).mean()))
-            context.write("pictures", step, "png", shot_curve(found, float(np.bincount(labels).max() / len(labels))))
-            return {f"accuracy_{shots}": float(np.mean(each)) for shots, each in found.items()}
+                likelihoods, labels = read(variables, prompts)
+                guesses = self.rule.scores(likelihoods, [read(variables, other)[0] for other in others]).argmax(-1)
+                accuracies[shots].append(float((guesses == labels).mean()))
+            context.write(
+                "pictures", step, "png", shot_curve(accuracies, float(np.bincount(labels).max() / len(labels)))
+            )
+            return {f"accuracy_{shots}": float(np.mean(by_seed)) for shots, by_seed in accuracies.items()}
 
         return evaluate
 

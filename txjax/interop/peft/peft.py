@@ -56,17 +56,19 @@ def load(
     known = Options(family.config(model, params))
     names, rules, before = family.names(known), _rules(family, model, params), BEFORE
     tensors = weights.read(directory, WEIGHTS)
-    found = list(parts(rules, axes(family, model, known), shapes(params)))
+    matrices = list(parts(rules, axes(family, model, known), shapes(params)))
     adapter: Adapter
     if kind in ("LORA", "IA3"):
         others = [_rules(family, model, params, files=True), rules]
-        aliases = Aliases(rules, [*others, *(without(names.prefix, each) for each in others)], params)
+        aliases = Aliases(
+            rules, [*others, *(without(names.prefix, rules_of_files) for rules_of_files in others)], params
+        )
         there = {BEFORE + aliases.current(name.removeprefix(BEFORE)): name for name in tensors}
         tensors = {name: tensors[old] for name, old in there.items()}
         if kind == "LORA":
-            adapter, flat = peft_lora.read(where, options, found, tensors, there, params)
+            adapter, flat = peft_lora.read(where, options, matrices, tensors, there, params)
         else:
-            adapter, flat = peft_ia3.read(where, found, tensors)
+            adapter, flat = peft_ia3.read(where, matrices, tensors)
     else:
         adapter, flat = peft_rows.read(where, options, model, tensors, params)
         before = _BEFORE_ROWS
@@ -101,20 +103,20 @@ def save(
     """
     directory, plain, params = Path(directory), model.clone(adapter=None), _numpy(params)
     name = getattr(model.adapter, "name", "")
-    own = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
-    writer = family_for(plain, own, family, origin)
-    config = Options(writer.config(plain, own))
+    base_params = {path: x for path, x in params.items() if f"/{name}/" not in f"/{path}"}
+    writer = family_for(plain, base_params, family, origin)
+    config = Options(writer.config(plain, base_params))
     (architecture,) = config.values["architectures"]
     task, heads = peft_saved.task(plain, architecture)
-    rules, names, before = _rules(writer, plain, own), writer.names(config), BEFORE
+    rules, names, before = _rules(writer, plain, base_params), writer.names(config), BEFORE
     if re.fullmatch(_BARE, architecture):
         rules = without(names.prefix, rules)
-    found = list(parts(rules, axes(writer, plain, config), shapes(own)))
+    matrices = list(parts(rules, axes(writer, plain, config), shapes(base_params)))
     match model.adapter:
         case LoRA() as adapter:
-            options, flat = peft_lora.written(adapter, found, params)
+            options, flat = peft_lora.written(adapter, matrices, params)
         case IA3():
-            options, flat = peft_ia3.written(found, params)
+            options, flat = peft_ia3.written(matrices, params)
         case Prompt() | Prefix() as adapter if type(adapter) in (Prompt, Prefix):
             options, flat = peft_rows.written(adapter, plain, params)
             before = _BEFORE_ROWS
@@ -122,7 +124,7 @@ def save(
             hint = "`txjax merge` turns an MLPPrefix into a Prefix" if isinstance(adapter, MLPPrefix) else ""
             expected = "LoRA, RsLoRA, DoRA, IA3, Prompt or Prefix"
             raise UserError("config.model.adapter", expected, type(adapter).__name__, hint=hint)
-    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, own)
+    modules, kept, tied = peft_saved.written(rules, names.copies, heads, trained, flat, base_params)
     tensors = {name: _tensor(x) for name, x in flat.items()} | {before + name: x for name, x in kept.items()}
     weights.write(directory, tensors, 10**12, WEIGHTS)
     facts: dict[str, Any] = {"base_model_name_or_path": base, "inference_mode": True, "task_type": task}
@@ -137,8 +139,8 @@ def save(
 def axes(family: Family, model: Any, options: Options) -> dict[str, Axes]:
     """The logical axes of the model's parameters by path."""
     example = family.example(model, options)
-    drawn = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
-    return {path: axes_of(x) for path, x in flat_paths(drawn, is_leaf=_boxed).items()}
+    boxed_params = jax.eval_shape(model.init, jax.eval_shape(lambda: jax.random.key(0)), **example)["params"]
+    return {path: axes_of(x) for path, x in flat_paths(boxed_params, is_leaf=_boxed).items()}
 
 
 def shapes(params: Flat) -> dict[str, Shape]:

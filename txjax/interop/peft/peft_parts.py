@@ -72,8 +72,11 @@ def parts(rules: Sequence[Rule], axes: Mapping[str, Axes], shapes: Mapping[str, 
     for rule in rules:
         if not rule.theirs.endswith(_SUFFIX) or not all(path.endswith("/kernel") for path in rule.ours):
             continue
-        own = axes[rule.ours[0]]
-        first, last = len(own) - len(own.own), len(own) - len(own.own) + len(own.inside)
+        axes_of_kernel = axes[rule.ours[0]]
+        first, last = (
+            len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims),
+            len(axes_of_kernel) - len(axes_of_kernel.uncopied_dims) + len(axes_of_kernel.inside),
+        )
         lead, inside = shapes[rule.ours[0]][:first], shapes[rule.ours[0]][first:last]
         outsides = tuple(shapes[path][last:] for path in rule.ours)
         if len(lead) != ("{}" in rule.theirs) or (orders := _orders(rule, inside, outsides)) is None:

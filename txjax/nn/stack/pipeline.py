@@ -154,7 +154,7 @@ def flow(
         inputs = jnp.where(_only(stages == 0, inputs), _take(waiting, now % plan.parts)[None], inputs)
         # The output of a stage without an item is not used.
         items = jnp.clip(now - stages, 0, plan.rounds * plan.parts - 1)
-        inputs, sown = sharding.each(stage, "layers")(grouped, inputs, items)
+        inputs, sown = sharding.vmap_shards(stage, "layers")(grouped, inputs, items)
         done = jnp.where(_only(stages == plan.stages - 1, inputs), inputs, 0).sum(0)
         put = jax.lax.dynamic_update_index_in_dim(waiting, done, (now - plan.stages + 1) % plan.parts, 0)
         return (jnp.roll(inputs, 1, 0), jnp.where(now >= plan.stages - 1, put, waiting)), sown

@@ -88,8 +88,8 @@ def text_distance(
     distance = jnp.abs(at[:, None] - at[None])
     if segments is None:
         return distance, jnp.ones((1, 1, length, length), bool)
-    real = segments > 0
-    return distance, (real[:, :, None] & real[:, None, :])[:, None]
+    is_token = segments > 0
+    return distance, (is_token[:, :, None] & is_token[:, None, :])[:, None]
 
 
 def window_distance(
@@ -98,8 +98,8 @@ def window_distance(
     """Distances in sides of a patch inside each window of a grid, and the pairs that are no padding."""
     row, column = windows // grid.columns, windows % grid.columns
     away = [(axis[..., :, None] - axis[..., None, :]).astype(jnp.float32) for axis in (row, column)]
-    real = windows >= 0
-    counts = real[..., :, None] & real[..., None, :]
+    is_patch = windows >= 0
+    counts = is_patch[..., :, None] & is_patch[..., None, :]
     return jnp.hypot(*away)[:, :, None], counts[:, :, None]
 
 

@@ -38,7 +38,7 @@ class Example:
     image: Float[np.ndarray, "H W C"] | None
     tokenizers: Mapping[str, Tokenizer | None]
 
-    def real(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
+    def token_indices(self, name: str, row: int, most: int) -> Int[np.ndarray, "N"]:
         """The indices of the first tokens of a text that are not padding."""
         segments = self.inputs.get(SEGMENTS[name])
         length = self.inputs[name].shape[1]
@@ -46,7 +46,7 @@ class Example:
 
     def words(self, name: str, row: int, most: int) -> list[str]:
         """These tokens as texts; control characters, which a text may have, are escaped."""
-        ids, tokenizer = self.inputs[name][row][self.real(name, row, most)], self.tokenizers.get(name)
+        ids, tokenizer = self.inputs[name][row][self.token_indices(name, row, most)], self.tokenizers.get(name)
         return [str(int(i)) if tokenizer is None else word(tokenizer, int(i)) for i in ids]
 
 
@@ -67,9 +67,9 @@ def part_named(experiment: Experiment, name: str | None) -> tuple[Any, Objective
     names = list(experiment.evals)
     name = name or (names[0] if names else "train")
     if name in experiment.evals:
-        each = experiment.evals[name]
-        model, objective, _ = each.part(experiment.model, experiment.objective, experiment.data)
-        return model, objective, each.data, f"config.evals.{name}.data"
+        evaluator = experiment.evals[name]
+        model, objective, _ = evaluator.part(experiment.model, experiment.objective, experiment.data)
+        return model, objective, evaluator.data, f"config.evals.{name}.data"
     if name != "train" or isinstance(experiment.objective, Several):
         known = names if isinstance(experiment.objective, Several) else [*names, "train"]
         raise UserError("--data", "one of " + ", ".join(known), name, near_misses(name, known))
@@ -87,8 +87,8 @@ def examples_of(model: Any, objective: Objective, data: Dataset, field: str, cou
             label = int(batch["label"].ravel()[0]) if "label" in batch else -1
             if label >= 0:
                 title += f" (label {names[label] if names else label})"
-            given = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
-            inputs = {name: np.asarray(x) for name, x in given.items()}
+            arguments = objective.inputs({name: jnp.asarray(x) for name, x in batch.items()})
+            inputs = {name: np.asarray(x) for name, x in arguments.items()}
             image = _shown(inputs["image"][0], data) if "image" in inputs else None
             yield Example(title, inputs, image, tokenizers)
     finally:
@@ -126,7 +126,7 @@ def _translated(
     (window,) = data.spec()["tokens"].shape
     generator = generator_for(model, variables, inputs, window)
     search = Sampling(temperature=0.0, end=end)
-    program = backend.jit(lambda v, given: search(generator, v, given, window - 1, jax.random.key(0)))
+    program = backend.jit(lambda v, prompt: search(generator, v, prompt, window - 1, jax.random.key(0)))
     written = until(np.asarray(program(variables, {k: jnp.asarray(x) for k, x in inputs.items()}))[0], end)
     return np.concatenate([inputs["tokens"], written[None].astype(np.int32)], axis=1)
 
@@ -134,10 +134,10 @@ def _translated(
 def tokenizers_of(data: Dataset) -> dict[str, Tokenizer | None]:
     """The tokenizers of a data set's texts, by argument of the model: of the first of several data sets."""
     for _, node in walk(data, "data"):
-        own = getattr(node, "tokenizer", None)
-        if isinstance(own, Tokenizer):
+        tokenizer = getattr(node, "tokenizer", None)
+        if isinstance(tokenizer, Tokenizer):
             source = getattr(node, "source_tokenizer", None)
-            return {"tokens": own, "source_tokens": source or own}
+            return {"tokens": tokenizer, "source_tokens": source or tokenizer}
     return dict.fromkeys(TEXTS)
 
 

@@ -34,7 +34,7 @@ def _matrix(cosines: Float[np.ndarray, "L L"], name: str) -> bytes:
     with rc_context(WORDS):
         figure = Figure(figsize=(4.6, 4), dpi=DPI, facecolor=LIGHT.paper, layout="constrained")
         axes = figure.subplots()
-        drawn = axes.imshow(cosines, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
+        image = axes.imshow(cosines, cmap=SIMILARITY, vmin=-1, vmax=1, interpolation="nearest")
         axes.set_title(
             "Similarity of position embeddings" + ("" if name == "positions" else f" ({name})"),
             loc="left",
@@ -45,7 +45,7 @@ def _matrix(cosines: Float[np.ndarray, "L L"], name: str) -> bytes:
         axes.set_ylabel("position", fontsize=9, color=LIGHT.faint)
         axes.tick_params(colors=LIGHT.faint, labelsize=8, length=0)
         axes.spines[:].set_visible(False)
-        bar = figure.colorbar(drawn, shrink=0.8)
+        bar = figure.colorbar(image, shrink=0.8)
         bar.outline.set_visible(False)  # type: ignore[operator]
         bar.set_label("cosine", fontsize=9, color=LIGHT.faint)
         bar.ax.tick_params(colors=LIGHT.faint, labelsize=8, length=0)

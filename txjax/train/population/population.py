@@ -156,7 +156,7 @@ class Population(Trainer):
             return one if frozen == 0 else dataclasses.replace(one, frozen=state.frozen)
 
         all_steps = backend.jit(
-            sharding.each(step, AXIS, (0, axes, None if self.shared else 0), (axes, 0)),
+            sharding.vmap_shards(step, AXIS, (0, axes, None if self.shared else 0), (axes, 0)),
             in_shardings=(self.rows, self.shardings, self.batch_sharding),
             out_shardings=(self.shardings, None),
             donate_argnums=1,
@@ -196,7 +196,9 @@ class Population(Trainer):
             return build_layout(mine, built, self.layout).init(jax.random.key(mine.seed))
 
         numbers = self.layout.parameters * len(self.padded)
-        self.state = backend.jit_once(sharding.each(draw, AXIS), numbers, out_shardings=self.shardings)(self.values)
+        self.state = backend.jit_once(sharding.vmap_shards(draw, AXIS), numbers, out_shardings=self.shardings)(
+            self.values
+        )
 
     def _stack(self, states: Iterable[TrainState]) -> None:
         """Joins the states of all members, and builds the step for what they share."""
@@ -289,7 +291,7 @@ def _newest_of_all(stores: Sequence[Store]) -> int | None:
         store.clean()
     found = [store.steps() for store in stores]
     for step in sorted(set.intersection(*map(set, found)), reverse=True):
-        if all([store.sound(step) for store in stores]):
+        if all([store.verify_step(step) for store in stores]):
             return step
     if any(found):
         saved = "; ".join(f"{store.folder.parent.name}: {steps}" for store, steps in zip(stores, found, strict=True))

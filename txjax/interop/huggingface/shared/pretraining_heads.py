@@ -47,8 +47,8 @@ class Masked(HeadFormat):
         return [*linear(self.transform, "transform"), *norm(self.norm, "norm_transform"), bias]
 
     def copies(self, table: str) -> dict[str, str]:
-        own = f"{self.decoder}.bias"
-        return {f"{self.decoder}.weight": table} | ({} if own == self.bias else {own: self.bias})
+        decoder_bias = f"{self.decoder}.bias"
+        return {f"{self.decoder}.weight": table} | ({} if decoder_bias == self.bias else {decoder_bias: self.bias})
 
     def outputs(self, output: Any) -> dict[str, jax.Array]:
         return {"logits": output[0].dense()}

@@ -63,9 +63,9 @@ class Albert(Encoder):
         more = {"embed_width": options.size("embedding_size", 128), "stack": Stack(groups=groups)}
         return super().fields(options) | more
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         shared = {"num_hidden_groups": model.stack.groups, "inner_group_num": 1}
-        return super().own(model) | {self.rate_of_classes: model.dropout} | shared
+        return super().model_config(model) | {self.rate_of_classes: model.dropout} | shared
 
     def layers(self, model: Model) -> list[Rule]:
         theirs, ours = "albert.encoder.albert_layer_groups.{}.albert_layers.0", "layers/block"

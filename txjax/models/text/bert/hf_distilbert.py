@@ -66,7 +66,7 @@ class DistilBert(Encoder):
             "dropout": options.agreed("dropout", second, 0.0),
         }
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         return {
             "vocab_size": model.vocab,
             "max_position_embeddings": getattr(model.positions, "max_length", None),

@@ -45,8 +45,8 @@ class RoFormer(Encoder):
         options.fixed(rotary_value=False)
         return Rotary()
 
-    def own(self, model: Model) -> dict[str, Any]:
-        return super().own(model) | {"max_position_embeddings": _POSITIONS, "rotary_value": False}
+    def model_config(self, model: Model) -> dict[str, Any]:
+        return super().model_config(model) | {"max_position_embeddings": _POSITIONS, "rotary_value": False}
 
     def tables(self, model: Model) -> list[Rule]:
         return self.types(model)

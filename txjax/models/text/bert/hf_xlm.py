@@ -94,7 +94,7 @@ class XLM(Encoder):
             "dropout": options.get("dropout", 0.0),
         }
 
-    def own(self, model: Model) -> dict[str, Any]:
+    def model_config(self, model: Model) -> dict[str, Any]:
         if model.mlp.activation not in _ACTIVATIONS.values():
             raise UserError("config.model.mlp.activation", "gelu or relu, as XLM has", model.mlp.activation)
         return {

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from txjax.interop.huggingface.family import Family, Inputs, given
+from txjax.interop.huggingface.family import Family, Inputs, select_inputs
 from txjax.interop.huggingface.options import Options, labels
 from txjax.interop.huggingface.rules import (
     SAME,
@@ -128,7 +128,7 @@ class DETR(Family):
 
     def forward(self, model: Any, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """`logits` and `pred_boxes` of the last layer. A `pixel_mask` has ones above and to the left of all zeros."""
-        image = patches.pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = patches.pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         extent = None
         if "pixel_mask" in inputs:
             mask = inputs["pixel_mask"] > 0

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from txjax.data.point_labels import CORNERS, NO_POINT
-from txjax.interop.huggingface.family import Family, Inputs, given
+from txjax.interop.huggingface.family import Family, Inputs, select_inputs
 from txjax.interop.huggingface.options import Options, their_activation
 from txjax.interop.huggingface.rules import Flat, Names, Rule
 from txjax.interop.huggingface.shared.patches import pixels
@@ -151,7 +151,7 @@ class SAM(Family):
 
     def forward(self, model: Model, variables: PyTree, inputs: Inputs) -> dict[str, jax.Array]:
         """Points (x, y) and boxes (x, y, x, y) are in pixels; with points and no box a point of label -1 is added."""
-        image = pixels(given(inputs, {"pixel_values": "image"})["image"])
+        image = pixels(select_inputs(inputs, {"pixel_values": "image"})["image"])
         found = []
         if "input_points" in inputs:
             points = inputs["input_points"]
